@@ -13,7 +13,8 @@ static inline float float_of(uint32_t bits) {
   return value;
 }
 
-/* Exact. 2^112 moves the exponent's bias from 15 to 127, denormals included; larger exponents are infinite or NaN. */
+/* Exact. 2^112 moves the bias of the exponent from 15 to 127, denormals included. Larger
+   values are infinite or NaN. */
 static inline float from_half(uint32_t half) {
   float scaled = float_of((half & 0x7fff) << 13) * 0x1p112f;
   uint32_t special = (half & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
@@ -109,7 +110,7 @@ static void multiply_halves(Warp &warp) {
   multiply_matrices<16>(warp, a, b);
 }
 
-/* tf32: the hardware does not look at the low 13 bits. */
+/* tf32: the hardware ignores the low 13 bits. */
 static void multiply_tf32(Warp &warp) {
   float a[16][8];
   Row b[8];

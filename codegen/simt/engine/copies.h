@@ -46,7 +46,7 @@ static void complete(const Copy &copy, uint32_t number, const Lane &lane) {
   bool whole = true;
   each_cell(copy.offset, copy.bytes, [&](Cell &cell, unsigned) {
     if (cell.copy != number) {
-      whole = false; /* stored to meanwhile, which was reported */
+      whole = false; /* a store to the target was reported */
       return;
     }
     cell.copy = 0;

@@ -1,4 +1,4 @@
-/* Fibers: a stack each, and a switch that saves what the calling convention says a function keeps.
+/* Fibers: each has a stack, and a switch saves the registers that a function preserves by the calling convention.
 
    x86-64 and AArch64 on Linux have a switch of their own; elsewhere, or with EQ_FIBER_PORTABLE, ucontext does it, which
    asks the kernel for the signal mask each time and is some hundred times slower. */

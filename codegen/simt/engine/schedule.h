@@ -1,4 +1,4 @@
-/* Who runs next, who waits for whom, and what is wrong when nobody can run.
+/* The scheduler: the next lane to run, the lanes that wait, and the finding if no lane can run.
 
    Lanes run until they wait: for their warp at a collective, for their block at a barrier. The order in which the ready
    ones go on is forward, reverse or random; a right kernel gives the same in all. */
@@ -123,7 +123,7 @@ static void barrier(int line) {
   give_way();
 }
 
-/* All threads read the vote before they can meet again. */
+/* All threads read the vote before the next barrier. */
 static int barrier_or(int holds, int line) {
   self->voted |= holds != 0;
   barrier(line);

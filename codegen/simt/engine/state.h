@@ -24,7 +24,7 @@ struct Vector {
 };
 
 static constexpr unsigned kLanes = 32, kMostWarps = 32, kAllLanes = 0xffffffffu;
-static constexpr unsigned kSeveral = 63; /* in the place of a lane: an access of the whole warp, or of several lanes */
+static constexpr unsigned kSeveral = 63; /* in place of a lane: an access of the whole warp, or of several lanes */
 
 /* Kinds, in the order of `FindingKind` in report.py. */
 enum FindingKind : uint32_t {
@@ -153,7 +153,7 @@ struct Warp {
   uint32_t arrived;  /* lanes that wait for the rest of the warp */
   uint32_t waits[kLanes];    /* why each lane does not run: an operation, and above its 8 bits the operation's variant */
   int32_t line[kLanes];      /* where it waits */
-  Operands operands[kLanes]; /* what it brought */
+  Operands operands[kLanes]; /* the operands that it brought */
   uint64_t seen[kMostWarps]; /* seen[v]: accesses of warp v up to this clock happen before what this warp does next */
   Vector<Site> sites;
   uint32_t pending_requests;
@@ -201,7 +201,7 @@ struct Launch {
   uint64_t block_number, clock, block_start;
   Vector<uint64_t> block_starts; /* by order of execution, with the block's number beside */
   Vector<uint64_t> block_numbers;
-  uint32_t voted, vote; /* whether a thread said yes at the barrier that is met; what the last one came to */
+  uint32_t voted, vote; /* whether a thread voted yes at the current barrier; the result of the last barrier */
   Vector<FenceView> fences;
   Vector<uint64_t> clocks;
   Vector<Published> published;

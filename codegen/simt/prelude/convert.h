@@ -36,7 +36,7 @@ static inline unsigned eq_tf32(float x) {
   return (exponent == 0 || exponent == 0x7f800000 ? bits : bits + 0x1000) & ~0x1fffu;
 }
 
-/* Truncated, with the last bit set where anything was cut off (Boldo and Melquiond 2008). */
+/* Truncates, and sets the last bit if the result is inexact (Boldo and Melquiond 2008). */
 static inline float eq_odd_f32(double x) {
   float near = (float)x;
   if ((double)near == x || x != x) return near;

@@ -1,4 +1,4 @@
-/* Loads and stores: the engine checks the access and says where its bytes are. */
+/* Loads and stores: the engine checks the access and gives the address of its bytes on the host. */
 
 static inline float eq_cell_value(eq_f16 cell) { return eq_of_half(cell.bits); }
 static inline float eq_cell_value(eq_bf16 cell) { return eq_of_bf16(cell.bits); }

@@ -1,4 +1,4 @@
-/* The device functions on a CPU: types, macros and where a thread stands. What each function means is said in
+/* The device functions on a CPU: types, macros and the position of a thread. What each function means is said in
    ir/kernel/gpu/device_functions.py; those that touch memory or meet other threads ask the engine. */
 
 typedef struct { unsigned short bits; } eq_f16;
@@ -22,7 +22,7 @@ static const eq_engine *eq_simt;
 
 EQ_EXPORT void eq_simt_bind(const eq_engine *engine) { eq_simt = engine; }
 
-/* What the compiler's check of array bounds calls, in the place of its own runtime. */
+/* The handlers that the compiler's check of array bounds calls, in place of the compiler's runtime. */
 struct eq_text_place {
   const char *file;
   unsigned line, column;

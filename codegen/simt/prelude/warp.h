@@ -1,4 +1,4 @@
-/* Synchronisation, asynchronous copies and what a warp does together. */
+/* Synchronisation, asynchronous copies and operations of a whole warp. */
 
 static inline void eq_barrier(EQ_HERE) { eq_simt->barrier(line); }
 static inline void eq_sync_warp(EQ_HERE) { eq_simt->sync_warp(line); }

@@ -1,4 +1,4 @@
-/* Lanes, register types and the few shuffles everything else is made of.
+/* Lanes, register types, and the shuffles on which the other headers of this folder stand.
 
    One vector model for every element type: a register holds EQ_VL lanes, whatever their width, so that a
    loop over an array advances by EQ_VL elements with any mixture of types. A 32-bit type fills one machine
@@ -22,7 +22,7 @@
 #endif
 #endif
 
-/* EQ_X86 is the machine vector's width in bits where instructions are named below, 0 for plain vectors. */
+/* EQ_X86: the width of a machine vector in bits if these headers name instructions of x86, 0 if they do not. */
 #if EQ_VL == 16 && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 #define EQ_X86 512
 #elif EQ_VL == 8 && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
@@ -73,14 +73,14 @@ typedef struct { eq_i64h lo, hi; } eq_i64;
 #define EQ_LANE_ID(i) i
 #define EQ_LANE_TWICE(i) 2 * i
 
-/* Where a named instruction reads: a register or memory. Clang, if it may, goes through memory always. */
+/* The operand of a named instruction: a register or memory. Clang always chooses memory if the constraint allows it. */
 #if defined(__clang__)
 #define EQ_SOURCE "v"
 #else
 #define EQ_SOURCE "vm"
 #endif
 
-/* Lanes of both operands picked by constant indices 0 .. 2*lanes-1. */
+/* Selects lanes of both operands by constant indices in 0 .. 2*lanes-1. */
 #if defined(__clang__)
 #define EQ_SHUFFLE(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -97,7 +97,7 @@ EQ_FN eq_i32h eq_hi_i32(eq_i32 v) { return ((eq_i32h *)&v)[1]; }
 EQ_FN eq_i32 eq_join_i32(eq_i32h lo, eq_i32h hi) {
 #if defined(__clang__)
   return EQ_SHUFFLE(eq_i32, lo, hi, EQ_LANES(EQ_LANE_ID));
-#elif EQ_X86 == 512 /* gcc 11 goes through memory otherwise */
+#elif EQ_X86 == 512 /* without the instruction gcc 11 goes through memory */
   eq_i32 r;
   __asm__("vinserti32x8 $1, %t2, %g1, %g0" : "=v"(r) : "v"(lo), "v"(hi));
   return r;
@@ -112,7 +112,7 @@ EQ_FN eq_i32 eq_join_i32(eq_i32h lo, eq_i32h hi) {
 }
 EQ_FN eq_f32 eq_join_f32(eq_f32h lo, eq_f32h hi) { return EQ_FLOAT(eq_join_i32((eq_i32h)lo, (eq_i32h)hi)); }
 
-/* 64-bit lanes cut to their low 32 bits; a mask of 64-bit lanes becomes a mask. */
+/* The low 32 bits of 64-bit lanes; a mask of 64-bit lanes becomes a mask of 32-bit lanes. */
 EQ_FN eq_i32 eq_narrow(eq_i64h lo, eq_i64h hi) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   return EQ_SHUFFLE(eq_i32, (eq_i32)lo, (eq_i32)hi, EQ_LANES(EQ_LANE_TWICE));
@@ -137,7 +137,7 @@ EQ_FN eq_f32 eq_imm_f32(float x) { return x - (eq_f32){0}; } /* x - 0 is x for e
 EQ_FN eq_f64h eq_imm_f64h(double x) { return x - (eq_f64h){0}; }
 EQ_FN eq_f64 eq_imm_f64(double x) { return (eq_f64){eq_imm_f64h(x), eq_imm_f64h(x)}; }
 
-/* start, start + step, start + 2 step … : the indices of EQ_VL neighbours. */
+/* start, start + step, start + 2 step …: the indices of EQ_VL neighbours. */
 EQ_FN eq_i32 eq_iota_i32(int32_t start, int32_t step) { return eq_lane_ids() * step + start; }
 EQ_FN eq_i64 eq_iota_i64(int64_t start, int64_t step) {
   eq_i64 id = eq_widen(eq_lane_ids());
@@ -146,7 +146,7 @@ EQ_FN eq_i64 eq_iota_i64(int64_t start, int64_t step) {
 /* The first n lanes. */
 EQ_FN eq_mask eq_first(int n) { return eq_lane_ids() < n; }
 
-/* Bitwise choice: a where the mask (of lanes as wide as theirs) is set, else b. */
+/* Bitwise choice: a where the mask is set, else b. The lanes of the mask are as wide as those of a and b. */
 #define EQ_PICK(I, V, m, a, b) ((V)(((I)(m) & (I)(a)) | (~(I)(m) & (I)(b))))
 
 EQ_FN eq_f32 eq_where_f32(eq_mask m, eq_f32 a, eq_f32 b) { return EQ_PICK(eq_i32, eq_f32, m, a, b); }

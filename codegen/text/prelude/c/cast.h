@@ -6,7 +6,7 @@
 #define EQ_CAST(A, B, expr) \
   EQ_FN eq_##B eq_cast_##A##_##B(eq_##A a) { return expr; }
 
-/* Between types of one register. */
+/* Casts between types that fill at most one machine vector. */
 #define EQ_CAST_INT(A)                              \
   EQ_CAST(A, i8, EQ_TO(eq_i8, a))                   \
   EQ_CAST(A, u8, EQ_TO(eq_u8, a))                   \
@@ -52,7 +52,7 @@ EQ_CAST(f64, f32, eq_join_f32(EQ_TO(eq_f32h, a.lo), EQ_TO(eq_f32h, a.hi)))
 EQ_CAST(f32, bool, a != 0)
 EQ_CAST(f64, bool, eq_narrow(a.lo != 0, a.hi != 0))
 
-/* x held within [lo, hi], NaN made 0: then converting truncates without overflow. */
+/* Clamps x to [lo, hi] and makes NaN 0, so that the conversion truncates without overflow. */
 EQ_FN eq_f32 eq_held_f32(eq_f32 x, float lo, float hi) {
   x = EQ_FLOAT(EQ_BITS(x) & (x == x));
   x = eq_where_f32(x < lo, eq_imm_f32(lo), x);
@@ -73,7 +73,7 @@ EQ_CAST_FLOAT(i8, -128, 127)
 EQ_CAST_FLOAT(u8, 0, 255)
 EQ_CAST_FLOAT(i16, -32768, 32767)
 EQ_CAST(f64, i32, eq_trunc_f64(a, -2147483648.0, 2147483647.0))
-/* The greatest integer is no float: hold at the greatest float below it, then choose. */
+/* The greatest integer is no float: clamp to the greatest float below it, then choose. */
 EQ_CAST(f32, i32,
         eq_where_i32(a >= 0x1p31f, eq_imm_i32(INT32_MAX), EQ_TO(eq_i32, eq_held_f32(a, -0x1p31f, 0x1.fffffep30f))))
 EQ_FN eq_i64h eq_trunc_f64h(eq_f64h x) {
@@ -83,14 +83,14 @@ EQ_FN eq_i64h eq_trunc_f64h(eq_f64h x) {
 EQ_CAST(f64, i64, ((eq_i64){eq_trunc_f64h(a.lo), eq_trunc_f64h(a.hi)}))
 EQ_CAST(f32, i64, eq_cast_f64_i64(eq_cast_f32_f64(a)))
 
-/* fp64 to f32 lanes rounded to odd: a second rounding to a 16-bit type is then as good as a single one
+/* f64 to f32, rounded to odd: a second rounding, to a 16-bit type, then gives the bits of a single rounding
    (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums", 2008). */
 EQ_FN eq_f32 eq_odd_f32(eq_f64 a) {
   eq_f32 near = eq_cast_f64_f32(a);
   eq_f64 back = eq_cast_f32_f64(near);
   eq_i32 bits = EQ_BITS(near);
   eq_i32 above = eq_narrow(back.lo > a.lo, back.hi > a.hi), below = eq_narrow(back.lo < a.lo, back.hi < a.hi);
-  eq_i32 shrink = eq_where_i32(bits < 0, below, above); /* the magnitude is to shrink, by one ulp toward a */
+  eq_i32 shrink = eq_where_i32(bits < 0, below, above); /* lanes whose magnitude shrinks by one ulp, toward a */
   eq_i32 moved = bits + eq_where_i32(shrink, eq_imm_i32(-1), eq_imm_i32(1));
   return EQ_FLOAT(eq_where_i32((above | below) & ((bits & 1) == 0), moved, bits));
 }

@@ -6,8 +6,8 @@
      eq_strided_D(p, s, n)     p[0], p[s], … n of them eq_store_strided_D(p, s, v, n)
      eq_gather_D(p, i, m)      p[i] where m, else 0    eq_load_m_D(p, m)         p[lane] where m, else 0
 
-   No lane that is switched off touches memory, and no pointer need be aligned unless said. Strides and
-   indices count elements. Moves are written once per width (8, 16, 32, 64 bits); types only decode. */
+   A lane that is switched off does not touch memory. Pointers need no alignment. Strides and indices count
+   elements. The moves are written once for a width (8, 16, 32, 64 bits); the types decode what was moved. */
 
 #define EQ_LOOSE(V) V __attribute__((aligned(1), may_alias))
 typedef EQ_LOOSE(eq_i8) eq_loose_8;
@@ -37,7 +37,7 @@ EQ_FN eq_i16 eq_move_splat_16(const void *p) { return eq_imm_i16(*(const eq_cell
 EQ_FN eq_i32 eq_move_splat_32(const void *p) { return eq_imm_i32(*(const eq_cell_32 *)p); }
 EQ_FN eq_i64 eq_move_splat_64(const void *p) { return eq_imm_i64(*(const eq_cell_64 *)p); }
 
-/* Lane by lane, for what the machine has no instruction for. */
+/* Moves lane by lane, for machines without an instruction for the whole register. */
 #define EQ_MOVE_LANES(W)                                                                       \
   EQ_FN eq_i##W eq_lanes_strided_##W(const void *p, ptrdiff_t stride, int n) {                 \
     int##W##_t lane[EQ_VL] = {0};                                                              \
@@ -63,7 +63,7 @@ EQ_MOVE_LANES(16)
 EQ_MOVE_LANES(32)
 EQ_MOVE_LANES(64)
 
-/* Whole registers, lane by lane: as floats, since gcc goes through memory for integers. */
+/* Whole registers, lane by lane. The lanes are floats, since gcc goes through memory for integers. */
 #define EQ_AT(i) at[(i) * stride]
 #define EQ_AT_UPPER(i) at[(EQ_VL / 2 + (i)) * stride]
 EQ_FN eq_i8 eq_move_strided_8(const void *p, ptrdiff_t stride, int n) { return eq_lanes_strided_8(p, stride, n); }
@@ -102,15 +102,15 @@ EQ_FN uint32_t eq_bits_mask(eq_mask m) {
 }
 #endif
 
-/* Sanitizers see no access of an instruction that is named here. EQ_PLAIN_MEMORY asks for moves in C alone. */
+/* Sanitizers do not see the accesses of inline assembly. With EQ_PLAIN_MEMORY all moves are plain C. */
 #if defined(EQ_PLAIN_MEMORY)
 #define EQ_X86_MOVES 0
 #else
 #define EQ_X86_MOVES EQ_X86
 #endif
 
-/* Masked moves are volatile asm on a bare pointer: as memory operands of a full register they would claim
-   to read lanes that may lie outside of the object. */
+/* Masked moves are volatile asm on a bare pointer. A memory operand would claim an access of the full register,
+   whose lanes may lie outside of the object. */
 #if EQ_X86_MOVES == 512
 #define EQ_TAIL_MASKED(W, V, insn)                                                                            \
   EQ_FN V eq_masked_load_##W(const void *p, uint32_t bits) {                                                  \
@@ -204,9 +204,9 @@ EQ_MASK_LANES(32)
 EQ_MASK_LANES(64)
 #endif
 
-/* fp16 and bf16 live in f32 lanes; these are their storage forms. */
+/* The storage forms of fp16 and bf16, whose lanes in registers are f32. */
 EQ_FN eq_f32 eq_decode_bf16(eq_i16 h) { return EQ_FLOAT(EQ_TO(eq_i32, (eq_u16)h) << 16); }
-EQ_FN eq_i32 eq_bf16_bits(eq_f32 x) { /* round to nearest even on the upper half; a NaN is made quiet */
+EQ_FN eq_i32 eq_bf16_bits(eq_f32 x) { /* rounds to nearest even; a NaN becomes quiet */
   eq_i32 b = EQ_BITS(x), even = b + 0x7fff + ((b >> 16) & 1);
   return eq_where_i32(x != x, b | 0x400000, even) & (int32_t)0xffff0000;
 }
@@ -236,7 +236,7 @@ EQ_FN eq_f32 eq_decode_f16(eq_i16 h) {
 EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
   eq_i32 bits = EQ_BITS(x), rest = bits & 0x7fffffff, sign = (bits >> 16) & 0x8000;
   eq_i32 normal = (rest - (112 << 23) + 0xfff + ((rest >> 13) & 1)) >> 13;
-  eq_i32 denormal = EQ_BITS(EQ_FLOAT(rest) + 0.5f) - (126 << 23); /* the adder shifts and rounds */
+  eq_i32 denormal = EQ_BITS(EQ_FLOAT(rest) + 0.5f) - (126 << 23); /* the addition shifts the digits and rounds them */
   eq_i32 large = eq_where_i32(rest > 0x7f800000, eq_imm_i32(0x7e00), eq_imm_i32(0x7c00));
   eq_i32 finite = eq_where_i32(rest < 0x38800000, denormal, normal);
   return EQ_TO(eq_i16, eq_where_i32(rest >= 0x47800000, large, finite) | sign);
@@ -244,7 +244,8 @@ EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
 #endif
 EQ_FN eq_f32 eq_round_f16(eq_f32 x) { return eq_decode_f16(eq_encode_f16(x)); }
 
-/* Every second element, by two loads and a shuffle, where tails are cheap: what a strided convolution reads. */
+/* Strided loads; every second element (a convolution of stride 2 reads them) takes two loads and a shuffle if the
+   machine has masked moves. */
 #define EQ_MOVE_STRIDED(W) \
   EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) { return eq_move_strided_##W(p, s, n); }
 EQ_MOVE_STRIDED(8)

@@ -5,7 +5,7 @@
      bool      not · and or xor max min add mul
      all       cmplt cmple cmpgt cmpge cmpeq cmpne (and `where` of base.h)
 
-   max, min and relu hand on NaN. Integers wrap; idiv and mod round to minus infinity and give 0 for a zero
+   max, min and relu propagate NaN. Integers wrap; idiv and mod round to minus infinity and give 0 for a zero
    divisor. A 64-bit function is written for half registers (types f64h, i64h) and lifted to both halves. */
 
 #define EQ_OP1(T, op, expr) EQ_FN eq_##T eq_##op##_##T(eq_##T a) { return expr; }
@@ -16,7 +16,7 @@
 #define EQ_LIFT3(T, op) \
   EQ_OP3(T, op, ((eq_##T){eq_##op##_##T##h(a.lo, b.lo, c.lo), eq_##op##_##T##h(a.hi, b.hi, c.hi)}))
 
-/* Where the machine's instruction is named: one of its registers in, one out. */
+/* One instruction of the machine, on whole registers. */
 #define EQ_ASM1(T, op, insn) \
   EQ_FN eq_##T eq_##op##_##T(eq_##T a) { eq_##T r; __asm__(insn " %1, %0" : "=v"(r) : EQ_SOURCE(a)); return r; }
 #define EQ_ASM2(T, op, insn)                                      \
@@ -26,7 +26,7 @@
     return r;                                                     \
   }
 
-/* least and most are the machine's: b where either is NaN. */
+/* `least` and `most` are the machine's minimum and maximum: b where a or b is NaN. */
 #if EQ_X86
 #define EQ_MACHINE_FLOAT(T, I, ps, big, sqrt_) \
   EQ_ASM1(T, sqrt, "vsqrt" ps)                 \
@@ -41,7 +41,8 @@
 #define EQ_ROUND_INSN(ps, mode) "vround" ps " $" #mode ","
 #endif
 #else
-/* Adding and taking away 2^23 (2^52) with x's sign rounds to nearest even; larger numbers are whole. */
+/* Adding 2^23 (2^52 for f64) with the sign of x and subtracting it again rounds to nearest even. Numbers above it are
+   whole. */
 #define EQ_MACHINE_FLOAT(T, I, ps, big, sqrt_)                                              \
   EQ_FN eq_##T eq_sqrt_##T(eq_##T a) {                                                      \
     for (size_t i = 0; i < sizeof a / sizeof a[0]; i++) a[i] = sqrt_(a[i]);                 \
@@ -141,7 +142,7 @@ EQ_LIFT1(f64, recip) EQ_LIFT1(f64, sqrt) EQ_LIFT1(f64, rsqrt) EQ_LIFT1(f64, floo
 EQ_LIFT1(f64, round) EQ_LIFT2(f64, fdiv)
 EQ_LIFT1(i64, not) EQ_LIFT2(i64, and) EQ_LIFT2(i64, or) EQ_LIFT2(i64, xor)
 
-/* true is -1, so the order of masks is that of integers turned round. */
+/* A lane that is true is -1: min of bool is `and`, max is `or`. */
 EQ_OP1(bool, not, ~a)
 EQ_OP2(bool, and, a &b) EQ_OP2(bool, mul, a &b) EQ_OP2(bool, min, a &b)
 EQ_OP2(bool, or, a | b) EQ_OP2(bool, add, a | b) EQ_OP2(bool, max, a | b)
@@ -176,15 +177,15 @@ EQ_CMP(bool, cmpge, a | ~b)
 EQ_CMP(bool, cmpeq, ~(a ^ b))
 EQ_CMP(bool, cmpne, a ^ b)
 
-/* Integer division in floating point. With |a|, |b| < 2^k a quotient that is not whole lies at least 2^-k of
-   itself from every whole number, so a division with more than k + 1 bits has the right floor. */
+/* Integer division in floating point. If |a|, |b| < 2^k, the relative distance between a quotient that is not whole
+   and the nearest whole number is at least 2^-k. So a division of more than k + 1 bits has the right floor. */
 EQ_FN eq_i32h eq_floordiv_half(eq_i32h a, eq_i32h b) {
   eq_f64h q = eq_floor_f64h(EQ_TO(eq_f64h, a) / EQ_TO(eq_f64h, b));
   q -= (eq_f64h)((q >= 0x1p31) & (eq_i64h)eq_imm_f64h(0x1p32)); /* INT32_MIN / -1 wraps */
   return EQ_TO(eq_i32h, q);
 }
 EQ_FN eq_i32 eq_idiv_i32(eq_i32 a, eq_i32 b) {
-  eq_i32 zero = b == 0, d = b - zero; /* 1 in the place of 0 */
+  eq_i32 zero = b == 0, d = b - zero; /* 1 in place of 0 */
   eq_i32h lo = eq_floordiv_half(eq_lo_i32(a), eq_lo_i32(d)), hi = eq_floordiv_half(eq_hi_i32(a), eq_hi_i32(d));
   return ~zero & eq_join_i32(lo, hi);
 }
@@ -215,7 +216,7 @@ EQ_FN eq_i64 eq_mod_i64(eq_i64 a, eq_i64 b) {
   return (eq_i64){(a.lo - b.lo * q.lo) & (b.lo != 0), (a.hi - b.hi * q.hi) & (b.hi != 0)};
 }
 
-/* a^b by squaring, wrapping; a negative exponent gives the whole part of the true value, 0 for a zero base. */
+/* a^b by squaring, wrapping. A negative exponent gives the whole part of the true value, and 0 for a = 0. */
 EQ_FN int64_t eq_power(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? 1 - 2 * (b & 1) : 0;
   uint64_t r = 1;

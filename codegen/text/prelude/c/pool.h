@@ -5,7 +5,7 @@
      eq_parallel_for(fn, ctx, n_tasks, n_threads)
                                 fn(ctx, task, thread) for task in 0 .. n_tasks-1, by at most n_threads threads,
                                 the caller one of them; returns when all are done. `thread` < n_threads is a
-                                number no two running tasks of this loop share: an index of scratch memory
+                                number that no two running tasks of this loop share: an index of scratch memory
      eq_run_end(&run)           restores the caller's floating-point mode; idle workers go to sleep soon
 
    Workers are created at first need and run in the floating-point mode of the loop's caller. A loop started
@@ -16,8 +16,8 @@
 
    The loop lives in one cache line. `ticket` holds its number (upper half) and its next task (lower half); a
    task is claimed by a compare-and-swap of the whole ticket, so that a worker which read the fields of one
-   loop cannot take a task of another. The caller waits for tasks, never for workers: one that is asleep or
-   descheduled delays nobody. */
+   loop cannot take a task of another. The caller waits for tasks, never for workers: a worker that is asleep
+   or descheduled delays no loop. */
 #include <stdint.h>
 
 typedef void (*eq_task)(void *ctx, int32_t task, int32_t thread);
@@ -36,8 +36,8 @@ EQ_HIDDEN void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n
 #include <time.h>
 
 #define EQ_MAX_THREADS 256
-#define EQ_SPIN_IN_RUN_NS 1000000 /* a wake costs 40 to 55 us, so spin through a run's serial stretches */
-#define EQ_SPIN_IDLE_NS 50000     /* and bridge the gap to a run that follows at once */
+#define EQ_SPIN_IN_RUN_NS 1000000 /* longer than a run's serial parts: a wake costs 40 to 55 us */
+#define EQ_SPIN_IDLE_NS 50000     /* longer than the gap before a run that follows at once */
 
 static struct {
   _Alignas(64) _Atomic uint64_t ticket;
@@ -48,7 +48,7 @@ static struct {
   _Alignas(64) _Atomic int32_t done;
   _Alignas(64) atomic_int busy;
   atomic_int runs, asleep, closing;
-  atomic_int n_workers; /* those of `worker` that may be joined: a process may end while another thread adds to them */
+  atomic_int n_workers; /* entries of `worker` to join; a process may end while a thread adds some */
   int at_fork;
   pthread_mutex_t lock;
   pthread_cond_t wake;
@@ -84,7 +84,7 @@ static int64_t eq_now_ns(void) {
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Takes tasks until none is left. `seen` is a ticket this thread has read. */
+/* Runs tasks until none is left. `seen` is a ticket that this thread has read. */
 static void eq_take_tasks(uint64_t seen, int32_t thread) {
   for (;;) {
     int32_t task = (int32_t)(uint32_t)seen;
@@ -93,7 +93,7 @@ static void eq_take_tasks(uint64_t seen, int32_t thread) {
     eq_task fn = atomic_load_explicit(&eq_pool.fn, memory_order_acquire);
     void *ctx = atomic_load_explicit(&eq_pool.ctx, memory_order_acquire);
     uint64_t mode = atomic_load_explicit(&eq_pool.fp_mode, memory_order_acquire);
-    /* Success proves that the fields are those of the loop `seen` belongs to; it cannot end before this task. */
+    /* Success proves that the fields belong to the loop of `seen`, which cannot end before this task. */
     if (!atomic_compare_exchange_strong(&eq_pool.ticket, &seen, seen + 1)) continue;
     if (thread && (eq_fp_mode() & EQ_FP_CONTROL) != mode) eq_set_fp_mode(mode);
     fn(ctx, task, thread);
@@ -133,7 +133,7 @@ static void eq_wake_workers(void) {
 
 static void *eq_work(void *number) {
   int32_t thread = (int32_t)(intptr_t)number;
-  uint32_t last = 0; /* loops count from 1, so a loop under way at birth is joined */
+  uint32_t last = 0; /* loops are numbered from 1: a new worker joins a loop that is under way */
   while (!atomic_load_explicit(&eq_pool.closing, memory_order_relaxed)) {
     eq_await_loop(last);
     uint64_t seen = atomic_load_explicit(&eq_pool.ticket, memory_order_acquire);
@@ -143,14 +143,14 @@ static void *eq_work(void *number) {
   return NULL;
 }
 
-/* No task of the loop under way, which is over, can be claimed any more: its fields may change. */
+/* Closes the last loop, which is over: no task can be claimed any more, so its fields may change. */
 static uint64_t eq_shut_ticket(void) {
   uint64_t number = atomic_load_explicit(&eq_pool.ticket, memory_order_relaxed) >> 32;
   atomic_store(&eq_pool.ticket, number << 32 | INT32_MAX);
   return number;
 }
 
-/* The child has none of the parent's workers, and locks in whatever state they were. */
+/* A forked child has none of the parent's workers, and the locks may be held: start from an empty pool. */
 static void eq_after_fork(void) {
   pthread_mutex_init(&eq_pool.lock, NULL);
   pthread_cond_init(&eq_pool.wake, NULL);
@@ -161,7 +161,7 @@ static void eq_after_fork(void) {
   atomic_store(&eq_pool.n_workers, 0);
 }
 
-/* Called by the owner of `busy`. Workers take no signals: those are the host's. */
+/* Starts workers. The caller owns `busy`. Workers block all signals: signals belong to the host program. */
 static void eq_grow(int32_t n_threads) {
   if (!eq_pool.at_fork) eq_pool.at_fork = pthread_atfork(NULL, NULL, eq_after_fork) == 0;
   sigset_t all, before;
@@ -177,7 +177,7 @@ static void eq_grow(int32_t n_threads) {
 static void eq_await_tasks(int32_t n_tasks) {
   for (int spins = 0; atomic_load_explicit(&eq_pool.done, memory_order_acquire) < n_tasks; spins++) {
     if (spins < 4096) eq_pause();
-    else sched_yield(); /* more threads than cores: let the one that holds the task run */
+    else sched_yield(); /* more threads than cores: the thread that holds the task needs this one's core */
   }
 }
 
@@ -198,7 +198,7 @@ void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n_threads) 
   atomic_store_explicit(&eq_pool.fp_mode, eq_fp_mode() & EQ_FP_CONTROL, memory_order_release);
   atomic_store_explicit(&eq_pool.n_threads, n_threads, memory_order_release);
   atomic_store_explicit(&eq_pool.n_tasks, n_tasks, memory_order_release);
-  /* Sequentially consistent against `asleep`: either we see the sleeper or it sees this loop. */
+  /* Sequentially consistent with `asleep`: this thread sees the sleeper, or the sleeper sees this loop. */
   atomic_store(&eq_pool.ticket, first);
   if (atomic_load(&eq_pool.asleep)) eq_wake_workers();
   eq_take_tasks(first, 0);

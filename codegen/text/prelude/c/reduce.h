@@ -1,9 +1,9 @@
 /* Horizontal reductions of one register to a scalar: eq_hsum_T eq_hprod_T eq_hmax_T eq_hmin_T.
 
    The tree is fixed (upper half onto lower half), so that a sum has the same bits every time; max and min
-   hand on NaN. eq_hmax_bool is "any", eq_hmin_bool is "all". */
+   propagate NaN. eq_hmax_bool is "any", eq_hmin_bool is "all". */
 
-#define EQ_TURN_8(i) ((i) + 8) % EQ_VL /* lane i takes its partner 8 lanes on */
+#define EQ_TURN_8(i) ((i) + 8) % EQ_VL /* lane i takes lane i + 8 */
 #define EQ_TURN_4(i) ((i) + 4) % EQ_VL
 #define EQ_TURN_2(i) ((i) + 2) % EQ_VL
 #define EQ_TURN_1(i) ((i) + 1) % EQ_VL

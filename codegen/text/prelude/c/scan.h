@@ -48,7 +48,7 @@ EQ_FN eq_mask eq_last_bool(eq_mask v) { return eq_last_i32(v); }
 EQ_LAST_WIDE(f64)
 EQ_LAST_WIDE(i64)
 
-/* Lane i takes lane i - d, the first d lanes what changes nothing. */
+/* Lane i takes lane i - d; the first d lanes take the neutral element. */
 #define EQ_UP_1(i) (i) < 1 ? EQ_VL + (i) : (i) - 1
 #define EQ_UP_2(i) (i) < 2 ? EQ_VL + (i) : (i) - 2
 #define EQ_UP_4(i) (i) < 4 ? EQ_VL + (i) : (i) - 4

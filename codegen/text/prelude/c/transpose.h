@@ -1,5 +1,5 @@
 /* eq_transpose_W(to, to_step, from, from_step): EQ_VL x EQ_VL elements of W bits, to[i][j] = from[j][i]. Steps between
-   rows count elements. Elements of 32 bits by a butterfly: stage d swaps the off-diagonal d x d blocks. */
+   rows count elements. 32-bit elements are transposed by a butterfly: stage d swaps the off-diagonal d x d blocks. */
 EQ_FN void eq_transpose_64(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step) {
   for (int i = 0; i < EQ_VL; i++)
     for (int j = 0; j < EQ_VL; j++) ((eq_cell_64 *)to)[i * to_step + j] = ((const eq_cell_64 *)from)[j * from_step + i];

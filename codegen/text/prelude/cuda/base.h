@@ -1,6 +1,7 @@
-/* What every kernel's body stands on: types in memory, the two macros of a kernel, and where a thread stands.
+/* The base of every kernel: types in memory, macros, and the position of a thread.
 
-   The bodies call the functions of `ir.kernel.gpu.device_functions` and nothing else; this prelude says what they are in PTX. */
+   Kernels call the functions of `ir.kernel.gpu.device_functions` and no others. The headers of this folder define them
+   in CUDA and PTX. */
 
 typedef struct { unsigned short bits; } eq_f16;
 typedef struct { unsigned short bits; } eq_bf16;
@@ -24,7 +25,7 @@ extern __shared__ __align__(1024) unsigned char eq_shared[];
 
 EQ_FN int eq_thread() { return threadIdx.x; }
 EQ_FN int eq_lane() { return threadIdx.x & 31; }
-EQ_FN int eq_warp() { return __shfl_sync(EQ_WARP, (int)threadIdx.x >> 5, 0); } /* told to be uniform */
+EQ_FN int eq_warp() { return __shfl_sync(EQ_WARP, (int)threadIdx.x >> 5, 0); } /* the shuffle tells the compiler that the value is uniform */
 EQ_FN int eq_block_x() { return blockIdx.x; }
 EQ_FN int eq_block_y() { return blockIdx.y; }
 EQ_FN int eq_block_z() { return blockIdx.z; }
@@ -40,7 +41,7 @@ template <int bits> EQ_FN unsigned eq_swizzle(unsigned offset) {
   return offset ^ (offset >> 3 & ((1u << bits) - 1) << 4);
 }
 
-/* Halves: two in a word, element 0 low. */
+/* Two 16-bit floats in a word, element 0 in the low half. */
 EQ_FN unsigned eq_pack_f16(float low, float high) {
   unsigned word;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
@@ -63,11 +64,11 @@ EQ_FN float eq_low_bf16(unsigned word) { return __uint_as_float(word << 16); }
 EQ_FN float eq_high_bf16(unsigned word) { return __uint_as_float(word & 0xffff0000u); }
 EQ_FN float eq_round_f16(float x) { return eq_low_f16(eq_pack_f16(x, 0)); }
 EQ_FN float eq_round_bf16(float x) { return eq_low_bf16(eq_pack_bf16(x, 0)); }
-EQ_FN unsigned eq_tf32(float x) { /* half of the last place added, the rest cut off; NaN stays */
+EQ_FN unsigned eq_tf32(float x) { /* adds half of the last place and cuts off the rest; NaN stays NaN */
   const float power = __uint_as_float(__float_as_uint(x) & 0xff800000u);
   return __float_as_uint(__fmaf_rn(power, 0x1p-11f, x)) & 0xffffe000u;
 }
-EQ_FN float eq_odd_f32(double x) { /* towards zero, with the last bit set where that was inexact */
+EQ_FN float eq_odd_f32(double x) { /* rounds toward zero, and sets the last bit if the result is inexact */
   float near = __double2float_rz(x);
   return (double)near == x ? near : __uint_as_float(__float_as_uint(near) | 1);
 }

@@ -28,7 +28,7 @@ EQ_RAW(4)
 EQ_RAW(8)
 EQ_RAW(16)
 
-/* One element: a register R of a cell, and the other way round. */
+/* One element: from a cell of memory to a register of type R, and back. */
 #define EQ_ELEMENT(T, R, read, written)                                                                          \
   EQ_FN R eq_read_##T(eq_##T cell) { return read; }                                                              \
   EQ_FN eq_##T eq_written_##T(R x) { return written; }                                                           \
@@ -49,7 +49,7 @@ EQ_ELEMENT(i32, eq_i32, cell, x)
 EQ_ELEMENT(i64, eq_i64, cell, x)
 EQ_ELEMENT(bool, bool, cell.is != 0, {(unsigned char)x})
 
-/* Neighbours: elements of the words that are moved at once. */
+/* Neighbours: the elements in words that are moved at once. */
 EQ_FN void eq_unpack_f32(float *to, const unsigned *w, int n) { EQ_UNROLL for (int i = 0; i < n; i++) to[i] = __uint_as_float(w[i]); }
 EQ_FN void eq_gather_f32(unsigned *w, const float *from, int n) { EQ_UNROLL for (int i = 0; i < n; i++) w[i] = __float_as_uint(from[i]); }
 EQ_FN void eq_unpack_i32(int *to, const unsigned *w, int n) { EQ_UNROLL for (int i = 0; i < n; i++) to[i] = (int)w[i]; }

@@ -21,7 +21,7 @@ EQ_COMPARE(i32, eq_i32)
 EQ_COMPARE(i64, eq_i64)
 EQ_COMPARE(bool, bool)
 
-/* Intrinsics are never fused: a product would round otherwise here than where it is stored. */
+/* The compiler never fuses intrinsics: a fused product would have other bits than one that is stored. */
 #define EQ_FLOAT(T, C, s, p)                            \
   EQ_OP1(T, neg, C, -x)                                 \
   EQ_OP1(T, abs, C, fabs##s(x))                         \
@@ -79,7 +79,7 @@ EQ_OP2(f64, min, double, x != x || x < y ? x : y)
   EQ_OP2(T, and, C, x & y)                                         \
   EQ_OP2(T, or, C, x | y)                                          \
   EQ_OP2(T, xor, C, x ^ y)                                         \
-  EQ_FN C eq_idiv_##T(C x, C y) { /* the least integer by -1 would trap on a CPU, and wraps */ \
+  EQ_FN C eq_idiv_##T(C x, C y) { /* the least integer divided by -1 wraps; on a CPU it would trap */ \
     if (y == 0) return 0;                                          \
     if (y == (C)-1) return (C)((U)0 - (U)x);                       \
     return (C)(x / y - (x % y != 0 && (x < 0) != (y < 0)));        \

@@ -1,11 +1,11 @@
-/* What threads do together: barriers, fences, asynchronous copies, shuffles, tensor cores (PTX ISA, sm_80). */
+/* Operations of several threads: barriers, fences, asynchronous copies, shuffles, tensor cores (PTX ISA, sm_80). */
 
 EQ_FN void eq_barrier() { __syncthreads(); }
 EQ_FN void eq_sync_warp() { __syncwarp(); }
 EQ_FN int eq_barrier_or(bool x) { return __syncthreads_or(x) != 0; }
 
-/* Causality order (PTX ISA, memory consistency model): a fence and then an atomic release, an atomic and then a fence
-   acquire, and barriers pass both on within the block. */
+/* Causality order (PTX ISA, memory consistency model): a fence before an atomic releases, a fence after an atomic
+   acquires, and barriers extend both to the whole block. */
 EQ_FN void eq_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 EQ_FN int eq_ticket(eq_counter *counter, int count) {
   unsigned before;
@@ -16,7 +16,7 @@ EQ_FN int eq_ticket(eq_counter *counter, int count) {
 
 EQ_FN unsigned eq_shared_address(unsigned offset) { return (unsigned)__cvta_generic_to_shared(eq_shared) + offset; }
 
-/* Sixteen bytes go around L1 (.cg), which only they may. */
+/* A copy of sixteen bytes bypasses L1 (.cg); smaller copies cannot. */
 EQ_FN void eq_cp_async16(unsigned to, const void *from, unsigned valid_bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
                ::"r"(eq_shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid_bytes) : "memory");
