@@ -69,21 +69,23 @@ def _kind(axis: Axis, reduced: bool) -> str:
 
 
 def _reduced(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnostic]:
-    """An axis that is reduced unchanged keeps the id that it has in the value read; new ids are for new axes."""
+    """A reduced axis that is an axis of the value read keeps the id of that axis; new ids are for new axes. Along a
+    diagonal the reduced axis is several axes, and keeps the id of one of them."""
     operand = book.values.get(info.inputs[0].value_id) if len(info.inputs) == 1 else None
     if operand is None or len(info.inputs[0].map.exprs) != len(operand.axes):
         return
-    for coordinate, axis in zip(info.inputs[0].map.exprs, operand.axes, strict=True):
-        for position, reduced in enumerate(info.reduced, len(info.axes)):
-            itself = AxisExpr(0, ((position, 1),))
-            if coordinate == itself and axis.size == reduced.size and axis.id != reduced.id:
-                yield _violation(
-                    Kind.AXIS_ALIGNMENT_MISMATCH,
-                    name,
-                    f"reduces axis {axis.name} of `{info.inputs[0].value_id}` under another id",
-                    id=axis.id,
-                    recorded=reduced.id,
-                )
+    for position, reduced in enumerate(info.reduced, len(info.axes)):
+        itself = AxisExpr(0, ((position, 1),))
+        read = zip(info.inputs[0].map.exprs, operand.axes, strict=True)
+        same = [axis for coordinate, axis in read if coordinate == itself and axis.size == reduced.size]
+        if same and reduced.id not in [axis.id for axis in same]:
+            yield _violation(
+                Kind.AXIS_ALIGNMENT_MISMATCH,
+                name,
+                f"reduces axis {same[0].name} of `{info.inputs[0].value_id}` under another id",
+                id=same[0].id,
+                recorded=reduced.id,
+            )
 
 
 def _non_scop(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnostic]:

@@ -162,3 +162,12 @@ def test_every_violation_is_reported() -> None:
     with pytest.raises(EqsatError) as caught:
         verify(book(IndexInfo(axes(3, first=10), inputs=(first, second)), 4))
     assert [each.kind for each in caught.value.diagnostics] == [Kind.MALFORMED_GRAPH, Kind.AXIS_ALIGNMENT_MISMATCH]
+
+
+def test_the_sum_of_a_diagonal_keeps_the_id_of_one_of_its_axes() -> None:
+    view = parse_map("[2,3] -> [i0, i1, i1]")
+    own, reduced = axes(2), Axis(1, "r0", 3, "reduce")
+    verify(book(IndexInfo(own, (reduced,), (InputAccess("X", view),)), 2, 3, 3))
+    verify(book(IndexInfo(own, (replace(reduced, id=2),), (InputAccess("X", view),)), 2, 3, 3))
+    new_id = IndexInfo(own, (replace(reduced, id=9),), (InputAccess("X", view),))
+    refused(book(new_id, 2, 3, 3), Kind.AXIS_ALIGNMENT_MISMATCH, "under another id")
