@@ -8,13 +8,24 @@ outside, their loads could be out of bounds.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar, cast
 
 from ir.index.expr import AxisExpr, Box, axis, interval, substitute
 from ir.index.map import Guard
-from ir.kernel.nodes import Variable, Within
+from ir.kernel.nodes import Assign, Const, Let, Reg, Variable, Within
 
-V = TypeVar("V")
+
+class RegisterValue(Protocol):
+    """A value of a dialect, as far as scopes need it."""
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the register."""
+        ...
+
+
+V = TypeVar("V", bound=RegisterValue)
+S = TypeVar("S")
 
 
 class Names:
@@ -80,13 +91,31 @@ class Names:
         return high < condition.low or condition.high <= low
 
 
-class Scope(Generic[V]):
-    """A place for statements inside another scope. `variables` are bound here."""
+class Scope(Generic[V, S]):
+    """Statements inside another scope, of a dialect with values V and statements S. `variables` are bound here."""
 
+    writer: Names
     parent: Self | None
     variables: set[int]
     barrier: bool
     memo: dict[Hashable, V]
+    statements: list[S]
+
+    def add(self, *statements: S) -> None:
+        """Adds statements at the end."""
+        self.statements += statements
+
+    def let(self, name: str, value: V, *, mutable: bool = False) -> Reg | Const:
+        """`value` in a new register; a constant or a register is returned as it is."""
+        if isinstance(value, Reg | Const) and not mutable:
+            return value
+        register = Reg(self.writer.fresh(name), value.dtype)
+        self.add(cast(S, Let(register.name, value, mutable)))
+        return register
+
+    def assign(self, register: Reg, value: V) -> None:
+        """Sets a mutable register."""
+        self.add(cast(S, Assign(register.name, value)))
 
     def home(self, axes: frozenset[int]) -> Self:
         """The outermost scope where a value that depends on the variables `axes` may be computed."""
@@ -97,7 +126,7 @@ class Scope(Generic[V]):
 
     def find(self, key: Hashable) -> V | None:
         """The value computed under `key` in this scope or around it; None where there is none."""
-        scope: Scope[V] | None = self
+        scope: Scope[V, S] | None = self
         while scope is not None:
             if key in scope.memo:
                 return scope.memo[key]

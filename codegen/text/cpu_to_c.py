@@ -11,27 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from codegen.text.comment import comment_text
 from ir.index.expr import AxisExpr, FloorDiv
 from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
-from ir.kernel.cpu.nodes import (
-    CpuAssign,
-    CpuCall,
-    CpuFor,
-    CpuIf,
-    CpuLet,
-    CpuPick,
-    Inside,
-    Lanes,
-    Load,
-    Stmt,
-    Store,
-    Transpose,
-    Value,
-    values_of,
-    walk,
-)
-from ir.kernel.nodes import Bind, Comment, Const, Reg, Within
+from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Inside, Lanes, Load, Stmt, Store, Transpose, Value
+from ir.kernel.nodes import Assign, Bind, Comment, Const, KernelNode, Let, Pick, Reg, Within, values_of, walk
 
 ENTRY = "void {name}(void *const *buf, int32_t threads)"
 
@@ -102,7 +87,7 @@ class _CEmitter:
 
     def text(self) -> str:
         kernel = self.kernel
-        parts = [_comment(kernel.comment)] if kernel.comment else []
+        parts = [comment_text(kernel.comment)] if kernel.comment else []
         parts.append(f'_Static_assert(EQ_VL == {kernel.lanes}, "{kernel.name} is written for {kernel.lanes} lanes");')
         parts += [self._phase(number, phase) for number, phase in enumerate(kernel.phases)]
         parts.append(self._entry())
@@ -166,16 +151,16 @@ class _CEmitter:
         match stmt:
             case Comment(text):
                 return [f"{pad}/* {text.replace('*/', '* /')} */"]
-            case CpuLet():
+            case Let():
                 const = "" if stmt.mutable else "const "
                 return [f"{pad}{const}eq_{suffix(stmt.value.dtype)} {_name(stmt.name)} = {self._value(stmt.value)};"]
-            case CpuAssign(name, value):
+            case Assign(name, value):
                 return [f"{pad}{_name(name)} = {self._value(value)};"]
             case Store():
                 return [f"{pad}{self._store(stmt)};"]
             case Bind():
                 return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._clamped(stmt)};"]
-            case CpuPick(variable, value):
+            case Pick(variable, value):
                 picked = self.kernel.variables[variable]
                 held = f"eq_pick({self._value(value)}, {picked.low}, {picked.high})"
                 return [f"{pad}const int64_t {_name(picked.name)} = {held};"]
@@ -324,11 +309,11 @@ class _CEmitter:
         return _name(self.kernel.variables[number].name)
 
 
-def _values(kernel: CpuKernel) -> Iterator[Value]:
+def _values(kernel: CpuKernel) -> Iterator[KernelNode]:
     return (value for phase in kernel.phases for stmt in walk(phase.body) for value in values_of(stmt))
 
 
-def _is_long(value: Value) -> bool:
+def _is_long(value: KernelNode) -> bool:
     """Whether the value is a function of dozens of instructions."""
     return isinstance(value, CpuCall) and value.fn in _LONG.get(value.dtype, ())
 
@@ -347,11 +332,6 @@ def _buffers_of(body: Sequence[Stmt]) -> set[str]:
 
 def _name(name: str) -> str:
     return f"{name}_" if name in _RESERVED or name.startswith(("eq_", "EQ_", "INT", "UINT")) else name
-
-
-def _comment(text: str) -> str:
-    lines = text.replace("*/", "* /").splitlines()
-    return "/* " + "\n   ".join(lines) + " */"
 
 
 def _literal(number: bool | int | float | str, dtype: str) -> str:

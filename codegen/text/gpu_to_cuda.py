@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from codegen.text.comment import comment_text
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, FloorDiv, Term, interval
 from ir.index.strides import flat
@@ -18,7 +19,6 @@ from ir.kernel.gpu.device_functions import CELLS, REGISTER_C, called, register_s
 from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam
 from ir.kernel.gpu.nodes import (
     AnyThread,
-    Assign,
     At,
     Barrier,
     Call,
@@ -27,18 +27,16 @@ from ir.kernel.gpu.nodes import (
     Element,
     Epilogue,
     Fence,
-    For,
+    GpuFor,
+    GpuIf,
     Holds,
-    If,
     Index,
     LdGlobalVec,
     LdMatrix,
     LdSharedVec,
-    Let,
     LoadGlobal,
     LoadShared,
     MmaSync,
-    Pick,
     SetElement,
     Shuffle,
     StGlobal,
@@ -53,7 +51,7 @@ from ir.kernel.gpu.nodes import (
     used_variables,
 )
 from ir.kernel.gpu.places import narrow_box
-from ir.kernel.nodes import Bind, Comment, Const, Reg, Within
+from ir.kernel.nodes import Assign, Bind, Comment, Const, Let, Pick, Reg, Within
 
 _KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue
@@ -85,7 +83,7 @@ class _CudaEmitter:
         kernel = self.kernel
         params = ", ".join(_param(buffer, shared=buffer in kernel.workspace) for buffer in kernel.memory)
         body = self._block(kernel.body, 1)
-        parts = [_comment(kernel.comment)] if kernel.comment else []
+        parts = [comment_text(kernel.comment)] if kernel.comment else []
         parts.append(f'extern "C" EQ_KERNEL({kernel.threads}, {kernel.min_blocks}) void {kernel.name}({params}) {{')
         if kernel.shared:
             parts.append(f"  // {kernel.shared_bytes} bytes of shared memory:")
@@ -108,9 +106,9 @@ class _CudaEmitter:
         match stmt:
             case Comment():
                 yield f"{pad}// {' '.join(stmt.text.split())}"
-            case For():
+            case GpuFor():
                 yield from self._for(stmt, depth)
-            case If():
+            case GpuIf():
                 yield f"{pad}if ({self._all(stmt.conditions)}) {{"
                 yield from self._where_holds(stmt, depth)
                 if stmt.orelse:
@@ -127,7 +125,7 @@ class _CudaEmitter:
             case _:
                 yield f"{pad}{self._line(stmt)};"
 
-    def _where_holds(self, stmt: If, depth: int) -> list[str]:
+    def _where_holds(self, stmt: GpuIf, depth: int) -> list[str]:
         """The first block of an If, in which its conditions narrow the ranges of the variables."""
         around = self.box
         self.box = narrow_box(stmt.conditions, around) or around
@@ -136,7 +134,7 @@ class _CudaEmitter:
         finally:
             self.box = around
 
-    def _for(self, loop: For, depth: int) -> Iterator[str]:
+    def _for(self, loop: GpuFor, depth: int) -> Iterator[str]:
         pad, name = "  " * depth, self._variable(loop.variable)
         step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
         yield f"{pad}{'EQ_UNROLL' if loop.unroll else 'EQ_NO_UNROLL'}"
@@ -336,11 +334,6 @@ def _param(param: GpuParam, *, shared: bool) -> str:
 
 def _name(name: str) -> str:
     return f"{name}_" if name in _RESERVED or name.startswith(("eq_", "EQ_")) else name
-
-
-def _comment(text: str) -> str:
-    lines = text.replace("*/", "* /").splitlines()
-    return "/* " + "\n   ".join(lines) + " */"
 
 
 def _literal(number: bool | int | float | str, dtype: str) -> str:

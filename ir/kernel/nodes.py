@@ -1,20 +1,40 @@
-"""Parts that kernels of both machines share: variables with ranges, conditions on index expressions, constants and
-named registers. The dialects (`ir.kernel.cpu`, `ir.kernel.gpu`) add values and statements."""
+"""The nodes that kernels of both machines share: variables with ranges, conditions, constants, registers, and the
+statements that set registers and variables, repeat and choose.
+
+The dialects (`ir.kernel.cpu`, `ir.kernel.gpu`) add values and statements of their machine. `Let`, `Assign` and `Pick`
+take the values of a dialect. `For` and `If` are subclassed, since a dialect's statements contain themselves.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from ir.index.expr import AxisExpr
 
+V = TypeVar("V", covariant=True)
+N = TypeVar("N", bound="KernelNode")
+
 
 def _tag(name: str) -> str:
     """The name of a node in JSON, the same in both dialects: `let`, `for`, …"""
-    return name.removeprefix("Cpu").lower()
+    return name.removeprefix("Cpu").removeprefix("Gpu").lower()
 
 
 class KernelNode(msgspec.Struct, frozen=True, tag_field="node", tag=_tag):
-    """A part of a kernel."""
+    """A part of a kernel: a value or a statement."""
+
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        """The values in a node itself, not in the statements inside."""
+        return ()
+
+    @property
+    def bodies(self) -> tuple[tuple[KernelNode, ...], ...]:
+        """The blocks of statements inside a statement."""
+        return ()
 
 
 class Variable(msgspec.Struct, frozen=True):
@@ -58,6 +78,81 @@ class Bind(KernelNode, frozen=True):
     expr: AxisExpr
     most: tuple[AxisExpr, ...] = ()
     least: tuple[AxisExpr, ...] = ()
+
+
+class Let(KernelNode, Generic[V], frozen=True):
+    """A register, defined until the end of its block; only a `mutable` one may be assigned."""
+
+    name: str
+    value: V
+    mutable: bool = False
+
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (cast(KernelNode, self.value),)
+
+
+class Assign(KernelNode, Generic[V], frozen=True):
+    """Sets a mutable register."""
+
+    name: str
+    value: V
+
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (cast(KernelNode, self.value),)
+
+
+class Pick(KernelNode, Generic[V], frozen=True):
+    """Sets a variable to an integer from data, clamped to the variable's range. On a CPU the first lane counts."""
+
+    variable: int
+    value: V
+
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (cast(KernelNode, self.value),)
+
+
+class For(KernelNode, frozen=True):
+    """Runs `body` with `variable` = start, start + step, … below `stop`."""
+
+    variable: int
+    start: AxisExpr
+    stop: AxisExpr
+    body: tuple[KernelNode, ...]
+    step: int = 1
+
+    @property
+    def bodies(self) -> tuple[tuple[KernelNode, ...], ...]:
+        return (self.body,)
+
+
+class If(KernelNode, frozen=True):
+    """Runs `then` where all conditions hold, else `orelse`."""
+
+    conditions: tuple[Within, ...]
+    then: tuple[KernelNode, ...]
+    orelse: tuple[KernelNode, ...] = ()
+
+    @property
+    def bodies(self) -> tuple[tuple[KernelNode, ...], ...]:
+        return (self.then, self.orelse)
+
+
+def walk(body: Sequence[N]) -> Iterator[N]:
+    """All statements, outer before inner, in order. Statements contain only statements of their own dialect."""
+    for stmt in body:
+        yield stmt
+        for inner in stmt.bodies:
+            yield from walk(cast(tuple[N, ...], inner))
+
+
+def values_of(node: KernelNode) -> Iterator[KernelNode]:
+    """The values in a statement itself, not in its blocks: operands before their users."""
+    for operand in node.operands:
+        yield from values_of(operand)
+        yield operand
 
 
 def register_type(dtype: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.nodes import Epilogue, For, If, Stmt, walk
+from ir.kernel.gpu.nodes import Epilogue, GpuFor, GpuIf, Stmt
+from ir.kernel.nodes import walk
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
 """What stands in a statement's place; its blocks are changed already."""
@@ -43,10 +44,10 @@ def _block(body: tuple[Stmt, ...], change: Change) -> tuple[Stmt, ...]:
     for stmt in body:
         inner = stmt
         match stmt:
-            case For() | Epilogue():
+            case GpuFor() | Epilogue():
                 below = _block(stmt.body, change)
                 inner = stmt if _same(below, stmt.body) else msgspec.structs.replace(stmt, body=below)
-            case If():
+            case GpuIf():
                 then, orelse = _block(stmt.then, change), _block(stmt.orelse, change)
                 if not (_same(then, stmt.then) and _same(orelse, stmt.orelse)):
                     inner = msgspec.structs.replace(stmt, then=then, orelse=orelse)

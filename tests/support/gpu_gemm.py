@@ -34,8 +34,8 @@ from ir.kernel.gpu.nodes import (
     CpAsync,
     Element,
     Epilogue,
-    For,
-    If,
+    GpuFor,
+    GpuIf,
     LdMatrix,
     LdSharedVec,
     LoadGlobal,
@@ -180,14 +180,14 @@ class _Gemm:
         yield Comment("fill all stages but one")
         number, stage = self.loop("stage", self.stages - 1)
         copies = tuple(self._copies(stage, stage))
-        guarded = (If((Within(stage, 0, self.turns),), copies),) if self.turns < self.stages - 1 else copies
-        yield For(number, ZERO, constant(self.stages - 1), (*guarded, CommitGroup()), unroll=True)
+        guarded = (GpuIf((Within(stage, 0, self.turns),), copies),) if self.turns < self.stages - 1 else copies
+        yield GpuFor(number, ZERO, constant(self.stages - 1), (*guarded, CommitGroup()), unroll=True)
 
     def _main(self) -> Iterator[Stmt]:
         number, turn = self.loop("kb", self.turns)
         ahead = turn.shift(self.stages - 1)
         copies = tuple(self._copies(ahead, mod(ahead, self.stages, self.box)))
-        yield For(
+        yield GpuFor(
             number,
             ZERO,
             constant(self.turns),
@@ -195,7 +195,7 @@ class _Gemm:
                 Comment("the oldest stage has arrived, and all have read the one before it"),
                 WaitGroup(self.stages - 2),
                 Barrier(),
-                If((Within(ahead, 0, self.turns),), copies),
+                GpuIf((Within(ahead, 0, self.turns),), copies),
                 CommitGroup(),
                 *self._products(mod(turn, self.stages, self.box)),
             ),
@@ -249,7 +249,7 @@ class _Gemm:
             yield self._pieces(number, turn, pieces, StShared(place, LoadGlobal(buffer, at, "fp32", where)))
 
     def _pieces(self, number: int, turn: AxisExpr, pieces: int, body: Stmt) -> Stmt:
-        return For(number, ZERO, constant(pieces // self.threads), (body,), unroll=True)
+        return GpuFor(number, ZERO, constant(pieces // self.threads), (body,), unroll=True)
 
     def _products(self, stage: AxisExpr) -> Iterator[Stmt]:
         yield from self._fragments(ZERO, stage)
@@ -267,16 +267,16 @@ class _Gemm:
             "b",
             half * (2 * self.ni) + column * 2,
         )
-        ahead = (If((Within(step.shift(1), 0, self.steps),), tuple(self._fragments(step.shift(1), stage))),)
-        products = For(
+        ahead = (GpuIf((Within(step.shift(1), 0, self.steps),), tuple(self._fragments(step.shift(1), stage))),)
+        products = GpuFor(
             i,
             ZERO,
             constant(self.mi),
-            (For(j, ZERO, constant(self.ni), (product,), unroll=True),),
+            (GpuFor(j, ZERO, constant(self.ni), (product,), unroll=True),),
             unroll=True,
         )
         body = (*(ahead if self.steps > 1 else ()), products)
-        yield For(number, ZERO, constant(self.steps), body, unroll=True)
+        yield GpuFor(number, ZERO, constant(self.steps), body, unroll=True)
 
     def _fragments(self, step: AxisExpr, stage: AxisExpr) -> Iterator[Stmt]:
         """The fragments of one k step into the half of the registers that is its turn."""
@@ -285,12 +285,12 @@ class _Gemm:
         i, row = self.loop("i", self.mi)
         at = (self.warp_row + row * 16 + lane, step * 16 + upper * 8)
         load = LdMatrix("a", half * (4 * self.mi) + row * 4, At("As", at, stage), 4)
-        yield For(i, ZERO, constant(self.mi), (load,), unroll=True)
+        yield GpuFor(i, ZERO, constant(self.mi), (load,), unroll=True)
         j, column = self.loop("j", self.ni // 2)
         panel, inside = self.split(self.warp_column + column * 16 + upper * 8, self.panel)
         at_b = (panel, step * 16 + lane, inside)
         load = LdMatrix("b", half * (2 * self.ni) + column * 4, At("Bs", at_b, stage), 4, trans=True)
-        yield For(j, ZERO, constant(self.ni // 2), (load,), unroll=True)
+        yield GpuFor(j, ZERO, constant(self.ni // 2), (load,), unroll=True)
 
     # --- the way out ---
 
@@ -308,7 +308,7 @@ class _Gemm:
         row, column = self._place(pair * 2)
         panel, inside = self.split(column, self.c_panel)
         store = StSharedVec(At("Cs", (panel, row, inside)), "acc", pair * 2, 2)
-        yield For(number, ZERO, constant(2 * self.mi * self.ni), (store,), unroll=True)
+        yield GpuFor(number, ZERO, constant(2 * self.mi * self.ni), (store,), unroll=True)
         yield Barrier()
         yield from self._rows()
 
@@ -339,4 +339,4 @@ class _Gemm:
             body = (LdSharedVec("out", ZERO, words, place), StGlobalVec("C", at, "out", ZERO, words, where))
         else:
             body = (StGlobal("C", at, LoadShared(place, "fp32"), where),)
-        yield For(number, ZERO, constant(pieces // self.threads), body, unroll=True)
+        yield GpuFor(number, ZERO, constant(pieces // self.threads), body, unroll=True)

@@ -19,16 +19,14 @@ from ir.kernel.gpu.kernel import (
     id_variables,
 )
 from ir.kernel.gpu.nodes import (
-    Assign,
     At,
     Barrier,
     Call,
     Element,
-    For,
+    GpuFor,
+    GpuIf,
     Holds,
-    If,
     LdGlobalVec,
-    Let,
     LoadGlobal,
     LoadShared,
     SetElement,
@@ -39,7 +37,7 @@ from ir.kernel.gpu.nodes import (
     StShared,
     Value,
 )
-from ir.kernel.nodes import Const, Reg, Variable, Within
+from ir.kernel.nodes import Assign, Const, Let, Reg, Variable, Within
 
 
 def softmax_kernel(rows: int, columns: int, *, dtype: str = "fp16", threads: int = 128) -> GpuKernel:
@@ -99,7 +97,7 @@ class _Rows:
             move = LdGlobalVec("row", turn * self.width, self.width, "x", at, (inside,))
         else:
             move = SetElement("row", turn, LoadGlobal("x", at, "fp32", (inside,)))
-        yield For(number, ZERO, constant(self.turns), (move,), unroll=True)
+        yield GpuFor(number, ZERO, constant(self.turns), (move,), unroll=True)
 
     def _each(self, name: str) -> tuple[int, AxisExpr, Within]:
         number, element = self.loop(name, self.turns * self.width)
@@ -123,23 +121,23 @@ class _Rows:
         number, element, inside = self._each(f"{name}_i")
         before, value = term(element, inside)  # type: ignore[operator]
         step = Assign(own, Call(fn, (Reg(own, "fp32"), value), "fp32"))
-        yield For(number, ZERO, constant(self.turns * self.width), (*before, step), unroll=True)
+        yield GpuFor(number, ZERO, constant(self.turns * self.width), (*before, step), unroll=True)
         for by in (16, 8, 4, 2, 1):
             other = Shuffle("xor", Reg(own, "fp32"), constant(by), "fp32")
             yield Assign(own, Call(fn, (Reg(own, "fp32"), other), "fp32"))
         place = At(f"{name}_warps", (self.axis(WARP),))
-        yield If((Within(self.axis(LANE), 0, 1),), (StShared(place, Reg(own, "fp32")),))
+        yield GpuIf((Within(self.axis(LANE), 0, 1),), (StShared(place, Reg(own, "fp32")),))
         yield Barrier()
         yield Let(name, start, mutable=True)
         warp, which = self.loop(f"{name}_warp", self.warps)
         total = Call(fn, (Reg(name, "fp32"), LoadShared(At(f"{name}_warps", (which,)), "fp32")), "fp32")
-        yield For(warp, ZERO, constant(self.warps), (Assign(name, total),), unroll=True)
+        yield GpuFor(warp, ZERO, constant(self.warps), (Assign(name, total),), unroll=True)
 
     def _store(self) -> Iterator[Stmt]:
         number, element, _ = self._each("o")
         quotient = Call("fdiv", (Element("row", element, "fp32"), Reg("s", "fp32")), "fp32")
         scale = SetElement("row", element, quotient)
-        yield For(number, ZERO, constant(self.turns * self.width), (scale,), unroll=True)
+        yield GpuFor(number, ZERO, constant(self.turns * self.width), (scale,), unroll=True)
         number, turn = self.loop("out_piece", self.turns)
         at, inside = self._at(turn)
         move: Stmt
@@ -147,4 +145,4 @@ class _Rows:
             move = StGlobalVec("y", at, "row", turn * self.width, self.width, (inside,))
         else:
             move = StGlobal("y", at, Element("row", turn, "fp32"), (inside,))
-        yield For(number, ZERO, constant(self.turns), (move,), unroll=True)
+        yield GpuFor(number, ZERO, constant(self.turns), (move,), unroll=True)

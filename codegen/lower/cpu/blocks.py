@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from codegen.lower.scopes import Names, Scope
 from ir.index.expr import AxisExpr, interval
 from ir.kernel.cpu.kernel import Scratch
-from ir.kernel.cpu.nodes import CpuAssign, CpuCall, CpuFor, CpuIf, CpuLet, Stmt, Store, Value
-from ir.kernel.nodes import Const, Reg, Within
-
-_SIMPLE = (Const, Reg)
+from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Stmt, Store, Value
+from ir.kernel.nodes import Reg, Within
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class CpuWriter(Names):
 
 
 @dataclass(eq=False)
-class CpuBlock(Scope[Value]):
+class CpuBlock(Scope[Value, Stmt]):
     """Statements of one scope. `variables` are bound here; `lane_axis` holds here and in blocks inside; `facts` are
     conditions that hold here. `sequential`: the loop runs through a whole axis in order, so that a scan may carry a
     value through it."""
@@ -78,20 +76,6 @@ class CpuBlock(Scope[Value]):
         return self.lane_axis is not None and self.lane_axis.variable in axes
 
     # --- statements ---
-
-    def add(self, stmt: Stmt) -> None:
-        self.statements.append(stmt)
-
-    def let(self, name: str, value: Value, *, mutable: bool = False) -> Reg | Const:
-        """`value` in a new register; a constant or a register is returned as it is."""
-        if isinstance(value, _SIMPLE) and not mutable:
-            return value
-        register = Reg(self.writer.fresh(name), value.dtype)
-        self.add(CpuLet(register.name, value, mutable))
-        return register
-
-    def assign(self, register: Reg, value: Value) -> None:
-        self.add(CpuAssign(register.name, value))
 
     def accumulate(self, register: Reg, fn: str, value: Value) -> None:
         """register = fn(register, value)."""

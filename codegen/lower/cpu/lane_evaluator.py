@@ -28,8 +28,8 @@ from codegen.plan.region_loops import Group, RegionLoops
 from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
 from ir.index.strides import flat, row_major
-from ir.kernel.cpu.nodes import CpuCall, CpuPick, Inside, Lanes, Load, Value
-from ir.kernel.nodes import Const, Within, register_type
+from ir.kernel.cpu.nodes import CpuCall, Inside, Lanes, Load, Value
+from ir.kernel.nodes import Const, Pick, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
 
 Provider: TypeAlias = _Provider[CpuBlock, Value]
@@ -206,7 +206,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         found = home.find(key)
         if found is None:
             variable = self.writer.variable("at", 0, size - 1)
-            home.add(CpuPick(variable, index))
+            home.add(Pick(variable, index))
             home.variables.add(variable)
             found = home.memo[key] = Lanes(self.writer.axis(variable), None, "i64")
         assert isinstance(found, Lanes)

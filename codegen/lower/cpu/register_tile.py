@@ -16,8 +16,8 @@ from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock,
 from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
 from codegen.lower.cpu.pack import operand_value
 from ir.index.expr import ZERO, AxisExpr, constant
-from ir.kernel.cpu.nodes import CpuAssign, CpuCall, CpuIf, Inside, Load, Store, Value
-from ir.kernel.nodes import Bind, Const, Reg, Within
+from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Load, Store, Value
+from ir.kernel.nodes import Assign, Bind, Const, Reg, Within
 
 Fetch = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], Value]
 """A row's or column's value for one term: (frame, block, number of the term in its block) → value."""
@@ -170,7 +170,7 @@ def _load_sums(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, tile: Re
             return sums
         return CpuCall("mul", (sums, Load(factor.buffer, factor.base.shift(i * factor.element), dtype, "splat")), dtype)
 
-    loads = tuple(CpuAssign(register.name, before(i, j, register.dtype)) for (i, j), register in sums.items())
+    loads = tuple(Assign(register.name, before(i, j, register.dtype)) for (i, j), register in sums.items())
     block.add(CpuIf((tile.resumed,), loads))
 
 

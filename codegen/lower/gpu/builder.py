@@ -1,7 +1,7 @@
 """GPU kernels under construction: variables, registers, shared memory, and nested blocks of statements.
 
-    writer = Writer(threads=128, grid=(8, 1, 1))
-    block = Block(writer)
+    writer = GpuWriter(threads=128, grid=(8, 1, 1))
+    block = GpuBlock(writer)
     with block.loop("i", constant(4), unroll=True) as (body, i):
         with body.guard(Within(i + writer.thread * 4, 0, 500)) as inside:
             inside.add(...)
@@ -33,11 +33,9 @@ from ir.kernel.gpu.kernel import (
     Shared,
     id_variables,
 )
-from ir.kernel.gpu.nodes import Assign, For, If, Let, Stmt, Value, used_variables
+from ir.kernel.gpu.nodes import GpuFor, GpuIf, Stmt, Value, used_variables
 from ir.kernel.gpu.places import value_range
-from ir.kernel.nodes import Bind, Const, Reg, Within
-
-_SIMPLE = (Const, Reg)
+from ir.kernel.nodes import Bind, Within
 
 
 class GpuWriter(Names):
@@ -103,7 +101,7 @@ class GpuWriter(Names):
 
 
 @dataclass(eq=False)
-class GpuBlock(Scope[Value]):
+class GpuBlock(Scope[Value, Stmt]):
     """Statements of one scope. `variables` are bound here; `facts` hold here and in blocks inside."""
 
     writer: GpuWriter
@@ -126,20 +124,6 @@ class GpuBlock(Scope[Value]):
         return condition.low <= low and high < condition.high
 
     # --- statements ---
-
-    def add(self, *statements: Stmt) -> None:
-        self.statements += statements
-
-    def let(self, name: str, value: Value, *, mutable: bool = False) -> Reg | Const:
-        """`value` in a new scalar; a constant or a scalar is returned as it is."""
-        if isinstance(value, _SIMPLE) and not mutable:
-            return value
-        register = Reg(self.writer.fresh(name), value.dtype)
-        self.add(Let(register.name, value, mutable))
-        return register
-
-    def assign(self, register: Reg, value: Value) -> None:
-        self.add(Assign(register.name, value))
 
     def bind(self, name: str, expr: AxisExpr, high: int) -> AxisExpr:
         """min(expr, high) of an `expr` that is not negative, as a variable `name` unless it is simple."""
@@ -177,7 +161,7 @@ class GpuBlock(Scope[Value]):
         body = self.inner({variable})
         yield body, self.writer.axis(variable)
         if low <= high:
-            self.add(For(variable, start, stop, tuple(body.statements), step, unroll))
+            self.add(GpuFor(variable, start, stop, tuple(body.statements), step, unroll))
 
     @contextmanager
     def guard(self, *conditions: Within) -> Iterator[GpuBlock]:
@@ -189,4 +173,4 @@ class GpuBlock(Scope[Value]):
         body = self.inner(barrier=True, facts=unproven)
         yield body
         if body.statements and not any(map(self.writer.refutes, unproven)):
-            self.add(If(unproven, tuple(body.statements)))
+            self.add(GpuIf(unproven, tuple(body.statements)))

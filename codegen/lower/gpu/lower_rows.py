@@ -31,8 +31,8 @@ from codegen.plan.region_loops import RegionLoops
 from codegen.plan.relative_sums import relative_sums
 from ir.index.expr import ZERO, AxisExpr
 from ir.index.map import support
-from ir.kernel.gpu.nodes import Assign, Call, Holds, LoadGlobal, StGlobal, Value
-from ir.kernel.nodes import Reg, Within
+from ir.kernel.gpu.nodes import Call, Holds, LoadGlobal, StGlobal, Value
+from ir.kernel.nodes import Assign, Reg, Within
 from ir.plan.gpu_nest import Rows
 from ir.region.region import Yield, behind
 

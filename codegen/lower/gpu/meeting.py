@@ -19,8 +19,8 @@ from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.points import Point
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import COUNTER
-from ir.kernel.gpu.nodes import AnyThread, Assign, Barrier, Call, Fence, If, Index, Let, TakeTicket
-from ir.kernel.nodes import Comment, Const, Reg, Within
+from ir.kernel.gpu.nodes import AnyThread, Barrier, Call, Fence, GpuIf, Index, TakeTicket
+from ir.kernel.nodes import Assign, Comment, Const, Let, Reg, Within
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def last_block(
         Comment("the last of the blocks that share this goes on"),
         Let(last.name, Const(False, "bool"), mutable=True),
         *(() if alone else (Barrier(),)),
-        If((Within(writer.thread, 0, 1),), arrival),
+        GpuIf((Within(writer.thread, 0, 1),), arrival),
         AnyThread(variable, last),
     )
     with block.guard(Within(writer.axis(variable), 1, 2)) as body:

@@ -23,8 +23,8 @@ from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr
-from ir.kernel.gpu.nodes import Assign, Call, Element, SetElement, Value
-from ir.kernel.nodes import Reg
+from ir.kernel.gpu.nodes import Call, Element, SetElement, Value
+from ir.kernel.nodes import Assign, Reg
 from ir.region.region import Op
 
 _PART = 256

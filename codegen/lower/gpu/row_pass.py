@@ -22,7 +22,19 @@ from codegen.plan.gpu.nest_tiling import DEAR_FLOPS
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr
 from ir.kernel.gpu.kernel import WARP_LANES, Shared
-from ir.kernel.gpu.nodes import At, Barrier, Call, Element, For, If, LoadShared, SetElement, Shuffle, StShared, Value
+from ir.kernel.gpu.nodes import (
+    At,
+    Barrier,
+    Call,
+    Element,
+    GpuFor,
+    GpuIf,
+    LoadShared,
+    SetElement,
+    Shuffle,
+    StShared,
+    Value,
+)
 from ir.kernel.nodes import Bind, Reg, Within
 from ir.plan.gpu_nest import AT_A_TIME, Rows
 from ir.region.work import flops_per_point
@@ -111,7 +123,7 @@ class Team:
         for name, joining, own in zip(names, how, totals, strict=True):
             buffers.append(self.shared(f"{name}_parts", joining.dtype, (parts, teams)))
             stores.append(StShared(At(buffers[-1], (part, number)), own))
-        block.add(*([If((writes,), tuple(stores))] if writes is not None else stores), Barrier())
+        block.add(*([GpuIf((writes,), tuple(stores))] if writes is not None else stores), Barrier())
         joined: list[Value] = []
         for name, joining, buffer in zip(names, how, buffers, strict=True):
             total = block.let(f"{name}_total", joining.identity, mutable=True)
@@ -190,9 +202,9 @@ class Pass:
                 self._keep(inner, body, first + neighbour, count)
         if self.unrolled > 1:
             stop = AxisExpr(self.unrolled)
-            around.add(For(self.counters.turn, ZERO, stop, tuple(inner.statements), unroll=True))
+            around.add(GpuFor(self.counters.turn, ZERO, stop, tuple(inner.statements), unroll=True))
         if self.rounds > 1:
-            self.block.add(For(self.counters.round, ZERO, AxisExpr(self.rounds), tuple(around.statements)))
+            self.block.add(GpuFor(self.counters.round, ZERO, AxisExpr(self.rounds), tuple(around.statements)))
 
     def _keep(self, around: GpuBlock, body: GpuBlock, index: AxisExpr, count: int) -> None:
         """Keeps the elements that this pass loaded, and the values that were dear to compute."""

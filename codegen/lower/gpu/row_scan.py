@@ -21,7 +21,7 @@ from codegen.lower.points import Point, Where
 from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import WARP_LANES
-from ir.kernel.gpu.nodes import At, Barrier, Call, Holds, If, LoadShared, StShared, Value
+from ir.kernel.gpu.nodes import At, Barrier, Call, GpuIf, Holds, LoadShared, StShared, Value
 from ir.kernel.nodes import Reg, Within
 from ir.poly.core import Site
 
@@ -98,7 +98,7 @@ class Scans:
         warp = writer.split(writer.warp, warps)[1]
         totals = team.shared(f"{name}_warps", how.dtype, (team.rows.height, warps))
         last = Within(writer.lane, WARP_LANES - 1, WARP_LANES)
-        block.add(If((last,), (StShared(At(totals, (team.number, warp)), own),)), Barrier())
+        block.add(GpuIf((last,), (StShared(At(totals, (team.number, warp)), own),)), Barrier())
         running = self.running[name]
         before = block.let(f"{name}_before", running, mutable=True)
         assert isinstance(before, Reg)

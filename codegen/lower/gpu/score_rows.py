@@ -27,7 +27,7 @@ from codegen.plan.gpu.contraction_tiling import steps_of
 from codegen.plan.gpu.stream_mask import LastSeen
 from codegen.plan.stream_view import StreamView
 from ir.index.expr import AxisExpr, constant, mod
-from ir.kernel.gpu.nodes import Call, Element, For, Holds, If, SetElement, Shuffle, Value
+from ir.kernel.gpu.nodes import Call, Element, GpuFor, GpuIf, Holds, SetElement, Shuffle, Value
 from ir.kernel.nodes import Const, Within
 from ir.region.region import Operand
 
@@ -66,7 +66,7 @@ def over_registers(block: GpuBlock, count: int) -> Iterator[tuple[GpuBlock, Axis
     variable = block.writer.variable("e", 0, count - 1)
     body = block.inner({variable}, barrier=True)
     yield body, AxisExpr(0, ((variable, 1),)) if count > 1 else constant(0)
-    block.add(For(variable, constant(0), constant(count), body.used(), unroll=True))
+    block.add(GpuFor(variable, constant(0), constant(count), body.used(), unroll=True))
 
 
 @dataclass(eq=False)
@@ -117,7 +117,7 @@ class ScoreRows:
             then, orelse = block.inner(barrier=True, facts=full), block.inner(barrier=True)
             self._scores(then, turn, full=True)
             self._scores(orelse, turn, full=False)
-            block.add(If(full, tuple(then.statements), tuple(orelse.statements)))
+            block.add(GpuIf(full, tuple(then.statements), tuple(orelse.statements)))
         else:
             self._scores(block, turn, full=not full)
         with self._rows(block) as (body, row):

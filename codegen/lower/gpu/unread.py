@@ -10,8 +10,8 @@ from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.nodes import (
     Element,
     Epilogue,
-    For,
-    If,
+    GpuFor,
+    GpuIf,
     LdGlobalVec,
     LdMatrix,
     LdSharedVec,
@@ -20,9 +20,8 @@ from ir.kernel.gpu.nodes import (
     StGlobalVec,
     Stmt,
     StSharedVec,
-    values_of,
-    walk,
 )
+from ir.kernel.nodes import values_of, walk
 
 
 def without_unread(kernel: GpuKernel) -> GpuKernel:
@@ -54,9 +53,9 @@ def _without(body: tuple[Stmt, ...], unread: frozenset[str]) -> tuple[Stmt, ...]
         match stmt:
             case SetElement() if stmt.registers in unread:
                 continue
-            case For() | Epilogue():
+            case GpuFor() | Epilogue():
                 kept.append(msgspec.structs.replace(stmt, body=_without(stmt.body, unread)))
-            case If():
+            case GpuIf():
                 then, orelse = _without(stmt.then, unread), _without(stmt.orelse, unread)
                 kept.append(msgspec.structs.replace(stmt, then=then, orelse=orelse))
             case _:

@@ -25,8 +25,8 @@ from codegen.lower.points import Point, Where, axes_of
 from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import GpuParam
-from ir.kernel.gpu.nodes import Call, Holds, Index, LoadGlobal, Pick, Value
-from ir.kernel.nodes import Const, register_type
+from ir.kernel.gpu.nodes import Call, Holds, Index, LoadGlobal, Value
+from ir.kernel.nodes import Const, Pick, register_type
 from ir.region.region import Buffer, Op, Region
 
 Provider: TypeAlias = _Provider[GpuBlock, Value]

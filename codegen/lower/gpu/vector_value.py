@@ -23,7 +23,7 @@ from ir.kernel.gpu.kernel import GpuParam
 from ir.kernel.gpu.nodes import (
     At,
     Element,
-    For,
+    GpuFor,
     LdGlobalVec,
     LdSharedVec,
     LoadGlobal,
@@ -110,7 +110,7 @@ class VectorEvaluator(ThreadEvaluator):
         self.lane = lane
         yield body
         self.lane = around
-        block.add(For(variable, ZERO, AxisExpr(width), tuple(body.statements), unroll=True), *lane.after)
+        block.add(GpuFor(variable, ZERO, AxisExpr(width), tuple(body.statements), unroll=True), *lane.after)
 
     def lane_of(self, point: Sequence[AxisExpr], where: Where = ()) -> Lane | None:
         """The loop over neighbours, if the point or the conditions depend on it."""

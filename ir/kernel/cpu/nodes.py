@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from ir.index.expr import AxisExpr
-from ir.kernel.nodes import Bind, Comment, Const, KernelNode, Reg, Within
+from ir.kernel.nodes import Assign, Bind, Comment, Const, For, If, KernelNode, Let, Pick, Reg, Within
 
 # Values. `dtype` is the dtype of the register, so never fp16 or bf16.
 
@@ -37,6 +36,10 @@ class CpuCall(KernelNode, frozen=True):
     args: tuple[Value, ...]
     dtype: str
 
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return self.args
+
 
 class Load(KernelNode, frozen=True):
     """`count` elements (None: all lanes; further lanes are 0) of `buffer` from element `offset`.
@@ -54,24 +57,15 @@ class Load(KernelNode, frozen=True):
     index: Value | None = None
     mask: Value | None = None
 
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return tuple(operand for operand in (self.index, self.mask) if operand is not None)
+
 
 Value: TypeAlias = Const | Reg | Lanes | Inside | CpuCall | Load
 
 
 # Statements.
-
-
-class CpuLet(KernelNode, frozen=True):
-    """A register, defined until the end of its block; only a `mutable` one may be assigned."""
-
-    name: str
-    value: Value
-    mutable: bool = False
-
-
-class CpuAssign(KernelNode, frozen=True):
-    name: str
-    value: Value
 
 
 class Store(KernelNode, frozen=True):
@@ -83,27 +77,22 @@ class Store(KernelNode, frozen=True):
     count: int | AxisExpr | None = None
     step: int = 1
 
-
-class CpuPick(KernelNode, frozen=True):
-    """Sets a variable to the first lane of an i64 register, clamped to the variable's range: an index from data."""
-
-    variable: int
-    value: Value
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (self.value,)
 
 
-class CpuFor(KernelNode, frozen=True):
-    """Runs `body` with `variable` = start, start + step, … below min(stop, limit)."""
+class CpuFor(For, frozen=True):
+    """A loop that ends before `limit` as well."""
 
-    variable: int
-    start: AxisExpr
-    stop: AxisExpr
     body: tuple[Stmt, ...]
     step: int = 1
     limit: int | None = None
 
 
-class CpuIf(KernelNode, frozen=True):
-    conditions: tuple[Within, ...]
+class CpuIf(If, frozen=True):
+    """A branch of the CPU dialect."""
+
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
 
@@ -120,39 +109,4 @@ class Transpose(KernelNode, frozen=True):
     source_step: int
 
 
-Stmt: TypeAlias = Comment | CpuLet | CpuAssign | Store | Bind | CpuPick | CpuFor | CpuIf | Transpose
-
-
-def children(node: Value) -> tuple[Value, ...]:
-    """The operands of a value."""
-    match node:
-        case CpuCall():
-            return node.args
-        case Load():
-            return tuple(operand for operand in (node.index, node.mask) if operand is not None)
-    return ()
-
-
-def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """All statements, outer before inner, in order."""
-    for stmt in body:
-        yield stmt
-        match stmt:
-            case CpuFor():
-                yield from walk(stmt.body)
-            case CpuIf():
-                yield from walk(stmt.then)
-                yield from walk(stmt.orelse)
-
-
-def values_of(stmt: Stmt) -> Iterator[Value]:
-    """The values in a statement itself, not in its body: operands before their users."""
-    match stmt:
-        case CpuLet() | CpuAssign() | Store() | CpuPick():
-            yield from _below(stmt.value)
-
-
-def _below(value: Value) -> Iterator[Value]:
-    for child in children(value):
-        yield from _below(child)
-    yield value
+Stmt: TypeAlias = Comment | Let[Value] | Assign[Value] | Store | Bind | Pick[Value] | CpuFor | CpuIf | Transpose

@@ -5,22 +5,8 @@ from __future__ import annotations
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.index.expr import AxisExpr, interval
 from ir.kernel.cpu.kernel import CpuKernel
-from ir.kernel.cpu.nodes import (
-    CpuAssign,
-    CpuFor,
-    CpuIf,
-    CpuLet,
-    CpuPick,
-    Inside,
-    Lanes,
-    Load,
-    Stmt,
-    Store,
-    Transpose,
-    Value,
-    values_of,
-)
-from ir.kernel.nodes import Bind, Reg, register_type
+from ir.kernel.cpu.nodes import CpuFor, CpuIf, Inside, Lanes, Load, Stmt, Store, Transpose
+from ir.kernel.nodes import Assign, Bind, KernelNode, Let, Pick, Reg, register_type, values_of
 
 STAGE = "cpu"
 
@@ -71,9 +57,9 @@ class _CpuCheck:
 
     def _stmt(self, stmt: Stmt, scope: _CpuScope) -> None:
         match stmt:
-            case CpuLet():
+            case Let():
                 scope.registers[stmt.name] = (stmt.value.dtype, stmt.mutable)
-            case CpuAssign():
+            case Assign():
                 dtype, mutable = scope.registers.get(stmt.name, ("", False))
                 self._require(mutable and dtype == stmt.value.dtype, f"`{stmt.name}` cannot take a {stmt.value.dtype}")
             case Store():
@@ -85,7 +71,7 @@ class _CpuCheck:
                 for expr in (stmt.expr, *stmt.most, *stmt.least):
                     self._bound(expr, scope)
                 scope.variables.add(stmt.variable)
-            case CpuPick():
+            case Pick():
                 scope.variables.add(stmt.variable)
             case CpuFor():
                 self._bound(stmt.start, scope)
@@ -103,7 +89,7 @@ class _CpuCheck:
                 self._access(stmt.buffer, stmt.offset, scope)
                 self._access(stmt.source, stmt.source_offset, scope)
 
-    def _value(self, value: Value, scope: _CpuScope) -> None:
+    def _value(self, value: KernelNode, scope: _CpuScope) -> None:
         match value:
             case Reg():
                 known = scope.registers.get(value.name)

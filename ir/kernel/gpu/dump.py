@@ -12,7 +12,7 @@ import msgspec
 from ir.diagnostics import jsonable
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.nodes import At, Epilogue, For, If, Stmt
+from ir.kernel.gpu.nodes import At, Epilogue, GpuFor, GpuIf, Stmt
 from ir.kernel.gpu.text import GpuPrinter
 from ir.kernel.nodes import KernelNode, Within
 
@@ -55,13 +55,13 @@ def _stmt(stmt: Stmt, printer: GpuPrinter) -> dict[str, Any]:
             continue
         fields[name] = _field(name, value, printer)
     match stmt:
-        case For() | Epilogue():
+        case GpuFor() | Epilogue():
             fields["body"] = _block(stmt.body, printer)
-        case If():
+        case GpuIf():
             fields["then"] = _block(stmt.then, printer)
             if stmt.orelse:
                 fields["orelse"] = _block(stmt.orelse, printer)
-    return {type(stmt).__name__: fields}
+    return {type(stmt).__name__.removeprefix("Gpu"): fields}
 
 
 def _field(name: str, value: Any, printer: GpuPrinter) -> Any:
@@ -76,5 +76,5 @@ def _field(name: str, value: Any, printer: GpuPrinter) -> Any:
     if isinstance(value, tuple):
         return [_field("", item, printer) for item in value if not isinstance(item, KernelNode)]
     if isinstance(value, KernelNode):
-        return printer.value(value)  # type: ignore[arg-type]  # the only nodes in a field are values
+        return printer.value(value)
     return value

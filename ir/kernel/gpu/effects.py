@@ -16,20 +16,18 @@ from ir.kernel.gpu.nodes import (
     CommitGroup,
     CpAsync,
     Epilogue,
-    For,
-    If,
+    GpuFor,
+    GpuIf,
     LdMatrix,
     LdSharedVec,
     LoadShared,
-    Pick,
     Stmt,
     StShared,
     StSharedVec,
     SyncWarp,
     WaitGroup,
-    values_of,
 )
-from ir.kernel.nodes import Bind, Within
+from ir.kernel.nodes import Bind, Pick, Within, values_of
 
 
 class SharedAccess(msgspec.Struct, frozen=True):
@@ -137,11 +135,11 @@ def _stmt(stmt: Stmt) -> Iterator[Effect]:
             yield Set(stmt.variable, stmt.expr, stmt.most, stmt.least)
         case Pick():
             yield Set(stmt.variable, known=False)
-        case For():
+        case GpuFor():
             yield from _loop(stmt.variable, stmt.start, stmt.stop, stmt.step, tuple(_block(stmt.body)))
         case Epilogue():
             yield from _loop(stmt.variable, ZERO, constant(1), 1, tuple(_block(stmt.body)))
-        case If():
+        case GpuIf():
             then, orelse = tuple(_block(stmt.then)), tuple(_block(stmt.orelse))
             if then or orelse:
                 yield Branch(stmt.conditions, then, orelse)

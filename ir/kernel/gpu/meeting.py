@@ -6,7 +6,7 @@ stored → Barrier, unless only thread 0 has stored → Fence → TakeTicket →
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ir.kernel.gpu.kernel import COUNTER, THREAD, GpuKernel
 from ir.kernel.gpu.nodes import (
@@ -14,17 +14,15 @@ from ir.kernel.gpu.nodes import (
     Barrier,
     CpAsync,
     Fence,
-    If,
+    GpuIf,
     LdGlobalVec,
     LoadGlobal,
     StGlobal,
     StGlobalVec,
-    Stmt,
     TakeTicket,
-    bodies,
-    values_of,
 )
 from ir.kernel.gpu.places import Facts, narrow_box
+from ir.kernel.nodes import KernelNode, values_of
 
 
 class _MeetingStage(enum.IntEnum):
@@ -61,14 +59,14 @@ class _WorkspaceWalk:
         self.box, self.parts = kernel.box, parts
         self.stage = _MeetingStage.AGREED
 
-    def block(self, body: tuple[Stmt, ...], facts: Facts) -> Iterator[str]:
+    def block(self, body: Sequence[KernelNode], facts: Facts) -> Iterator[str]:
         for stmt in body:
             yield from self._stmt(stmt, facts)
-            for number, inner in enumerate(bodies(stmt)):
-                inside = (*facts, *stmt.conditions) if isinstance(stmt, If) and number == 0 else facts
+            for number, inner in enumerate(stmt.bodies):
+                inside = (*facts, *stmt.conditions) if isinstance(stmt, GpuIf) and number == 0 else facts
                 yield from self.block(inner, inside)
 
-    def _stmt(self, stmt: Stmt, facts: Facts) -> Iterator[str]:
+    def _stmt(self, stmt: KernelNode, facts: Facts) -> Iterator[str]:
         read = [value.buffer for value in values_of(stmt) if isinstance(value, LoadGlobal)]
         for buffer in [*read, *([stmt.buffer] if isinstance(stmt, LdGlobalVec | CpAsync) else [])]:
             if buffer in self.parts and self.stage is not _MeetingStage.SHARED:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from ir.index.expr import ZERO, AxisExpr
-from ir.kernel.nodes import Bind, Comment, Const, KernelNode, Reg, Within
+from ir.kernel.nodes import Assign, Bind, Comment, Const, For, If, KernelNode, Let, Pick, Reg, Within
 
 
 class At(msgspec.Struct, frozen=True):
@@ -44,6 +43,10 @@ class Call(KernelNode, frozen=True):
     args: tuple[Value, ...]
     dtype: str
 
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return self.args
+
 
 class Element(KernelNode, frozen=True):
     """One register of an array."""
@@ -77,21 +80,12 @@ class Shuffle(KernelNode, frozen=True):
     by: AxisExpr
     dtype: str
 
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (self.value,)
+
 
 # Statements.
-
-
-class Let(KernelNode, frozen=True):
-    """A scalar, defined until the end of its block; only a `mutable` one may be assigned."""
-
-    name: str
-    value: Value
-    mutable: bool = False
-
-
-class Assign(KernelNode, frozen=True):
-    name: str
-    value: Value
 
 
 class SetElement(KernelNode, frozen=True):
@@ -101,28 +95,22 @@ class SetElement(KernelNode, frozen=True):
     index: AxisExpr
     value: Value
 
-
-class Pick(KernelNode, frozen=True):
-    """Sets a variable to an integer from data, clamped to [0, the variable's greatest value]."""
-
-    variable: int
-    value: Value
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (self.value,)
 
 
-class For(KernelNode, frozen=True):
-    """Runs `body` with `variable` = start, start + step, … below stop. With `unroll` every turn is written out, and
-    the variable may index registers."""
+class GpuFor(For, frozen=True):
+    """A loop. With `unroll` every turn is written out, and the variable may index registers."""
 
-    variable: int
-    start: AxisExpr
-    stop: AxisExpr
     body: tuple[Stmt, ...]
     step: int = 1
     unroll: bool = False
 
 
-class If(KernelNode, frozen=True):
-    conditions: tuple[Within, ...]
+class GpuIf(If, frozen=True):
+    """A branch of the GPU dialect."""
+
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
 
@@ -163,6 +151,10 @@ class AnyThread(KernelNode, frozen=True):
 
     variable: int
     value: Value
+
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (self.value,)
 
 
 class Fence(KernelNode, frozen=True):
@@ -214,6 +206,10 @@ class Epilogue(KernelNode, frozen=True):
     variable: int
     body: tuple[Stmt, ...]
 
+    @property
+    def bodies(self) -> tuple[tuple[KernelNode, ...], ...]:
+        return (self.body,)
+
 
 class LdGlobalVec(KernelNode, frozen=True):
     """Loads `count` neighbours at once into registers from `index` on: elements, or raw words if the registers are
@@ -247,6 +243,10 @@ class StGlobal(KernelNode, frozen=True):
     value: Value
     where: tuple[Within, ...] = ()
 
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (self.value,)
+
 
 class LdSharedVec(KernelNode, frozen=True):
     """As `LdGlobalVec`, but from shared memory."""
@@ -272,17 +272,21 @@ class StShared(KernelNode, frozen=True):
     to: At
     value: Value
 
+    @property
+    def operands(self) -> tuple[KernelNode, ...]:
+        return (self.value,)
+
 
 Value: TypeAlias = Const | Reg | Index | Holds | Call | Element | LoadGlobal | LoadShared | Shuffle
 Stmt: TypeAlias = (
     Comment
     | Bind
-    | Pick
-    | Let
-    | Assign
+    | Pick[Value]
+    | Let[Value]
+    | Assign[Value]
     | SetElement
-    | For
-    | If
+    | GpuFor
+    | GpuIf
     | CpAsync
     | CommitGroup
     | WaitGroup
@@ -301,47 +305,6 @@ Stmt: TypeAlias = (
     | StSharedVec
     | StShared
 )
-
-
-def children(value: Value) -> tuple[Value, ...]:
-    """The operands of a value."""
-    match value:
-        case Call():
-            return value.args
-        case Shuffle():
-            return (value.value,)
-    return ()
-
-
-def bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
-    """The blocks inside a statement."""
-    match stmt:
-        case For() | Epilogue():
-            return (stmt.body,)
-        case If():
-            return (stmt.then, stmt.orelse)
-    return ()
-
-
-def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """All statements, outer before inner, in order."""
-    for stmt in body:
-        yield stmt
-        for inner in bodies(stmt):
-            yield from walk(inner)
-
-
-def values_of(stmt: Stmt) -> Iterator[Value]:
-    """The values in a statement itself, not in its body: operands before their users."""
-    match stmt:
-        case Let() | Assign() | SetElement() | Pick() | AnyThread() | StGlobal() | StShared():
-            yield from _below(stmt.value)
-
-
-def _below(value: Value) -> Iterator[Value]:
-    for child in children(value):
-        yield from _below(child)
-    yield value
 
 
 def used_variables(part: object) -> frozenset[int]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ir.index.expr import ZERO, AxisExpr
 from ir.kernel.gpu.nodes import (
     AnyThread,
-    Assign,
     At,
     Barrier,
     Call,
@@ -16,71 +13,43 @@ from ir.kernel.gpu.nodes import (
     Element,
     Epilogue,
     Fence,
-    For,
+    GpuFor,
     Holds,
-    If,
     Index,
     LdGlobalVec,
     LdMatrix,
     LdSharedVec,
-    Let,
     LoadGlobal,
     LoadShared,
     MmaSync,
-    Pick,
     SetElement,
     Shuffle,
     StGlobal,
     StGlobalVec,
-    Stmt,
     StShared,
     StSharedVec,
     SyncWarp,
     TakeTicket,
-    Value,
     WaitGroup,
 )
-from ir.kernel.nodes import Bind, Comment, Const, Reg, Within
+from ir.kernel.nodes import For, KernelNode, Pick, Within
 from ir.kernel.text import KernelPrinter
 
 
-class GpuPrinter(KernelPrinter[Stmt]):
+class GpuPrinter(KernelPrinter):
     """Statements and values of a GPU kernel as text."""
 
-    def stmt(self, stmt: Stmt, depth: int = 0) -> Iterator[str]:
-        pad = "  " * depth
+    def _bounds(self, loop: For) -> str:
+        step = f" step {loop.step}" if loop.step != 1 else ""
+        return step + (" unrolled" if isinstance(loop, GpuFor) and loop.unroll else "")
+
+    def _line(self, stmt: KernelNode) -> str:
         match stmt:
-            case For():
-                step = f" step {stmt.step}" if stmt.step != 1 else ""
-                how = " unrolled" if stmt.unroll else ""
-                bounds = f"{self.index(stmt.start)} .. {self.index(stmt.stop)}{step}{how}"
-                yield f"{pad}for {self.variable(stmt.variable)} in {bounds}"
-                yield from self.block(stmt.body, depth + 1)
-            case If():
-                yield f"{pad}if {self.all(stmt.conditions)}"
-                yield from self.block(stmt.then, depth + 1)
-                if stmt.orelse:
-                    yield f"{pad}else"
-                    yield from self.block(stmt.orelse, depth + 1)
             case Epilogue():
                 ops = ", ".join(stmt.ops) or "none"
-                yield f"{pad}epilogue {ops}: each {self.variable(stmt.variable)} of {stmt.acc}"
-                yield from self.block(stmt.body, depth + 1)
-            case _:
-                yield pad + self._line(stmt)
-
-    def _line(self, stmt: Stmt) -> str:
-        match stmt:
-            case Comment():
-                return f"# {stmt.text}"
-            case Bind():
-                return self.bind(stmt)
+                return f"epilogue {ops}: each {self.variable(stmt.variable)} of {stmt.acc}"
             case Pick():
                 return f"{self.variable(stmt.variable)} = {self.value(stmt.value)}, held inside"
-            case Let():
-                return f"{stmt.name}: {stmt.value.dtype} {':=' if stmt.mutable else '='} {self.value(stmt.value)}"
-            case Assign():
-                return f"{stmt.name} := {self.value(stmt.value)}"
             case SetElement():
                 return f"{stmt.registers}[{self.index(stmt.index)}] := {self.value(stmt.value)}"
             case CommitGroup():
@@ -99,7 +68,7 @@ class GpuPrinter(KernelPrinter[Stmt]):
                 return f"{stmt.name}: i32 = ticket {self._buffer(stmt.buffer, stmt.at)} of {self.index(stmt.count)}"
         return self._move(stmt)
 
-    def _move(self, stmt: Stmt) -> str:
+    def _move(self, stmt: KernelNode) -> str:
         match stmt:
             case CpAsync():
                 count = f" first {self.index(stmt.count)}" if stmt.count is not None else ""
@@ -128,12 +97,8 @@ class GpuPrinter(KernelPrinter[Stmt]):
                 return f"{self.at(stmt.to)} := {self.value(stmt.value)}"
         raise AssertionError(stmt)
 
-    def value(self, value: Value) -> str:
+    def _dialect_value(self, value: KernelNode) -> str:
         match value:
-            case Const():
-                return str(value.number)
-            case Reg():
-                return value.name
             case Index():
                 return f"index({self.index(value.expr)})"
             case Holds():
@@ -149,6 +114,7 @@ class GpuPrinter(KernelPrinter[Stmt]):
                 return self.at(value.source)
             case Shuffle():
                 return f"shfl_{value.way}({self.value(value.value)}, {self.index(value.by)})"
+        raise AssertionError(value)
 
     def at(self, at: At) -> str:
         """A place in shared memory: `As[stage][row, column]`; stage 0 is left out."""

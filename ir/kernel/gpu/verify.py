@@ -19,7 +19,6 @@ from ir.kernel.gpu.limits import LIMITS
 from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import (
     AnyThread,
-    Assign,
     At,
     Barrier,
     Call,
@@ -27,18 +26,16 @@ from ir.kernel.gpu.nodes import (
     CpAsync,
     Element,
     Epilogue,
-    For,
+    GpuFor,
+    GpuIf,
     Holds,
-    If,
     Index,
     LdGlobalVec,
     LdMatrix,
     LdSharedVec,
-    Let,
     LoadGlobal,
     LoadShared,
     MmaSync,
-    Pick,
     SetElement,
     Shuffle,
     StGlobal,
@@ -50,11 +47,10 @@ from ir.kernel.gpu.nodes import (
     TakeTicket,
     Value,
     WaitGroup,
-    values_of,
 )
 from ir.kernel.gpu.places import divisor, outside
 from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread, spread_of
-from ir.kernel.nodes import Bind, Const, Reg, Within, register_type
+from ir.kernel.nodes import Assign, Bind, Const, KernelNode, Let, Pick, Reg, Within, register_type, values_of
 
 STAGE = "gpu"
 Problems = Iterator[tuple[Kind, str]]
@@ -137,9 +133,9 @@ class _GpuCheck:
                 yield from _unless(mutable and dtype == stmt.value.dtype, f"`{stmt.name}` takes no {stmt.value.dtype}")
             case SetElement():
                 yield from self._fill(stmt.registers, stmt.index, 1, stmt.value.dtype, scope)
-            case For():
+            case GpuFor():
                 yield from self._for(stmt, scope)
-            case If():
+            case GpuIf():
                 yield from self._if(stmt, scope)
             case Epilogue():
                 yield from self._epilogue(stmt, scope)
@@ -166,7 +162,7 @@ class _GpuCheck:
                 yield from self._place(stmt.to, 1, 1, scope)
                 yield from _fits(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
 
-    def _bind(self, stmt: Bind | Pick, scope: _GpuScope) -> Problems:
+    def _bind(self, stmt: Bind | Pick[Value], scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[stmt.variable]
         known = Spread.THREAD
         if isinstance(stmt, Bind):
@@ -186,7 +182,7 @@ class _GpuCheck:
         yield from scope.named(variable.name)
         scope.variables[stmt.variable] = known
 
-    def _for(self, loop: For, scope: _GpuScope) -> Problems:
+    def _for(self, loop: GpuFor, scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[loop.variable]
         yield from self._bound((loop.start, loop.stop), scope)
         yield from _unless(loop.step >= 1, f"the loop over {variable.name} does not advance")
@@ -203,7 +199,7 @@ class _GpuCheck:
             inner.unrolled |= {loop.variable}
         yield from self._block(loop.body, inner)
 
-    def _if(self, stmt: If, scope: _GpuScope) -> Problems:
+    def _if(self, stmt: GpuIf, scope: _GpuScope) -> Problems:
         yield from self._bound((condition.expr for condition in stmt.conditions), scope)
         together = max(scope.control, spread_of(stmt.conditions, scope.variables))
         for body, facts in ((stmt.then, stmt.conditions), (stmt.orelse, ())):
@@ -317,7 +313,7 @@ class _GpuCheck:
 
     # --- values ---
 
-    def _value(self, value: Value, scope: _GpuScope) -> Problems:
+    def _value(self, value: KernelNode, scope: _GpuScope) -> Problems:
         match value:
             case Const():
                 yield from _unless(value.dtype in REGISTER_C, f"a constant {value.dtype}")

@@ -19,7 +19,7 @@ from eqsat.model import read_model
 from eqsat.options import Options
 from eqsat.pipeline import lower_module, optimize, stages_of
 from ir.kernel.cpu.nodes import CpuFor
-from ir.kernel.gpu.nodes import AnyThread, Barrier, CommitGroup, For, SyncWarp, WaitGroup
+from ir.kernel.gpu.nodes import AnyThread, Barrier, CommitGroup, GpuFor, SyncWarp, WaitGroup
 from ir.kernel.nodes import KernelNode
 from tests.codegen.lower.gpu.kernels import Small, small_kernels
 
@@ -87,8 +87,8 @@ def touched(part: Any) -> set[str]:
     return {each.buffer for each in nodes(part) if hasattr(each, "buffer")}
 
 
-def loops(body: Any) -> list[For | CpuFor]:
-    return [each for each in nodes(body) if isinstance(each, For | CpuFor)]
+def loops(body: Any) -> list[GpuFor | CpuFor]:
+    return [each for each in nodes(body) if isinstance(each, GpuFor | CpuFor)]
 
 
 def rings(report: dict[str, Any]) -> list[int]:

@@ -16,8 +16,9 @@ from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES
 from ir.index.expr import mod
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, LdMatrix, LdSharedVec, Stmt, StSharedVec, WaitGroup, walk
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, LdMatrix, LdSharedVec, Stmt, StSharedVec, WaitGroup
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from tests.support.gpu_edit import changed, edited, without
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel

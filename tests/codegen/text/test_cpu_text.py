@@ -11,9 +11,9 @@ from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.index.expr import AxisExpr
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
-from ir.kernel.cpu.nodes import CpuAssign, CpuCall, CpuFor, CpuLet, Load, Stmt, Store
+from ir.kernel.cpu.nodes import CpuCall, CpuFor, Load, Stmt, Store
 from ir.kernel.cpu.verify import verify
-from ir.kernel.nodes import Const, Reg, Variable
+from ir.kernel.nodes import Assign, Const, Let, Reg, Variable
 from tests.support import regions as r
 from tests.support.made_plans import nest_plan
 
@@ -80,7 +80,7 @@ def test_any_buffer_name_becomes_a_c_name(name: str) -> None:
 
 
 def test_a_well_formed_kernel_passes() -> None:
-    verify(kernel(CpuLet("v", load()), Store("y", I, Reg("v", "fp32"), 1)))
+    verify(kernel(Let("v", load()), Store("y", I, Reg("v", "fp32"), 1)))
     verify(outer_sum())
 
 
@@ -88,15 +88,15 @@ def test_a_well_formed_kernel_passes() -> None:
     "body",
     [
         (Store("y", I, Reg("v", "fp32"), 1),),  # never defined
-        (CpuLet("v", load()), Store("y", I, Reg("v", "i32"), 1)),  # another dtype
-        (CpuLet("v", load()), Store("x", I, Reg("v", "fp32"), 1)),  # an input
-        (CpuLet("v", load()), Store("z", I, Reg("v", "fp32"), 1)),  # no such buffer
-        (CpuLet("v", load()), CpuAssign("v", Const(1, "fp32"))),  # not mutable
-        (CpuLet("v", load(), True), CpuAssign("v", Const(1, "i32"))),  # another dtype
-        (CpuLet("v", load(I.shift(1))),),  # beyond the end
-        (CpuLet("v", load(I.shift(-1))),),  # before the start
-        (CpuLet("v", load(AxisExpr(0, ((2, 1),)))),),  # a variable that is not bound
-        (CpuLet("v", Load("x", I, "i32", "splat")),),  # another dtype
+        (Let("v", load()), Store("y", I, Reg("v", "i32"), 1)),  # another dtype
+        (Let("v", load()), Store("x", I, Reg("v", "fp32"), 1)),  # an input
+        (Let("v", load()), Store("z", I, Reg("v", "fp32"), 1)),  # no such buffer
+        (Let("v", load()), Assign("v", Const(1, "fp32"))),  # not mutable
+        (Let("v", load(), True), Assign("v", Const(1, "i32"))),  # another dtype
+        (Let("v", load(I.shift(1))),),  # beyond the end
+        (Let("v", load(I.shift(-1))),),  # before the start
+        (Let("v", load(AxisExpr(0, ((2, 1),)))),),  # a variable that is not bound
+        (Let("v", Load("x", I, "i32", "splat")),),  # another dtype
     ],
 )
 def test_the_verifier_rejects(body: tuple[Stmt, ...]) -> None:
@@ -112,5 +112,5 @@ def test_c_of_floors_conditions_and_casts() -> None:
     plan = nest_plan(45, lanes=0, width=16, tails=("i0",))
     text = c_text(lower_nest(region, floor, plan))
     assert "EQ_EACH_LANE(int64_t, i64, 9 * (i0 + l) - 44 * ((i0 + l) / 5))" in text
-    cast = c_text(kernel(CpuLet("v", CpuCall("cast", (load(),), "i8"))))
+    cast = c_text(kernel(Let("v", CpuCall("cast", (load(),), "i8"))))
     assert "eq_cast_f32_i8(eq_splat_f32(x + i))" in cast

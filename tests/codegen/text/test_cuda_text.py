@@ -17,14 +17,12 @@ from ir.kernel.gpu.nodes import (
     Call,
     CpAsync,
     Element,
-    If,
+    GpuIf,
     Index,
     LdGlobalVec,
     LdSharedVec,
-    Let,
     LoadGlobal,
     LoadShared,
-    Pick,
     SetElement,
     Shuffle,
     StGlobal,
@@ -33,7 +31,7 @@ from ir.kernel.gpu.nodes import (
     StShared,
     StSharedVec,
 )
-from ir.kernel.nodes import Bind, Const, Reg, Variable, Within
+from ir.kernel.nodes import Bind, Const, Let, Pick, Reg, Variable, Within
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
 
@@ -148,7 +146,7 @@ INSIDE = (Within(FOURS, 0, 500),)
         (Let("y", Const("nan", "fp64")), "const double y = eq_nan_f64();"),
         (Let("y", Const(-(2**63), "i64")), "const long long y = (-9223372036854775807ll - 1);"),
         (Let("y", Const(-math.pi, "fp32")), "const float y = -3.141592653589793f;"),
-        (If((), ()), "}"),
+        (GpuIf((), ()), "}"),
     ],
 )  # fmt: skip
 def test_statements(stmt: Stmt, text: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ir.kernel.gpu.dump import kernel_dump
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.nodes import walk
+from ir.kernel.nodes import walk
 from ir.serde import from_json, to_builtins, to_json
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
@@ -37,7 +37,7 @@ def test_the_dump_has_the_seeds_shape(kernel: GpuKernel) -> None:
                 found += names(fields.get(block, []))  # type: ignore[arg-type]
         return found
 
-    assert names(dump["stmts"]) == [type(each).__name__ for each in walk(kernel.body)]
+    assert names(dump["stmts"]) == [type(stmt).__name__.removeprefix("Gpu") for stmt in walk(kernel.body)]
 
 
 def test_a_statement_of_the_dump() -> None:

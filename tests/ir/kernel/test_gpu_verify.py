@@ -11,7 +11,6 @@ from ir.diagnostics import EqsatError, Kind
 from ir.index.expr import ZERO, AxisExpr, FloorDiv, constant
 from ir.kernel.gpu.kernel import BLOCK_X, LANE, THREAD, WARP, GpuKernel, GpuParam, Registers, Shared
 from ir.kernel.gpu.nodes import (
-    Assign,
     At,
     Barrier,
     Call,
@@ -19,15 +18,13 @@ from ir.kernel.gpu.nodes import (
     CpAsync,
     Element,
     Epilogue,
-    For,
-    If,
+    GpuFor,
+    GpuIf,
     Index,
     LdMatrix,
     LdSharedVec,
-    Let,
     LoadShared,
     MmaSync,
-    Pick,
     SetElement,
     Shuffle,
     StGlobal,
@@ -37,10 +34,9 @@ from ir.kernel.gpu.nodes import (
     StSharedVec,
     SyncWarp,
     WaitGroup,
-    walk,
 )
 from ir.kernel.gpu.verify import verify
-from ir.kernel.nodes import Bind, Const, Reg, Variable, Within
+from ir.kernel.nodes import Assign, Bind, Const, Let, Pick, Reg, Variable, Within, walk
 from tests.support.gpu_edit import changed, edited, without
 from tests.support.gpu_gemm import gemm_kernel
 from tests.support.gpu_rows import softmax_kernel
@@ -105,7 +101,7 @@ def _swapped(kernel: GpuKernel) -> GpuKernel:
     """The barrier of the main loop before its wait."""
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(stmt, For) and any(isinstance(each, WaitGroup) for each in stmt.body):
+        if isinstance(stmt, GpuFor) and any(isinstance(each, WaitGroup) for each in stmt.body):
             body = list(stmt.body)
             at = next(i for i, each in enumerate(body) if isinstance(each, WaitGroup))
             body[at], body[at + 1] = body[at + 1], body[at]
@@ -121,8 +117,8 @@ def _unguarded(kernel: GpuKernel) -> GpuKernel:
     longer = changed(kernel, CpAsync, None, where=lambda stmt: (*stmt.where, Within(stmt.at[1], 0, k)))
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        copies = isinstance(stmt, If) and any(isinstance(each, CpAsync) for each in walk(stmt.then))
-        return stmt.then if copies and isinstance(stmt, If) else (stmt,)
+        copies = isinstance(stmt, GpuIf) and any(isinstance(each, CpAsync) for each in walk(stmt.then))
+        return stmt.then if copies and isinstance(stmt, GpuIf) else (stmt,)
 
     return edited(longer, change)
 
@@ -169,8 +165,8 @@ def _bound(kernel: GpuKernel, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Statements of the prologue in its loops, so that their variables are bound."""
     names = [each.name for each in kernel.variables]
     outer, inner = names.index("stage"), names.index("a_piece")
-    loop = For(inner, ZERO, constant(1), body, unroll=True)
-    return (For(outer, ZERO, constant(1), (loop,), unroll=True),)
+    loop = GpuFor(inner, ZERO, constant(1), body, unroll=True)
+    return (GpuFor(outer, ZERO, constant(1), (loop,), unroll=True),)
 
 
 def test_lanes_of_a_warp_order_their_own_part_with_a_sync() -> None:
@@ -204,7 +200,7 @@ def _under(kernel: GpuKernel, kind: type, axis: int, high: int = 1) -> GpuKernel
     """The first statement of a kind under a condition on a variable."""
     first = next(each for each in walk(kernel.body) if isinstance(each, kind))
     condition = (Within(AxisExpr(0, ((axis, 1),)), 0, high),)
-    return edited(kernel, lambda stmt: (If(condition, (stmt,)),) if stmt is first else (stmt,))
+    return edited(kernel, lambda stmt: (GpuIf(condition, (stmt,)),) if stmt is first else (stmt,))
 
 
 def _shared(kernel: GpuKernel, number: int, **fields: object) -> GpuKernel:
@@ -310,7 +306,7 @@ REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
         "a LdMatrix that not all lanes",
     ),
     "a shuffle for some lanes": (
-        lambda: _with(If((Within(THREAD_AT[0], 0, 5),), (Let("y", Shuffle("xor", X0, constant(1), "fp32")),))),
+        lambda: _with(GpuIf((Within(THREAD_AT[0], 0, 5),), (Let("y", Shuffle("xor", X0, constant(1), "fp32")),))),
         Kind.MALFORMED_GRAPH,
         "a Shuffle that not all lanes",
     ),
@@ -324,7 +320,7 @@ REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
         "acc: axis 0 of 32 is reached at 32",
     ),
     "registers by a running index": (
-        lambda: changed(gemm(), For, None, unroll=lambda s: s.unroll and gemm().variables[s.variable].name != "j"),
+        lambda: changed(gemm(), GpuFor, None, unroll=lambda s: s.unroll and gemm().variables[s.variable].name != "j"),
         Kind.MALFORMED_GRAPH,
         "is indexed by j, which is not unrolled",
     ),
@@ -406,13 +402,13 @@ REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
         "i not bound in an index",
     ),
     "a loop beyond its variable": (
-        lambda: _with(For(6, ZERO, constant(5), ()), variables=(*_with().variables[:6], Variable("i", 0, 3))),
+        lambda: _with(GpuFor(6, ZERO, constant(5), ()), variables=(*_with().variables[:6], Variable("i", 0, 3))),
         Kind.MALFORMED_GRAPH,
         "i runs over 0 … 4, beyond its range",
     ),
     "a loop whose end is not constant": (
         lambda: _with(
-            For(6, ZERO, AxisExpr(0, ((BLOCK_X, 1),)), (), unroll=True),
+            GpuFor(6, ZERO, AxisExpr(0, ((BLOCK_X, 1),)), (), unroll=True),
             variables=(*_with().variables[:6], Variable("i", 0, 3)),
         ),
         Kind.MALFORMED_GRAPH,
@@ -430,7 +426,7 @@ REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
     ),
     "a loop in a loop of one name": (
         lambda: _with(
-            For(6, ZERO, constant(4), (For(7, ZERO, constant(4), ()),)),
+            GpuFor(6, ZERO, constant(4), (GpuFor(7, ZERO, constant(4), ()),)),
             variables=(*_with().variables[:6], Variable("i", 0, 3), Variable("i", 0, 3)),
         ),
         Kind.MALFORMED_GRAPH,
@@ -438,7 +434,7 @@ REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
     ),
     "a floor of a negative number": (
         lambda: _with(
-            For(6, constant(-3), constant(4), (Let("y", Index(HALF)),)),
+            GpuFor(6, constant(-3), constant(4), (Let("y", Index(HALF)),)),
             variables=(*_with().variables[:6], Variable("i", -3, 3)),
         ),
         Kind.MALFORMED_GRAPH,

@@ -20,8 +20,9 @@ from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, LdMatrix, StShared, SyncWarp, WaitGroup, walk
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, LdMatrix, StShared, SyncWarp, WaitGroup
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from ir.plan.plan import Plan
 from ir.region.playback import play_region
 from ir.region.region import Region

@@ -18,8 +18,9 @@ from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.kernel.gpu.limits import LIMITS
-from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, StGlobal, StGlobalVec, StShared, WaitGroup, walk
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, StGlobal, StGlobalVec, StShared, WaitGroup
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from ir.plan.plan import Plan
 from ir.region.region import Definition, Number, Op, Region, Yield
 from ir.term.rule import Exactness

@@ -15,8 +15,9 @@ from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100
 from ir.diagnostics import EqsatError
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.nodes import Barrier, CommitGroup, Fence, SyncWarp, WaitGroup, walk
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, Fence, SyncWarp, WaitGroup
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.region.region import Region
 from ir.term.rule import Exactness

@@ -22,7 +22,8 @@ from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.targets import A100, GPUS
 from ir.diagnostics import EqsatError, Kind
-from ir.kernel.gpu.nodes import Barrier, LdGlobalVec, StGlobalVec, walk
+from ir.kernel.gpu.nodes import Barrier, LdGlobalVec, StGlobalVec
+from ir.kernel.nodes import walk
 from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
 from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule

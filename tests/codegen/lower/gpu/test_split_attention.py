@@ -19,8 +19,9 @@ from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError
 from ir.kernel.gpu.kernel import COUNTER, GpuKernel
 from ir.kernel.gpu.meeting import workspace_hazards
-from ir.kernel.gpu.nodes import Barrier, CommitGroup, Fence, SyncWarp, TakeTicket, WaitGroup, walk
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, Fence, SyncWarp, TakeTicket, WaitGroup
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from ir.plan.gpu import GpuStreamPlan
 from ir.region.playback import play_region
 from ir.region.region import Region

@@ -18,8 +18,9 @@ from ir.index.expr import ZERO
 from ir.kernel.gpu.dump import kernel_dump
 from ir.kernel.gpu.kernel import COUNTER, GpuKernel
 from ir.kernel.gpu.meeting import workspace_hazards
-from ir.kernel.gpu.nodes import AnyThread, Barrier, Fence, TakeTicket, walk
+from ir.kernel.gpu.nodes import AnyThread, Barrier, Fence, TakeTicket
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from ir.plan.gpu import ContractionTile, GpuContractionPlan
 from ir.region.region import Region
 from ir.serde import from_json, to_json

@@ -16,8 +16,9 @@ from codegen.text.gpu_to_cuda import cuda_text
 from ir.diagnostics import EqsatError
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.meeting import workspace_hazards
-from ir.kernel.gpu.nodes import Barrier, Fence, TakeTicket, walk
+from ir.kernel.gpu.nodes import Barrier, Fence, TakeTicket
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from ir.plan.gpu_nest import GpuRowsPlan
 from ir.plan.plan import Plan
 from ir.region.playback import play_region

@@ -15,8 +15,9 @@ from codegen.simt import Order
 from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind
-from ir.kernel.gpu.nodes import CpAsync, LdMatrix, LdSharedVec, MmaSync, walk
+from ir.kernel.gpu.nodes import CpAsync, LdMatrix, LdSharedVec, MmaSync
 from ir.kernel.gpu.verify import verify
+from ir.kernel.nodes import walk
 from ir.plan.gpu import TF32, GpuContractionPlan
 from ir.plan.plan import rounds_to_tf32
 from ir.plan.plan_to_schedule import plan_to_schedule
