@@ -21,8 +21,8 @@ import numpy as np
 from bench.arguments import among, count
 from bench.facts import commit, load, warn_of_load
 from codegen.compile.machine import machine
-from codegen.compile.peaks import measure_peaks
 from codegen.compile.toolchain import find_compiler
+from codegen.measure.peaks import measure_peaks
 from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.region.region import Region

@@ -44,10 +44,10 @@ def measure(name: str) -> Sample:
     import egglog  # noqa: F401 - its import is no part of any stage
     import networkx  # noqa: F401
 
-    from eqsat.collector import uncollected
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract
     from eqsat.find_target import find_target
+    from eqsat.garbage_collector import uncollected
     from eqsat.model import read_model
     from eqsat.options import Options, exactness_named
     from eqsat.planning.target_pricer import pricer_for

@@ -51,10 +51,10 @@ def sample_optimization(build: Callable[[], Program], options: Options | None = 
     import egglog  # noqa: F401 - its import is no part of any stage
     import networkx  # noqa: F401
 
-    from eqsat.collector import uncollected
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract
     from eqsat.find_target import find_target
+    from eqsat.garbage_collector import uncollected
     from eqsat.planning.target_pricer import pricer_for
     from rules import select
 

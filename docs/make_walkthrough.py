@@ -49,7 +49,7 @@ def page() -> str:
         region=call.region,
         indexbook=_json(facts.book.to_dump()),
         poly_view=_json(facts.view.to_dump()),
-        poly_core=_json(_verdicts(poly_report(call.region, facts.core, price.plan).to_dump())),
+        poly_core=_json(poly_report(call.region, facts.core, price.plan).to_dump()["analysis"]),
         price=f"{price.time_ns / 1e3:.2f}",
         bound=price.bound,
         plan=_json(to_builtins(plan_to_schedule(price.plan))),
@@ -61,11 +61,6 @@ def page() -> str:
 
 def _json(data: Any) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False)
-
-
-def _verdicts(report: dict[str, Any]) -> dict[str, Any]:
-    """The report without its long lists of accesses and sites."""
-    return {key: value for key, value in report["analysis"].items() if key not in ("accesses", "sites")}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from codegen.compile import doctor
+from codegen.measure import doctor
 from eqsat.clock import Progress
 from eqsat.failure.internal_error import reported
 from eqsat.failure.reproducer_calls import of_load, of_making

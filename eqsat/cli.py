@@ -155,11 +155,11 @@ def explain(
 
     With a kernel: the same of that one, and the chain of rewrites that led to it.
     """
-    from eqsat.explanation import verbs
+    from eqsat.explanation import command_output
 
     program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
-    names = None if pair is None else tuple(map(verbs.kernel_argument, pair))
-    verbs.explain(program, verbs.kernel_argument(kernel), names, as_json)
+    names = None if pair is None else tuple(map(command_output.kernel_argument, pair))
+    command_output.explain(program, command_output.kernel_argument(kernel), names, as_json)
 
 
 @app.command()
@@ -176,17 +176,17 @@ def explore(
     tf32: Tf32 = False,
 ) -> None:
     """Optimize step by step: rules per phase, the e-graph's growth, kernels with their prices, what rules are worth."""
-    from eqsat.explanation import verbs
+    from eqsat.explanation import command_output
 
     with _progress() as progress:
         progress("explore")
-        run = verbs.explore_model(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
+        run = command_output.explore_model(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
         other = run.without(*without) if without else None
     if html is not None:
         run.html(html, Path(model).name)
         typer.echo(f"written to {html}", err=True)
     if html is None or without or as_json:
-        verbs.show(run, other, as_json)
+        command_output.show(run, other, as_json)
 
 
 @app.command()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codegen.compile.calibration import calibrated
 from codegen.compile.machine import machine, restricted
+from codegen.measure.calibration import calibrated
 from codegen.run.device import find_device
 from eqsat.cost.targets import GPUS, cpu_target, device_target, gpu_target, nominal_cpu
 from ir.diagnostics import Kind, fail

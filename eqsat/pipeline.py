@@ -17,11 +17,11 @@ from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
 from eqsat.assembly.assemble import assemble
 from eqsat.clock import Clock, Progress
-from eqsat.collector import uncollected
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.failure.internal_error import reported
 from eqsat.failure.reproducer_calls import of_compile
+from eqsat.garbage_collector import uncollected
 from eqsat.load_compiled import load_compiled
 from eqsat.model import BoundModel
 from eqsat.options import ON_TARGET, Options, Running, usable
@@ -30,8 +30,8 @@ from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.artifact import Artifact, Recipe, sealed
 from eqsat.runtime.artifact_cache import key_of, recall
 from eqsat.runtime.compiled import Compiled
+from eqsat.runtime.cover_to_recipe import recipe_of
 from eqsat.runtime.dump import Stages
-from eqsat.runtime.recipe import recipe_of
 from ir.host.cache_folder import writable_cache
 from ir.module.module import Module
 from ir.pricer import Price

@@ -1,1 +1,1 @@
-"""C text → a loaded library: the machine, its compiler, the cache."""
+"""Text → a shared library or cubins: the machine, its compilers, the cache."""

@@ -1,1 +1,1 @@
-"""A region and its plan → a kernel of the CPU dialect."""
+"""A region and its plan → a kernel of the CPU or the GPU dialect."""

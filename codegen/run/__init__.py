@@ -1,1 +1,1 @@
-"""A loaded library → calls on arrays."""
+"""Machine code → calls on arrays, on the CPU, on a GPU or in the emulator."""

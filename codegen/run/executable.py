@@ -15,7 +15,8 @@ from codegen.compile.library import POOL_THREADS, Library
 from codegen.run.aligned_memory import address, aligned
 from codegen.run.slot_memory import SlotMemory
 from ir.dtype import dtype
-from ir.module.launch import LaunchTable, Workspace
+from ir.kernel.workspace import Workspace
+from ir.module.launch import LaunchTable
 from ir.module.module import Module
 
 PAGE = 4096

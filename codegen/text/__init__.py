@@ -1,1 +1,1 @@
-"""Kernels → C text, and the vector prelude that it stands on."""
+"""Kernels → C or CUDA text, and the preludes on which the texts stand."""

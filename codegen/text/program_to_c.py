@@ -19,7 +19,8 @@ from codegen.compile.library import pool_declarations, pool_source, vector_prelu
 from codegen.lower.cpu.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
 from ir.kernel.cpu.kernel import CpuKernel
-from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing, Workspace
+from ir.kernel.workspace import Workspace
+from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing
 from ir.module.module import KernelCall, Module
 
 UNITS = 2

@@ -11,7 +11,8 @@ from operator import or_
 
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.kernel.gpu.kernel import COUNTER, GpuKernel
-from ir.module.launch import Geometry, Launch, LaunchTable, Workspace, WorkspacePiece
+from ir.kernel.workspace import Workspace
+from ir.module.launch import Geometry, Launch, LaunchTable, WorkspacePiece
 from ir.module.module import Module
 
 _ALIGNMENT = 256

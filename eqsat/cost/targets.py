@@ -27,7 +27,7 @@ _CALLED = {
 not depend on the register's width."""
 _ROOTS = {"fp64": {"recip": 12.0, "fdiv": 12.0, "sqrt": 26.0, "rsqrt": 42.0}}
 """Time of functions whose fp64 form is slower than fp32 on two registers, in additions. Both tables were measured with
-`codegen.compile.op_speeds` on a Zen 5 core, gcc 12."""
+`codegen.measure.op_speeds` on a Zen 5 core, gcc 12."""
 
 
 def nominal_weights(lanes: int) -> dict[str, float]:

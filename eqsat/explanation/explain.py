@@ -8,8 +8,8 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explanation.chain import chain_table, chains_at
+from eqsat.explanation.kernel_by_name import Wanted, place_of
 from eqsat.explanation.price_text import micros, price_data, price_text, span
-from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.selection import JointPart, Rival, Selection
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.diagnostics import jsonable

@@ -17,8 +17,8 @@ from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.compare import Comparison, compare
 from eqsat.explanation.explored_run import ExploredRun, IterationReport, PhaseReport
 from eqsat.explanation.history import History
+from eqsat.explanation.kernel_by_name import Wanted, output_of
 from eqsat.explanation.setting import Setting
-from eqsat.explanation.which import Wanted, output_of
 from eqsat.explanation.why_not import WhyNot, why_not
 from eqsat.extraction.extract import extract
 from eqsat.extraction.kernel_term import kernel_term

@@ -14,10 +14,10 @@ from eqsat.cost.roofline import Roofline
 from eqsat.egraph.enode import ENode
 from eqsat.explanation.attempts import Attempts
 from eqsat.explanation.chain import Chosen
+from eqsat.explanation.kernel_by_name import Wanted, place_of
 from eqsat.explanation.notation import read_text
 from eqsat.explanation.price_text import fusion_text, span
 from eqsat.explanation.setting import Setting
-from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from eqsat.collector import release
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
@@ -26,6 +25,7 @@ from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.relayout import relaid
 from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.materialize import materialized
+from eqsat.garbage_collector import release
 from ir.diagnostics import Kind, fail
 from ir.pricer import Pricer
 

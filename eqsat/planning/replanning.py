@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codegen.backends.backend import Backend, function_name
-from codegen.backends.timing import times_of
+from codegen.backends.time_plans import times_of
 from codegen.poly.analyse import checked_core
 from eqsat.clock import Clock
 from eqsat.planning.plan_cache import PlanCache

@@ -15,13 +15,12 @@ from eqsat.extraction.selection import UNCONTESTED, Selection
 from eqsat.model import BoundModel
 from eqsat.options import Running
 from eqsat.runtime.artifact import Artifact
-from eqsat.runtime.device_call import OnDevice
 from eqsat.runtime.dump import Stages
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.kernel.resources import KernelResources
-from ir.module.executable import Code, Executable
+from ir.module.executable import Code, Executable, OnDevice
 from ir.module.launch import Geometry, Launch
 from ir.module.module import KernelCall
 from ir.pricer import Price, Work

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,22 +17,10 @@ from eqsat.runtime.arrays import STAGE, adopt, check_type, is_on_device, is_tens
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, TensorType, bf16, dtype
 from ir.grammar import with_article
+from ir.module.executable import OnDevice
 
 ALIGNMENT = 16
 """Bytes. A kernel's widest load; so the address of each array has to be a multiple of this."""
-
-
-@runtime_checkable
-class OnDevice(Protocol):
-    """An executable that takes memory of a device."""
-
-    def require_device(self) -> None:
-        """Raises EqsatError, NoDevice, if there is no device."""
-        ...
-
-    def run_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One call on flat arrays of bytes, in the module's order, on the current stream."""
-        ...
 
 
 def call_on_device(executable: OnDevice, bound: BoundModel, given: Mapping[str, Any], out: Sequence[Any] | None) -> Any:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from eqsat.explanation.chain import Chain
     from eqsat.explanation.explore import Exploration
-    from eqsat.explanation.which import Wanted
+    from eqsat.explanation.kernel_by_name import Wanted
     from eqsat.explanation.why_not import WhyNot
 
 RESERVED = ("out", "repeats", "seed")
@@ -157,7 +157,7 @@ class Program:
         """The rewrites, in order, from the uops of a kernel to the kernel. `kernel` as in `explain`; if it names one of
         several outputs, the rewrites are that output's, else the first output's."""
         from eqsat.explanation.chain import chain_at
-        from eqsat.explanation.which import output_of
+        from eqsat.explanation.kernel_by_name import output_of
 
         return chain_at(self._compiled, *output_of(self.kernels, kernel))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -39,4 +39,17 @@ class Executable(Protocol):
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
         """Times of the kernels in ns: an array [repeats, launches]."""
+        ...
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """An executable that takes memory of a device."""
+
+    def require_device(self) -> None:
+        """Raises EqsatError, NoDevice, if there is no device."""
+        ...
+
+    def run_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """One call on flat arrays of bytes, in the module's order, on the current stream."""
         ...

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ir.kernel.workspace import Workspace
+
 UNBOUND = "unbound".ljust(64, "-")
 """Stands in a kernel's text until its contract is known: the hash of the launches and buffers of the text."""
 
@@ -44,20 +46,6 @@ class Launch(msgspec.Struct, frozen=True):
     args: tuple[str, ...]
     geometry: Geometry | None = None
     pieces: tuple[WorkspacePiece, ...] = ()
-
-
-class Workspace(msgspec.Struct, frozen=True):
-    """Memory for a launch besides its arguments, in bytes: `shared` by all tasks, `private` to every thread, and
-    counters, which are 0 before and after every launch."""
-
-    shared: int = 0
-    private: int = 0
-    counters: int = 0
-
-    def __or__(self, other: Workspace) -> Workspace:
-        """A workspace that is large enough for both."""
-        pairs = ((self.shared, other.shared), (self.private, other.private), (self.counters, other.counters))
-        return Workspace(*map(max, pairs))
 
 
 class LaunchTable(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ def parse(source: str | os.PathLike[str] | Mapping[str, Any] | Source) -> Source
         fail(Kind.MALFORMED_GRAPH, STAGE, "a program is a JSON object", hint='{"uops": […]}')
     notes: tuple[Diagnostic, ...] = ()
     if "ops" in document and "uops" not in document:
-        from ir.tiny.dump import read_dump
+        from ir.tiny.older_form import read_dump
 
         document, notes = read_dump(document)
     _check_keys(document, ("uops", "outputs", "dims"), "a program")

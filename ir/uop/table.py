@@ -88,7 +88,7 @@ def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
 CHEAP = 1
 """Cost of an arithmetic op, in additions. Higher weights in the table are times of this project's own vector code
 (`codegen/text/prelude/c`) for fp32 (IDIV, MOD: i32) divided by the time of an addition, on a Zen 5 core with 16 lanes,
-rounded; `codegen.compile.op_speeds` measures them. `ir.target.Target.weights` has the deviations of machines and
+rounded; `codegen.measure.op_speeds` measures them. `ir.target.Target.weights` has the deviations of machines and
 dtypes."""
 
 ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})

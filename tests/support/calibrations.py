@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codegen.compile.calibration import Calibration
 from codegen.compile.machine import machine
-from codegen.compile.memory_speeds import MemorySpeeds
-from codegen.compile.peaks import Peaks
+from codegen.measure.calibration import Calibration
+from codegen.measure.memory_speeds import MemorySpeeds
+from codegen.measure.peaks import Peaks
 
 MEMORY = MemorySpeeds(
     l2=200e9, l3=100e9, memory=40e9, alone=30e9, vector_ns=0.125, lane_ns=0.15, far_ns=0.9, call_ns=20.0, fork_ns=400.0

@@ -22,7 +22,7 @@ from ir.index.expr import Box
 from ir.kernel.cpu.nodes import Stmt
 from ir.kernel.cpu.text import CpuPrinter
 from ir.kernel.nodes import Variable
-from ir.module.launch import Workspace
+from ir.kernel.workspace import Workspace
 
 LINE_BYTES = 64
 """Size of a cache line in bytes. Scratch buffers share no line."""

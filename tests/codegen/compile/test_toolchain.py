@@ -18,8 +18,8 @@ import pytest
 
 from codegen.compile.library import build, pool_source, vector_prelude
 from codegen.compile.machine import ARCHES, machine, restricted
-from codegen.compile.peaks import measure_peaks
 from codegen.compile.toolchain import OLDEST, Compiler, compile_flags, find_compiler, probe
+from codegen.measure.peaks import measure_peaks
 from ir.diagnostics import EqsatError, Kind
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import eqsat.planning.replanning as replanning
-from codegen.backends import timing
+from codegen.backends import time_plans
 from codegen.backends.backend import Texts
 from codegen.backends.gpu import GpuBackend
 from codegen.compile import nvrtc
@@ -382,11 +382,11 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
             return made
 
     monkeypatch.setattr("codegen.run.cuda_executable.device_for", lambda arch: None)
-    monkeypatch.setattr(timing, "MOST_RUNS", 3)
+    monkeypatch.setattr(time_plans, "MOST_RUNS", 3)
     one = regions.matmul((), 16, 32, 32, dtype="bf16")
     plans = [each.plan for each in PlanPricer(A100, analyse, candidates).ranked(one)[:2]]
     arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
-    found = timing.times_of(
+    found = time_plans.times_of(
         one, analyse(one).core, plans, arrays, backend=OnFake(), target=A100, flush=True, cache=tmp_path
     )
     assert found == [1000.0, 1000.0]

@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import codegen.compile.calibration as calibration_
-from codegen.compile.calibration import Calibration, calibrate, calibrated
-from codegen.compile.doctor import figures
+import codegen.measure.calibration as calibration_
 from codegen.compile.machine import machine
-from codegen.compile.memory_speeds import best_of
+from codegen.measure.calibration import Calibration, calibrate, calibrated
+from codegen.measure.doctor import figures
+from codegen.measure.memory_speeds import best_of
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cost.roofline import peak

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explanation.explore import Exploration
-from eqsat.explanation.which import Wanted
+from eqsat.explanation.kernel_by_name import Wanted
 from ir.serde import to_builtins
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from codegen.backends.backend import Lowered, Texts
 from codegen.backends.cpu import CpuBackend
-from codegen.backends.timing import times_of
+from codegen.backends.time_plans import times_of
 from codegen.compile.library import Library
 from codegen.poly.analyse import checked_core
 from eqsat.find_target import find_target

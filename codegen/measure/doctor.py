@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codegen.compile.calibration import Calibration, calibrated
 from codegen.compile.machine import machine
 from codegen.compile.nvrtc import nvrtc_version
 from codegen.compile.toolchain import find_compiler
+from codegen.measure.calibration import Calibration, calibrated
 from codegen.run.device import find_device
 from ir.diagnostics import EqsatError
 from ir.grammar import with_count

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from codegen.compile.machine import Machine, machine
-from codegen.compile.memory_speeds import MemorySpeeds, best_of, measure_memory
-from codegen.compile.op_speeds import measure_weights
-from codegen.compile.peaks import Peaks, measure_peaks
 from codegen.compile.toolchain import find_compiler
+from codegen.measure.memory_speeds import MemorySpeeds, best_of, measure_memory
+from codegen.measure.op_speeds import measure_weights
+from codegen.measure.peaks import Peaks, measure_peaks
 from ir.host.cache_folder import writable_cache
 from ir.host.checked_file import read_checked, write_checked
 
