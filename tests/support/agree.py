@@ -79,11 +79,13 @@ def disagreement(
         samples += [sampled(graph, inputs, rng, products, once=once) for _ in range(SECOND_LOOK)]
         verdicts = _verdicts(graph, wide, samples, got)
     if not exact and any(each.wrong for each in verdicts):
-        verdicts = _verdicts(graph, wide, samples, _excused(graph, inputs, wide, got))
+        verdicts = _verdicts(graph, wide, samples, excuse_infinities(graph, inputs, wide, got))
     return verdicts
 
 
-def _excused(graph: Graph, inputs: Mapping[str, Array], wide: Sequence[Array], got: Sequence[Array]) -> Iterator[Array]:
+def excuse_infinities(
+    graph: Graph, inputs: Mapping[str, Array], wide: Sequence[Array], got: Sequence[Array]
+) -> Iterator[Array]:
     """The results, with the NaN or the infinity of `wide` where that comes of infinities and may be another; and where
     a comparison saw such a value, so that playback of numbers gives another answer, with the answer of `wide`."""
     decided = _decided(graph)
