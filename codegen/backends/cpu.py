@@ -53,7 +53,8 @@ class CpuBackend:
         return kernel_texts(lowered)
 
     def build(self, units: Texts, arch: str, cache: Path) -> Library:
-        return library.build(units, restricted(machine(), arch), cache=cache)
+        common = frozenset([library.POOL])
+        return library.build(units, restricted(machine(), arch), cache=cache, common=common)
 
     def load(self, code: bytes, units: Texts, arch: str) -> Library:
         return library.load_library(code)

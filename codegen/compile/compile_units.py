@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import subprocess
@@ -32,12 +33,14 @@ _SHOWN_LOG = 4000
 
 @dataclass(frozen=True)
 class Units:
-    """Translation units: `sources` by name. `rejected`: the folder for the text of units that the compiler rejects."""
+    """Translation units: `sources` by name. `rejected`: the folder for the text of units that the compiler rejects.
+    `common`: the names of units that many libraries contain; a process compiles their text once."""
 
     sources: Mapping[str, str]
     compiler: Compiler
-    flags: Sequence[str]
+    flags: tuple[str, ...]
     rejected: Path
+    common: frozenset[str] = frozenset()
 
     def shared_object(self, jobs: int) -> bytes:
         """The linked library; at most `jobs` compilers run at a time.
@@ -74,6 +77,10 @@ class Units:
 
     def _compiled(self, name: str, source: Path) -> str:
         unit_object = str(source.with_suffix(".o"))
+        if name in self.common:
+            alone = _common_object(name, self.sources[name], self.compiler, self.flags, self.rejected.parent / name)
+            Path(unit_object).write_bytes(alone)
+            return unit_object
         source.write_text(self.sources[name], encoding="utf-8")
         wanted = [*self.flags, "-c", str(source), "-o", unit_object]
         log = self._run(wanted, source.parent)
@@ -127,3 +134,11 @@ class Units:
             path.write_text(self.sources[name], encoding="utf-8")
             return str(path)
         return "could not be written"
+
+
+@functools.lru_cache(maxsize=4)
+def _common_object(name: str, text: str, compiler: Compiler, flags: tuple[str, ...], rejected: Path) -> bytes:
+    """The object of one translation unit."""
+    with tempfile.TemporaryDirectory(dir=process_folder()) as folder:
+        source = Path(folder) / "unit.c"
+        return Path(Units({name: text}, compiler, flags, rejected)._compiled(name, source)).read_bytes()

@@ -33,6 +33,8 @@ def vector_prelude() -> str:
     return "".join(map(_header, _VECTOR_HEADERS))
 
 
+POOL = "pool"
+"""The name of the translation unit of `pool_source`."""
 POOL_THREADS = 256
 """The most threads that the pool starts: EQ_MAX_THREADS of its source."""
 
@@ -110,10 +112,11 @@ def build(
     compiler: Compiler | None = None,
     flags: Sequence[str] | None = None,
     cache: Path | None = None,
+    common: frozenset[str] = frozenset(),
 ) -> Library:
     """The library of `sources` (name → C text, one translation unit each), from the cache or built.
 
-    `flags` replace those of `compile_flags`.
+    `flags` replace those of `compile_flags`. `common`: the names of units that many libraries contain.
 
     Raises:
         EqsatError: NoCompiler if there is none, CompileFailed if it rejects a unit or nothing can be stored.
@@ -127,7 +130,7 @@ def build(
         notes += more
         state, code = recalled(target)
         if state != "whole":
-            units = Units(sources, compiler, flags, folder / "rejected" / key)
+            units = Units(sources, compiler, tuple(flags), folder / "rejected" / key, common)
             code = units.shared_object(machine.cores)
             target, more = store(target, code)
             notes += more

@@ -15,7 +15,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import or_
 
-from codegen.compile.library import pool_declarations, pool_source, vector_prelude
+from codegen.compile.library import POOL, pool_declarations, pool_source, vector_prelude
 from codegen.lower.cpu.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
 from ir.kernel.cpu.kernel import CpuKernel
@@ -60,7 +60,7 @@ def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict
         head = vector_prelude() + pool_declarations() + SUPPORT
         units[f"kernels{number}"] = head + "\n" + "\n".join(part)
     units["program"] = _entries(kernels, table, flush)
-    units["pool"] = pool_source()
+    units[POOL] = pool_source()
     return units
 
 

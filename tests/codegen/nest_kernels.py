@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from codegen.compile.library import Library, build, pool_declarations, pool_source, vector_prelude
+from codegen.compile.library import POOL, Library, build, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import Machine, machine, restricted
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
@@ -84,7 +84,7 @@ def library(tried: Sequence[CpuCase], where: Machine) -> Library:
     texts = [c_text(each.kernel).replace(f"\nvoid {each.kernel.name}(", f"\n{EXPORT}void {each.kernel.name}(")
              for each in tried]  # fmt: skip
     unit = vector_prelude() + pool_declarations() + SUPPORT + "\n".join(texts)
-    return build({"kernels": unit, "pool": pool_source()}, where)
+    return build({"kernels": unit, POOL: pool_source()}, where, common=frozenset([POOL]))
 
 
 def run(lib: Library, tried: CpuCase, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Array]:

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -52,6 +53,25 @@ def test_the_key_knows_text_names_flags_and_compiler(tmp_path: Path) -> None:
     assert build({"answer": ANSWER}, machine(), flags=flags, cache=tmp_path).path != base
     newer = msgspec.structs.replace(other, version=other.version + "+1")
     assert build({"answer": ANSWER}, machine(), compiler=newer, cache=tmp_path).path != base
+
+
+def test_a_process_compiles_a_common_unit_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = "int common_part(void) { return 41; }"
+    callers = [f"int common_part(void); {EXPORT} int answer(void) {{ return common_part() + {k}; }}" for k in (1, 2)]
+    compiled: list[list[str]] = []
+    run = Units._run
+
+    def counting_run(self: Units, arguments: Sequence[str], folder: Path) -> str | None:
+        compiled.append([argument for argument in arguments if argument.endswith(".c")])
+        return run(self, arguments, folder)
+
+    monkeypatch.setattr(Units, "_run", counting_run)
+    libraries = [
+        build({"caller": caller, "part": part}, machine(), cache=tmp_path, common=frozenset(["part"]))
+        for caller in callers
+    ]
+    assert [_answer(library) for library in libraries] == [42, 43]
+    assert sum(map(len, compiled)) == 3  # two callers, one common unit
 
 
 def test_units_are_linked_together(tmp_path: Path) -> None:
