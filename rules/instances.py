@@ -147,9 +147,9 @@ class Instance:
         match pattern:
             case Var():
                 return self._bound(pattern, type_, self._input)
-            case App(ctor=ctor, args=(value, text)) if ctor is Store:
+            case App(ctor=ctor, fields={"value": value, "type": text}) if ctor is Store:
                 return Store(self._value(value, type_), self._field(text, [type_text(type_)]))
-            case App(ctor=ctor, args=(name, text)) if ctor is Input:
+            case App(ctor=ctor, fields={"name": name, "type": text}) if ctor is Input:
                 made = self._input(type_)
                 return Input(self._field(name, [str(made.field("name"))]), self._field(text, [type_text(type_)]))
         raise TypeError(f"{pattern} is no buffer")
@@ -272,13 +272,13 @@ class Instance:
         return FILLS if type_.dtype.is_float else (0, 0, 1)
 
     def _imm(self, pattern: App, type_: TensorType) -> App:
-        element, number, sizes = pattern.args
+        number = pattern.field("value")
         wanted = self.binding.get(number.name) if isinstance(number, Var) else number
         text = number_text(self._constant(type_.dtype) if wanted is None else parse_number(str(wanted)), type_.dtype)
         return Imm(
-            self._field(element, [type_.dtype.name]),
+            self._field(pattern.field("dtype"), [type_.dtype.name]),
             self._field(number, [text]),
-            self._field(sizes, [sizes_text(type_.shape)]),
+            self._field(pattern.field("sizes"), [sizes_text(type_.shape)]),
         )
 
     def _index(self, pattern: App, type_: TensorType) -> App:
@@ -351,8 +351,9 @@ class Instance:
         if not type_.dtype.is_float:
             raise Unfit
         op = self._field(pattern.field("op"), ("exp", "exp2"))
-        product = Contract(pattern.field("dtype"), pattern.field("sizes"), *pattern.operands)
-        return Stream(op, *self._contraction(product, type_).args)
+        element, sizes = pattern.field("dtype"), pattern.field("sizes")
+        product = self._contraction(Contract(element, sizes, *pattern.operands), type_)
+        return Stream(op, product.field("dtype"), product.field("sizes"), *product.operands)
 
     def _greatest(self, pattern: App, type_: TensorType) -> App:
         if type_.dtype.is_bool:

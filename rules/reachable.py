@@ -56,7 +56,7 @@ def _choices(rule: Rule) -> Iterator[set[str]]:
     named = {name for part in subterms(rule.lhs) for name in _names(part)}
     for condition in rule.when:
         match condition:
-            case Prim(fn=fn, args=(name, str() as words)) if fn is one_of and name in named:
+            case Prim(fn=fn, arguments={"text": name, "words": str() as words}) if fn is one_of and name in named:
                 yield set(words.split())
             case Equal(left=Fact(), right=str() as element):
                 yield {element}

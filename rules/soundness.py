@@ -126,7 +126,7 @@ def _choices(rule: Rule) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for condition in rule.when:
         match condition:
-            case Prim(fn=fn, args=(Var(name), str() as words)) if fn is one_of:
+            case Prim(fn=fn, arguments={"text": Var(name), "words": str() as words}) if fn is one_of:
                 found[name] = found.get(name, set(words.split())) & set(words.split())
     return found
 
