@@ -10,8 +10,7 @@ from ir.dtype import DTYPES
 from ir.term.language import App, Ctor, EBin, ETern, EUn, Imm, PBin, PTern, PUn, Reduce, Scan, Stream, Term, subterms
 from ir.term.rule import Rule
 from ir.term.text import parse_number
-from ir.term.types import SCANS
-from ir.uop.table import UOPS
+from ir.uop.table import SCANS, UOPS
 
 
 def _elementwise(arity: int) -> frozenset[str]:
