@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ir.diagnostics import Kind, fail
-from ir.index.expr import parse_expr
 from ir.index.isl import isl_read
 from ir.index.isl_text import box, expression, tuple_name
 from ir.index.map import axis_map
@@ -56,11 +55,11 @@ def pattern_holds(block: PolyBlock, reads: Sequence[islpy.Map]) -> bool:
     if (pattern.out_idx, pattern.reduce_idx) != (block.own_axes, block.reduced_axes):
         return False
     within = domain(block)
-    for each, done, indices in zip(block.reads, reads, (pattern.lhs_idx, pattern.rhs_idx), strict=True):
-        texts = [pattern.affine_offsets.get(index, index) for index in indices]
-        coordinates = ", ".join(expression(parse_expr(text, block.axes), block.axes) for text in texts)
-        said = islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(each.tensor)}[{coordinates}] }}")
-        if not done.is_subset(said.intersect_domain(within)):
+    offsets = {index: expression(offset, block.axes) for index, offset in pattern.affine_offsets.items()}
+    for access, read, indices in zip(block.reads, reads, (pattern.lhs_idx, pattern.rhs_idx), strict=True):
+        coordinates = ", ".join(offsets.get(index, index) for index in indices)
+        by_pattern = islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(access.tensor)}[{coordinates}] }}")
+        if not read.is_subset(by_pattern.intersect_domain(within)):
             return False
     return True
 

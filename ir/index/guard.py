@@ -43,6 +43,10 @@ class Bound:
     def __str__(self) -> str:
         return f"{self.lo}<={self.expr}<{self.hi}"
 
+    def text(self, names: tuple[str, ...]) -> str:
+        """The bound over axes of these names; `str` writes i0, i1, …"""
+        return f"{self.lo}<={self.expr.text(names)}<{self.hi}"
+
     def __repr__(self) -> str:
         return f"Bound({self})"
 
@@ -72,7 +76,14 @@ class Guard:
         return self.bounds == NEVER
 
     def __str__(self) -> str:
-        return f"if {' and '.join(map(str, self.bounds)) if not self.is_never else 'false'} else {self.fill!r}"
+        return self._text(map(str, self.bounds))
+
+    def text(self, names: tuple[str, ...]) -> str:
+        """The guard over axes of these names; `str` writes i0, i1, …"""
+        return self._text(bound.text(names) for bound in self.bounds)
+
+    def _text(self, bounds: Iterable[str]) -> str:
+        return f"if {'false' if self.is_never else ' and '.join(bounds)} else {self.fill!r}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Guard) and self.bounds == other.bounds and same_fill(self.fill, other.fill)
