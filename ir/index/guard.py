@@ -41,10 +41,10 @@ class Bound:
         self.expr, self.lo, self.hi = expr, lo, hi
 
     def __str__(self) -> str:
-        return f"{self.lo}<={self.expr}<{self.hi}"
+        return self.text()
 
-    def text(self, names: tuple[str, ...]) -> str:
-        """The bound over axes of these names; `str` writes i0, i1, …"""
+    def text(self, names: tuple[str, ...] | None = None) -> str:
+        """The bound over axes of these names; over i0, i1, … without names."""
         return f"{self.lo}<={self.expr.text(names)}<{self.hi}"
 
     def __repr__(self) -> str:
@@ -76,14 +76,12 @@ class Guard:
         return self.bounds == NEVER
 
     def __str__(self) -> str:
-        return self._text(map(str, self.bounds))
+        return self.text()
 
-    def text(self, names: tuple[str, ...]) -> str:
-        """The guard over axes of these names; `str` writes i0, i1, …"""
-        return self._text(bound.text(names) for bound in self.bounds)
-
-    def _text(self, bounds: Iterable[str]) -> str:
-        return f"if {'false' if self.is_never else ' and '.join(bounds)} else {self.fill!r}"
+    def text(self, names: tuple[str, ...] | None = None) -> str:
+        """The guard over axes of these names; over i0, i1, … without names."""
+        holds = "false" if self.is_never else " and ".join(bound.text(names) for bound in self.bounds)
+        return f"if {holds} else {self.fill!r}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Guard) and self.bounds == other.bounds and same_fill(self.fill, other.fill)

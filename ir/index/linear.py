@@ -38,8 +38,8 @@ class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     def __str__(self) -> str:
         return _text(self)
 
-    def text(self, names: tuple[str, ...]) -> str:
-        """The expression over axes of these names; `str` writes i0, i1, …"""
+    def text(self, names: tuple[str, ...] | None = None) -> str:
+        """The expression over axes of these names; over i0, i1, … without names."""
         return _text(self, names)
 
     def __add__(self, other: AxisExpr) -> AxisExpr:
