@@ -150,15 +150,17 @@ class _Side:
             case (("PTern" | "ETern"), {"op": op}):
                 return _Text(f"{op}({', '.join(below(operand).text for operand in term.operands)})")
             case "Reduce", {"op": op, "sizes": sizes, "x": value}:
-                return self._reduced(_REDUCTIONS.get(str(self._known.get(op, op)), "⊕"), sizes, (value,), point)
+                return self._write_reduction(_REDUCTIONS.get(str(self._known.get(op, op)), "⊕"), sizes, (value,), point)
             case "Contract", {"sizes": sizes, "x": x, "y": y}:
                 if self._maps and not self._marks:
-                    return self._reduced("Σ", sizes, (x, y), point)
-                return _binary("mul", below(x), below(y)) if not self._maps else self._applied("contract", sizes, x, y)
+                    return self._write_reduction("Σ", sizes, (x, y), point)
+                return (
+                    _binary("mul", below(x), below(y)) if not self._maps else self._write_call("contract", sizes, x, y)
+                )
             case "Stream", {"sizes": sizes, "score": score, "value": value}:
-                return self._applied("stream", sizes, score, value)
+                return self._write_call("stream", sizes, score, value)
             case "PMax", {"sizes": sizes, "x": value}:
-                return self._reduced("max", sizes, (value,), ("i",))
+                return self._write_reduction("max", sizes, (value,), ("i",))
         raise TypeError(f"{term.ctor.name} has no notation")
 
     def _read(self, held: _Text, read: Term, point: Point) -> _Text:
@@ -169,7 +171,7 @@ class _Side:
             return held
         return _Text(part.format(held.text)) if part[0] == "[" else _Text(part.format(held.within(_POWER)), _LOOSE)
 
-    def _reduced(self, sign: str, sizes: Term, factors: Sequence[Term], point: Point) -> _Text:
+    def _write_reduction(self, sign: str, sizes: Term, factors: Sequence[Term], point: Point) -> _Text:
         """A reduction of a value, or of a product."""
         inner = (*point, *_axes(sizes)) if self._maps else point
         texts = [self.text(factor, inner, inner) for factor in factors]
@@ -177,7 +179,7 @@ class _Side:
         over = "".join(_axes(sizes)).translate(_BELOW) if self._maps else ""
         return _Text(f"{sign}{over} {held}", _LOOSE)
 
-    def _applied(self, name: str, sizes: Term, *operands: Term) -> _Text:
+    def _write_call(self, name: str, sizes: Term, *operands: Term) -> _Text:
         inner = ("i", *_axes(sizes))
         return _Text(f"{name}({', '.join(self.text(operand, inner, inner).text for operand in operands)})")
 
@@ -189,11 +191,11 @@ class _Side:
 
     def _number(self, number: Term) -> _Text:
         if isinstance(number, Prim):
-            return self._computed(number)
+            return self._write_computed(number)
         word = str(self._known.get(number, number)).removesuffix(".0").replace("-", "−")
         return _Text(word, _LOOSE if word[0] == "−" else _TIGHT)
 
-    def _computed(self, number: Prim) -> _Text:
+    def _write_computed(self, number: Prim) -> _Text:
         """A number that a primitive computes."""
         match number.fn.name, number.arguments:
             case "fold_unary", {"op": op, "result": element, "number": operand}:

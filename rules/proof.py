@@ -61,25 +61,27 @@ class _Facts:
         loads = [(term.field("map"), term.field("buffer")) for term in terms if term.ctor.name == "Load"]
         reads = {(read, buffer.field("type")) for read, buffer in loads if isinstance(buffer, App)}
 
-        def asked(primitive: Primitive, *parameters: str) -> list[tuple[Term, ...]]:
+        def arguments_of(primitive: Primitive, *parameters: str) -> list[tuple[Term, ...]]:
             """The arguments for these parameters in each condition that calls the primitive."""
             calls = [condition for condition in rule.when if isinstance(condition, Prim) and condition.fn == primitive]
             return [tuple(map(call.argument, parameters)) for call in calls]
 
-        self.identities = {str(view) for view, type_ in asked(reads_all, "view", "type") if (view, type_) in reads}
-        self.total = {str(view) for (view,) in asked(unguarded, "view")}
+        self.identities = {
+            str(view) for view, type_ in arguments_of(reads_all, "view", "type") if (view, type_) in reads
+        }
+        self.total = {str(view) for (view,) in arguments_of(unguarded, "view")}
         self.total |= {str(term.field("map")) for term in terms if term.ctor.name in ("Index", "Gather")}
-        self.undone = {(str(view), str(back)) for view, back in asked(undone, "view", "back")}
+        self.undone = {(str(view), str(back)) for view, back in arguments_of(undone, "view", "back")}
         self.total |= {back for _, back in self.undone}
         self.empty = _empty_views(rule)
         self.domains: dict[Point, set[str]] = {}
         self.types: set[tuple[Term, Term]] = set()
         self.closed = False
         self.fills: dict[str, Tree] = {
-            str(view): ("imm", *filled) for view, *filled in asked(filled_with, "view", "element", "number")
+            str(view): ("imm", *filled) for view, *filled in arguments_of(filled_with, "view", "element", "number")
         }
-        equal = [each for each in rule.when if isinstance(each, Equal)]
-        dtypes = [(each.left.term, each.right) for each in equal if isinstance(each.left, Fact)]
+        equal = [condition for condition in rule.when if isinstance(condition, Equal)]
+        dtypes = [(condition.left.term, condition.right) for condition in equal if isinstance(condition.left, Fact)]
         self.kept = {operand for operand, element in dtypes if _keeps(rule.lhs, operand, element)}
 
     def check_domain(self, point: Point, sizes: Term) -> None:
@@ -120,18 +122,18 @@ def _keeps(lhs: App, operand: Term, element: Term) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def proved(rule: Rule) -> bool:
+def is_proved(rule: Rule) -> bool:
     """Whether both sides of a rule are one tree, for all maps, operations and operands."""
     try:
         facts = _Facts(rule)
-        left = _at(rule.lhs, (), facts)
+        left = _value_at(rule.lhs, (), facts)
         facts.closed = True
-        return left == _at(rule.rhs, (), facts)
+        return left == _value_at(rule.rhs, (), facts)
     except Unproved:
         return False
 
 
-def _at(term: Term, point: Point, facts: _Facts) -> Tree:
+def _value_at(term: Term, point: Point, facts: _Facts) -> Tree:
     """The value of a term at a point."""
     if isinstance(term, Var):
         return "value", term.name, point
@@ -139,10 +141,10 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
         raise Unproved
     match term.ctor.name, term.fields:
         case ("Pure", {"x": value}) | ("Fin", {"acc": value}):
-            return _at(value, point, facts)
+            return _value_at(value, point, facts)
         case "Store", {"value": value, "type": type_}:
             facts.check_type(value, type_)
-            return _at(value, point, facts)
+            return _value_at(value, point, facts)
         case "Input", {"name": name, "type": type_}:
             return "input", name, type_, point
         case "Imm", {"dtype": element, "value": number, "sizes": sizes}:
@@ -151,16 +153,16 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
                 return facts.fill(facts.empty[number])
             return "imm", element, number
         case ("Load", {"buffer": source, "map": read}) | (("PView" | "EView"), {"x": source, "map": read}):
-            return _through(_stages(read, source, facts), point, facts, lambda at: _at(source, at, facts))
+            return _through(_stages(read, source, facts), point, facts, lambda at: _value_at(source, at, facts))
         case "At", {"value": value, "type": type_, "map": read}:
             facts.check_type(value, type_)
-            return _through(_stages(read, value, facts), point, facts, lambda at: _at(value, at, facts))
+            return _through(_stages(read, value, facts), point, facts, lambda at: _value_at(value, at, facts))
         case "Index", {"dtype": element, "map": read}:
             return "index", element, _total(read, point, facts)
         case "Gather", {"buffer": source, "map": read, "axis": axis, "index": index}:
-            return "gather", source, axis, _total(read, point, facts), _at(index, point, facts)
+            return "gather", source, axis, _total(read, point, facts), _value_at(index, point, facts)
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element}):
-            values = [_at(operand, point, facts) for operand in term.operands]
+            values = [_value_at(operand, point, facts) for operand in term.operands]
             if op == "cast" and term.field("x") in facts.kept:
                 return values[0]
             return _join(values, lambda *leaves: _axiom("op", (op, element), leaves, facts), lambda guard: True)
@@ -176,7 +178,7 @@ def _at(term: Term, point: Point, facts: _Facts) -> Tree:
 def _accumulate(head: tuple[Term, ...], operands: Sequence[Term], point: Point, facts: _Facts) -> Tree:
     """A reduction; guards that do not depend on the reduced axes come out of it."""
     inner = ("lift", point, head[-1])
-    values = [_at(operand, inner, facts) for operand in operands]
+    values = [_value_at(operand, inner, facts) for operand in operands]
     return _join(values, lambda *leaves: _axiom("reduce", head, leaves, facts), lambda guard: "lift" not in guard[1])
 
 

@@ -69,7 +69,7 @@ def random_fractions(inputs: Mapping[str, Array], rng: np.random.Generator) -> d
         if array.dtype.kind in "biu":
             return array
         over, under = rng.integers(-999, 1000, array.shape), rng.integers(1, 98, array.shape)
-        return _mapped(lambda a, b: Fraction(int(a), int(b)), over, under)
+        return _map_elements(lambda a, b: Fraction(int(a), int(b)), over, under)
 
     return {name: drawn(array) for name, array in inputs.items()}
 
@@ -121,7 +121,7 @@ def _value(ctor: Ctor, args: Sequence[Any], type_: TensorType, inputs: Mapping[s
 def _fractions(array: Array, type_: TensorType) -> Array:
     if not type_.dtype.is_float:
         return np.asarray(array, type_.dtype.numpy)
-    return _mapped(_fraction, array)
+    return _map_elements(_fraction, array)
 
 
 def _fraction(value: Any) -> Fraction:
@@ -140,7 +140,7 @@ def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
     if op not in _FUNCTIONS:
         raise NotRational
     try:
-        found = _mapped(_FUNCTIONS[op], *operands)
+        found = _map_elements(_FUNCTIONS[op], *operands)
     except ZeroDivisionError:
         raise NotRational from None
     return found if element.is_float else found.astype(element.numpy)
@@ -148,13 +148,13 @@ def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
 
 def _cast(value: Array, element: DType) -> Array:
     if element.is_float:
-        return _mapped(_fraction, value)
+        return _map_elements(_fraction, value)
     if value.dtype != object:
         return np.asarray(UOPS["CAST"].apply([value], {"to": element.name}, TensorType.of(element, value.shape)))
     if element.is_bool:
-        return _mapped(bool, value).astype(np.bool_)
+        return _map_elements(bool, value).astype(np.bool_)
     low, high = int(element.lowest), int(element.highest)
-    return _mapped(lambda x: min(max(math.trunc(x), low), high), value).astype(element.numpy)
+    return _map_elements(lambda x: min(max(math.trunc(x), low), high), value).astype(element.numpy)
 
 
 def _accumulation(ctor: str, fields: Mapping[str, Any], type_: TensorType) -> Array:
@@ -162,15 +162,15 @@ def _accumulation(ctor: str, fields: Mapping[str, Any], type_: TensorType) -> Ar
         scan = np.frompyfunc(_REDUCERS[fields["op"]], 2, 1)
         return np.asarray(scan.accumulate(fields["x"], axis=fields["axis"]), object)
     if ctor == "Contract":
-        x, y = (_mapped(_fraction, fields[name]) for name in ("x", "y"))
-        return _reduction("sum", _mapped(operator.mul, x, y), type_.shape)
-    return _reduction(fields["op"], _mapped(_fraction, fields["x"]), type_.shape)
+        x, y = (_map_elements(_fraction, fields[name]) for name in ("x", "y"))
+        return _reduction("sum", _map_elements(operator.mul, x, y), type_.shape)
+    return _reduction(fields["op"], _map_elements(_fraction, fields["x"]), type_.shape)
 
 
 def _greatest(sizes: str, value: Array) -> Array:
     reduced = len(parse_sizes(sizes))
     outer = value.shape[: value.ndim - reduced]
-    greatest = _reduction("max", _mapped(_fraction, value), outer)
+    greatest = _reduction("max", _map_elements(_fraction, value), outer)
     return np.broadcast_to(greatest.reshape(outer + (1,) * reduced), value.shape)
 
 
@@ -194,7 +194,7 @@ def _combine(op: str, terms: list[Fraction]) -> Fraction:
     return total
 
 
-def _mapped(fn: Callable[..., Any], *arrays: Array) -> Array:
+def _map_elements(fn: Callable[..., Any], *arrays: Array) -> Array:
     """`fn` of the elements, as an object array."""
     out = np.empty(arrays[0].shape, object)
     flat = [array.ravel() for array in arrays]

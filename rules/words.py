@@ -43,8 +43,8 @@ def check_words(rule: Rule) -> None:
 
 def _numbers(terms: Iterable[Term]) -> Iterable[str]:
     for term in terms:
-        for each in subterms(term):
-            if isinstance(each, App) and each.ctor == Imm and isinstance(number := each.field("value"), str):
+        for part in subterms(term):
+            if isinstance(part, App) and part.ctor == Imm and isinstance(number := part.field("value"), str):
                 yield number
 
 
