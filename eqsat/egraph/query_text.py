@@ -210,7 +210,7 @@ class Body:
                 case Var(name, Sort.STR):
                     row.append(self._name_of_text(name, shared))
                 case Fact() if column not in self._bound:
-                    row.append(self._bound.setdefault(column, self._unbound))
+                    row.append(self._bound.setdefault(column, self._new_text))
                 case Fact():
                     row.append(f"{self._bound[column]}{len(self._rows)}")
                 case _:
@@ -248,7 +248,7 @@ class Body:
         return f"({pattern.ctor.name} {' '.join(args)})"
 
     @property
-    def _unbound(self) -> str:
+    def _new_text(self) -> str:
         return f"?text{len(self._bound)}_"
 
     def _bind(self, term: Prim | Fact) -> str:
@@ -257,7 +257,7 @@ class Body:
         else:
             value = self._call([*self._guards, term])
             self._guards.clear()
-        name = self._unbound
+        name = self._new_text
         self._conditions.append(f"(= {name} {value})")
         if isinstance(term, Prim):
             self._conditions.append(f'(!= {name} "")')

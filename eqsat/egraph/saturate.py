@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from eqsat.egraph.engine import EGraph, Interruption, watched
+from eqsat.egraph.engine import EGraph, Interruption, watch_calls
 from eqsat.egraph.finite import finite
 from eqsat.egraph.growing import GrowingProgram
 from eqsat.egraph.growth import Growth
@@ -281,7 +281,7 @@ class Saturation:
     def _run_rules(self, place: int) -> tuple[Mapping[str, int], bool]:
         """Runs an iteration: matches by rule, and whether anything changed. An interrupted one reports no matches."""
         try:
-            with watched(self._meter.check):
+            with watch_calls(self._meter.check):
                 return self._program.iterate(place)
         except Interruption:
             return {}, True

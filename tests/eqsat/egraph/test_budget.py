@@ -11,7 +11,7 @@ import pytest
 
 from eqsat.egraph import meter
 from eqsat.egraph.dump import to_json
-from eqsat.egraph.engine import Interruption, watched
+from eqsat.egraph.engine import Interruption, watch_calls
 from eqsat.egraph.forecast import Forecast
 from eqsat.egraph.meter import Meter
 from eqsat.egraph.program import write_rule
@@ -145,7 +145,7 @@ def test_only_watched_calls_are_interrupted() -> None:
 
     saturation = begin(graphs.gemm_bias_relu(), RULES)
     saturation._program.iterate(0)
-    with pytest.raises(Interruption), watched(interrupt):
+    with pytest.raises(Interruption), watch_calls(interrupt):
         saturation._program.iterate(0)
     saturation.finish()
     assert all(phase.stop is Stop.SATURATED for phase in saturation.phases)
