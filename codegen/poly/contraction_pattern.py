@@ -1,8 +1,8 @@
-"""What a contraction is: a matrix product or a convolution, in the terms of seed 000 §5's ContractionPattern.
+"""Classifies a contraction as a matrix product or a convolution: the ContractionPattern of seed 000 §5.
 
-A rule decided that it is a contraction; here its maps are read. It is a convolution when a coordinate of an operand
-is a window: affine, over an axis of the output and a reduced one. All else is a matrix product, batched where
-both operands move along an axis of the output; strided or re-split coordinates stand in `affine_offsets`.
+A contraction is a convolution when a coordinate of an operand is a window: affine, over an axis of the output and a
+reduced axis. Every other contraction is a matrix product. Its batch axes are the axes of the output along which both
+operands move. Strided or re-split coordinates stand in `affine_offsets`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _is_window(expr: AxisExpr, kept: int) -> bool:
 
 
 def _groups(op: Op, batch: tuple[str, ...], names: tuple[str, ...]) -> int:
-    """Blocks of a grouped convolution: an output channel read at floor(channel / size), or axes of their own."""
+    """The number of groups of a convolution. A group is an axis of its own, or a block of output channels, which an
+    operand reads at floor(channel / size)."""
     sizes = dict(zip(names, op.domain, strict=True))
     groups = {name: sizes[name] for name in batch}
     for operand in op.inputs:
