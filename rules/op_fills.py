@@ -45,8 +45,8 @@ def _preimage(
         if not all(map(_holds, values, dtypes)):
             continue
         arrays = [scalar(value, element) for value, element in zip(values, dtypes, strict=True)]
-        found = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
-        if same_number(found, wanted):
+        number = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
+        if same_number(number, wanted):
             return values
     return None
 
@@ -82,5 +82,5 @@ def _choices(fill: Number, operands: Sequence[Operand]) -> tuple[Number, ...]:
 
 def _holds(value: Number, element: DType) -> bool:
     """Whether this is a number of `element`; NaN and infinities are floats only."""
-    found = round_to(value, element)
-    return bool(found == value or (value != value and found != found))
+    rounded = round_to(value, element)
+    return bool(rounded == value or (value != value and rounded != rounded))

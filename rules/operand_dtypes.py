@@ -17,15 +17,15 @@ def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
     row = UOPS[op.upper()]
     if row.kind is UOpKind.CAST:
         return tuple((element,) for element in DTYPES)
-    found = []
+    fitting = []
     for elements in product(DTYPES, repeat=row.arity):
         try:
             type_ = row.type_of([TensorType.of(element, ()) for element in elements], {})
         except EqsatError:
             continue
         if type_.dtype.name == result:
-            found.append(elements)
-    return tuple(found)
+            fitting.append(elements)
+    return tuple(fitting)
 
 
 def summands_of(result: str) -> tuple[str, ...]:

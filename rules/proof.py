@@ -255,8 +255,9 @@ def _name(view: Term) -> str:
     return view.name
 
 
-def _demand_dtype(told: Term, source: Term | None) -> None:
-    if not isinstance(told, Fact) or told.term != source:
+def _demand_dtype(element: Term, source: Term | None) -> None:
+    """Require that `element` is the dtype of `source`."""
+    if not isinstance(element, Fact) or element.term != source:
         raise Unproved
 
 
@@ -267,11 +268,11 @@ def _axiom(kind: str, head: tuple[Term, ...], leaves: tuple[Tree, ...], facts: _
             same = [(*leaves[0][:-1], place) for place in range(len(leaves))]
             if (op, element) == head and len(operands) == len(leaves) and list(leaves) == same:
                 return facts.fill(name)
-        case "op", (("beside", name, *told, number, "1"), other) if (*told,) == head and number == other:
+        case "op", (("beside", name, op, element, number, "1"), other) if (op, element) == head and number == other:
             return facts.fill(name)
-        case "op", (other, ("beside", name, *told, number, "0")) if (*told,) == head and number == other:
+        case "op", (other, ("beside", name, op, element, number, "0")) if (op, element) == head and number == other:
             return facts.fill(name)
-        case "reduce", (("kept", name, told),) if told == head:
+        case "reduce", (("kept", name, reduction),) if reduction == head:
             return facts.fill(name)
         case "reduce", (("kept", name, ("contract", sizes)) as one, other) if one == other and sizes == head[-1]:
             return facts.fill(name)

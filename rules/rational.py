@@ -65,13 +65,13 @@ class NotRational(Exception):  # noqa: N818 - a signal, not an error
 def random_fractions(inputs: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
     """The inputs, with random fractions in the place of floats."""
 
-    def drawn(array: Array) -> Array:
+    def draw(array: Array) -> Array:
         if array.dtype.kind in "biu":
             return array
         over, under = rng.integers(-999, 1000, array.shape), rng.integers(1, 98, array.shape)
         return _map_elements(lambda a, b: Fraction(int(a), int(b)), over, under)
 
-    return {name: drawn(array) for name, array in inputs.items()}
+    return {name: draw(array) for name, array in inputs.items()}
 
 
 def exact_value(term: Term, inputs: Mapping[str, Array]) -> Array:

@@ -112,8 +112,8 @@ def draw_instances(
         if deadline is not None and time.monotonic() > deadline:
             return
         try:
-            its = style or Style.of(draw.exactness, attempt)
-            instance = Instance(pattern, rng, its, draw.elements, others, choices, alike)
+            style_of_attempt = style or Style.of(draw.exactness, attempt)
+            instance = Instance(pattern, rng, style_of_attempt, draw.elements, others, choices, alike)
             for term in (instance.term, *instance.others):
                 term_type(term)
         except (Unfit, IllTyped):

@@ -65,12 +65,12 @@ def find_admitted(reference: str) -> Rule:
 
 def digest(rule: Rule) -> str:
     """SHA-256 of the whole rule, with the source of its primitives; 16 hexadecimal digits."""
-    said = [rule.name, rule.family, rule.equation, str(rule.exactness), _spell(rule.lhs), _spell(rule.rhs)]
-    said += map(_condition, rule.when)
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+    parts = [rule.name, rule.family, rule.equation, str(rule.exactness), _spell(rule.lhs), _spell(rule.rhs)]
+    parts += map(_spell_condition, rule.when)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _condition(condition: Condition) -> str:
+def _spell_condition(condition: Condition) -> str:
     if isinstance(condition, Exists):
         return f"there is {_spell(condition.pattern)}"
     if isinstance(condition, Equal):

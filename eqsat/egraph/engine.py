@@ -88,7 +88,7 @@ class EGraph:
         (output,) = self._run("(print-size)")
         return dict(cast("bindings.PrintAllFunctionsSize", output).sizes)
 
-    def filled(self) -> frozenset[str]:
+    def filled_tables(self) -> frozenset[str]:
         """The tables that have rows."""
         return frozenset(name for name, rows in self.sizes().items() if rows)
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from eqsat.egraph.egglog_text import (
     ANALYSES,
     clause_text,
-    filling,
+    filling_ruleset,
     joined_tables,
     pattern_text,
     table_text,
@@ -144,12 +144,12 @@ class GrowingProgram:
 
     def _learn(self) -> bool:
         """Derive facts and fill tables until there are no more; whether there were any."""
-        changed, rows = False, self._egraph.filled()
+        changed, rows = False, self._egraph.filled_tables()
         while True:
             if rows != self._rows:
                 self._declare_known(rows)
             changed |= self._egraph.run(f"(saturate (run {self._known}))")[1]
-            self._rows, rows = rows, self._egraph.filled()
+            self._rows, rows = rows, self._egraph.filled_tables()
             if rows == self._rows:
                 return changed
 
@@ -165,7 +165,9 @@ class GrowingProgram:
         for part in self._take_ready(self._clauses, rows):
             assert isinstance(part.query, Clause)
             self._egraph.execute([clause_text(part.query)])
-        self._known = self._combine([ANALYSES, *(filling(name) for name in self._tables if name in self._filled)])
+        self._known = self._combine(
+            [ANALYSES, *(filling_ruleset(name) for name in self._tables if name in self._filled)]
+        )
 
     def _look(self) -> None:
         """Declare the rules that can come to match: rules without a watch, and rules whose watch has had a match."""

@@ -146,9 +146,10 @@ class Body:
 
     def require_acyclic(self, descending: bool = False) -> None:
         """Require that no part of the pattern is the root's class, and no operand of a part is that part's class.
-        Otherwise regrouping could go on for ever: if x = 0, then x·7 = x, and it would build every 7ⁿ. `descending`:
-        also require that operands of parts are older, because regrouping x = y·3, y = x·(1/3), as rounded, is endless.
-        """
+        Otherwise regrouping could go on for ever: if x = 0, then x·7 = x, and a rule would build every 7ⁿ.
+
+        descending: also require that operands of parts are older than the parts. If x = y·3 and, as rounded,
+        y = x·(1/3), regrouping would be endless."""
         self._separate(self._root, (), descending)
 
     def _separate(self, pattern: App, above: tuple[App, ...], descending: bool) -> None:

@@ -55,7 +55,7 @@ def test_what_waits_matches_as_if_it_had_been_there(number: int, traced: bool, m
     for watched in (True, False):
         monkeypatch.setattr(growing, "_builds", lambda _, watched=watched: watched)
         assert outcome() == usual
-    monkeypatch.setattr(EGraph, "filled", lambda _: _every_table())
+    monkeypatch.setattr(EGraph, "filled_tables", lambda _: _every_table())
     assert outcome() == usual
 
 
