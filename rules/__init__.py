@@ -70,9 +70,9 @@ def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.
         EqsatError: InvalidOption, for a name of no family and no rule.
     """
     listed = tuple(FAMILIES) if names is None else tuple(dict.fromkeys(names))
-    left_out = {each[1:] for each in listed if each.startswith("-")}
-    own = _admitted([each for each in listed if "@" in each])
-    families = [each for each in listed if not each.startswith("-") and "@" not in each]
+    left_out = {name[1:] for name in listed if name.startswith("-")}
+    own = _find_all_admitted([name for name in listed if "@" in name])
+    families = [name for name in listed if not name.startswith("-") and "@" not in name]
     _check_names(families, left_out - {name for rule in own for name in (rule.name, rule.family)})
     if listed and not families:
         families = list(FAMILIES)
@@ -90,13 +90,13 @@ def rule_named(name: str) -> Rule:
     return found
 
 
-def _admitted(references: Sequence[str]) -> tuple[Rule, ...]:
+def _find_all_admitted(references: Sequence[str]) -> tuple[Rule, ...]:
     """A caller's rules. Raises EqsatError, InvalidOption, where two have one name."""
     if not references:
         return ()
-    from rules.users import admitted
+    from rules.users import find_admitted
 
-    own = tuple(map(admitted, references))
+    own = tuple(map(find_admitted, references))
     names = [rule.name for rule in own]
     twice = [name for name in names if names.count(name) > 1]
     if twice:

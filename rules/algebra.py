@@ -45,7 +45,7 @@ def _number(text: Term) -> App:
 
 _v = _number(v)
 _zero, _one = _number("0"), _number("1")
-_wide_p, _wide_q = (PUn("cast", "fp32", each) for each in (p, q))
+_wide_p, _wide_q = (PUn("cast", "fp32", operand) for operand in (p, q))
 _minus_p, _minus_q = _op("neg", p), _op("neg", q)
 
 _CONSTANTS = (

@@ -23,7 +23,7 @@ _CACHE = 1 << 14
 @Primitive
 def stacked_sizes(k: str, j: str) -> str:
     """The sizes of the longer sum."""
-    found = _stacked(k, j)
+    found = _stack(k, j)
     return sizes_text(found.sizes) if found else ""
 
 
@@ -32,7 +32,7 @@ def first_block(read: str, through: str, k: str, j: str) -> str:
     """The map by which the stacked product reads a factor of the first product, for the elements that `through` reads.
 
     read: the map of the factor, over the axes of its product and k."""
-    found = _stacked(k, j)
+    found = _stack(k, j)
     return _block(read, through, k, found.along, (0, found.second)) if found else ""
 
 
@@ -41,7 +41,7 @@ def second_block(read: str, through: str, k: str, j: str) -> str:
     """The map by which the stacked product reads a factor of the second product, for the elements that `through` reads.
 
     read: the map of the factor, over the axes of its product and j."""
-    found = _stacked(k, j)
+    found = _stack(k, j)
     return _block(read, through, j, found.along, (found.first, 0)) if found else ""
 
 
@@ -68,7 +68,7 @@ class _Stacked(NamedTuple):
 
 
 @lru_cache(maxsize=_CACHE)
-def _stacked(k: str, j: str) -> _Stacked | None:
+def _stack(k: str, j: str) -> _Stacked | None:
     one, two = parse_sizes(k), parse_sizes(j)
     if not one or len(one) != len(two) or 0 in (*one, *two):
         return None

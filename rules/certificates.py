@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ir.term.language import App, Prim, Term, subterms
 from ir.term.rule import Certificate, Rule
-from rules.proof import proved
+from rules.proof import is_proved
 from rules.rational import RATIONAL
 
 _INTEGER = frozenset({"idiv", "mod", "and", "or", "xor", "not"})
@@ -18,7 +18,7 @@ def certificate(rule: Rule) -> Certificate:
 
     All rules are also compared on random instances (`rules.soundness.check`).
     """
-    if proved(rule):
+    if is_proved(rule):
         return Certificate.PROVED
     exact = RATIONAL | _INTEGER
     return Certificate.EXACT if all(op in exact for op in _ops(rule)) else Certificate.SAMPLED
@@ -27,9 +27,9 @@ def certificate(rule: Rule) -> Certificate:
 def _ops(rule: Rule) -> Iterator[str]:
     """The elementwise ops that the sides may have; "?" for an op that may be any."""
     choices: dict[Term, tuple[str, ...]] = {
-        each.argument("text"): tuple(str(each.argument("words")).split())
-        for each in rule.when
-        if isinstance(each, Prim) and each.fn.name == "one_of"
+        condition.argument("text"): tuple(str(condition.argument("words")).split())
+        for condition in rule.when
+        if isinstance(condition, Prim) and condition.fn.name == "one_of"
     }
     for side in (rule.lhs, rule.rhs):
         for term in subterms(side):

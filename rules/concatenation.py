@@ -37,7 +37,7 @@ class _Merged(NamedTuple):
 def merged(part: str, m: str, n: str, u: str, w: str, k: str) -> str:
     """Of the merged product: the map of x (`shared`), c (`first`) or f (`second`), its `sizes`, or the map that reads
     the first or the second product in it (`of_first`, `of_second`)."""
-    return part_of(_merged(m, n, u, w, k), part)
+    return part_of(_merge(*map(parse_map, (m, n, u, w)), len(parse_sizes(k))), part)
 
 
 class InputPlace(NamedTuple):
@@ -86,13 +86,12 @@ def _place(text: str) -> InputPlace:
 
 def can_merge(m: AxisMap, n: AxisMap, u: AxisMap, w: AxisMap, reduced: int) -> bool:
     """Whether products over `reduced` axes, x(m)·c(n) and x(u)·f(w), are parts of one."""
-    return _merged(str(m), str(n), str(u), str(w), sizes_text(m.sizes[len(m.sizes) - reduced :])) is not None
+    return _merge(m, n, u, w, reduced) is not None
 
 
 @lru_cache(maxsize=_CACHE)
-def _merged(m: str, n: str, u: str, w: str, k: str) -> _Merged | None:
-    shared, first, other, second = map(parse_map, (m, n, u, w))
-    rank = len(shared.sizes) - len(parse_sizes(k))
+def _merge(shared: AxisMap, first: AxisMap, other: AxisMap, second: AxisMap, reduced: int) -> _Merged | None:
+    rank = len(shared.sizes) - reduced
     if 0 in (*shared.sizes, *other.sizes) or (first.sizes, second.sizes) != (shared.sizes, other.sizes):
         return None
     along = _axis(shared, first, other, second, rank)

@@ -33,13 +33,13 @@ NUMBERS = {
 @Primitive
 def fold_unary(op: str, result: str, element: str, number: str) -> str:
     """The number that a unary op gives for a number of dtype `element`."""
-    return _folded(op, result, ((element, number),))
+    return _fold(op, result, ((element, number),))
 
 
 @Primitive
 def fold_binary(op: str, result: str, element: str, left: str, right: str) -> str:
     """The number that a binary op gives for two numbers of dtype `element`."""
-    return _folded(op, result, ((element, left), (element, right)))
+    return _fold(op, result, ((element, left), (element, right)))
 
 
 @Primitive
@@ -48,7 +48,7 @@ def regroup(op: str, element: str, left: str, right: str) -> str:
 
     The constant must be a normal number, and a sum must keep the digits of `right`: (x − 2) + 1e-5 is 1e-5 where x =
     2."""
-    folded = _folded(op, element, ((element, left), (element, right)))
+    folded = _fold(op, element, ((element, left), (element, right)))
     made = parse_number(folded)
     keeps = op != "add" or _keeps_digits(parse_number(left), parse_number(right), made)
     return folded if keeps and _is_normal(made, dtype(element)) else ""
@@ -64,7 +64,7 @@ def _keeps_digits(left: float, right: float, made: float) -> bool:
 @Primitive
 def negative(element: str, number: str) -> str:
     """−number; integers wrap."""
-    return _folded("neg", element, ((element, number),))
+    return _fold("neg", element, ((element, number),))
 
 
 @Primitive
@@ -205,7 +205,7 @@ def associates_exactly(op: str, element: str) -> str:
 
 
 @lru_cache(maxsize=_CACHE)
-def _folded(op: str, result: str, operands: Sequence[tuple[str, str]]) -> str:
+def _fold(op: str, result: str, operands: Sequence[tuple[str, str]]) -> str:
     out = dtype(result)
     arrays = [scalar(parse_number(number), dtype(element)) for element, number in operands]
     found = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))

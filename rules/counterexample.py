@@ -45,8 +45,12 @@ Differs = Callable[[Rule, Instance, Term], Difference | None]
 def smallest(rule: Rule, first: Found, rivals: Iterable[tuple[Instance, Difference | None]], differs: Differs) -> Found:
     """The smallest counterexample among the first and its rivals, its inputs simplified to zeros and ones."""
     failing = ((instance, found) for instance, found in islice(rivals, _RIVALS) if found is not None)
-    instance, found = min((first, *failing), key=lambda each: _measure(*each))
-    if found.inputs is not None or found.left is None or sum(each.size for each in instance.inputs.values()) > _VALUES:
+    instance, found = min((first, *failing), key=lambda candidate: _measure(*candidate))
+    if (
+        found.inputs is not None
+        or found.left is None
+        or sum(array.size for array in instance.inputs.values()) > _VALUES
+    ):
         return instance, found
     for array, at in _elements(instance):
         kept = array[at]
@@ -68,7 +72,7 @@ def _elements(instance: Instance) -> Iterator[tuple[Array, tuple[int, ...]]]:
 
 
 def _measure(instance: Instance, found: Difference) -> tuple[int, int, int]:
-    elements = sum(each.size for each in instance.inputs.values())
+    elements = sum(array.size for array in instance.inputs.values())
     size = sum(1 for side in (instance.term, found.rhs) for _ in subterms(side))
     return size + elements, size, len(str(found.rhs))
 
@@ -86,21 +90,21 @@ def refuse(rule: Rule, instance: Instance, found: Difference) -> NoReturn:
         lhs=str(instance.term),
         rhs=str(found.rhs),
         **sides,
-        inputs={name: _shown(array) for name, array in (found.inputs or instance.inputs).items()},
+        inputs={name: _show(array) for name, array in (found.inputs or instance.inputs).items()},
     )
 
 
 def _sides(left: Array, right: Array) -> dict[str, str]:
     differing = [at for at in np.ndindex(left.shape) if left.shape == right.shape and not _same(left[at], right[at])]
     where = {"differs_at": str(list(differing[0]))} if differing else {}
-    return {"left": _shown(left), "right": _shown(right), **where}
+    return {"left": _show(left), "right": _show(right), **where}
 
 
 def _same(a: Any, b: Any) -> bool:
     return str(a) == str(b)
 
 
-def _shown(array: Array) -> str:
+def _show(array: Array) -> str:
     """`fp32[2,3] [[…]]`: dtype, shape and values; fractions have no dtype."""
     head = "exact" if array.dtype == object else dtype(array.dtype).name
     values = np.array2string(array, threshold=64, separator=", ", formatter={"object": str}).replace("\n", "")

@@ -36,26 +36,26 @@ _of_products = (Reduced(p), Reduced(r), accumulates_exactly(d))
 def _collect(side: str) -> Rule:
     """The common factor A stands on this side of both products."""
 
-    def stored(other: Term) -> App:
+    def store(other: Term) -> App:
         return Load(Store(Fin(Contract(d, k, Load(A, a), other)), t), at)
 
     total = PBin(o, d, Load(X, joint("first", x, y)), Load(Y, joint("second", x, y)))
     summed = Load(Store(Pure(total), typed(d, joint("sizes", x, y))), joint("read", x, y))
-    lhs = PBin(o, d, stored(Load(X, x)), stored(Load(Y, y)))
+    lhs = PBin(o, d, store(Load(X, x)), store(Load(Y, y)))
     dtypes = (accumulates_exactly(d), Equal(BufDtype(X), d), Equal(BufDtype(Y), d))
     when: tuple[Condition, ...] = (_adds, unguarded(at), *dtypes, *map(Computed, (A, X, Y)))
-    return on_side(side, Rule(f"collect_{side}_factor", FAMILY, "", lhs, stored(summed), when, Exactness.ROUNDING))
+    return on_side(side, Rule(f"collect_{side}_factor", FAMILY, "", lhs, store(summed), when, Exactness.ROUNDING))
 
 
 def _expand(side: str, place: str) -> Rule:
     """The sum stands on this side of the product with p. In the sum B, itself a product, stands on the side `place`."""
 
-    def stored(operand: Term) -> App:
+    def store(operand: Term) -> App:
         return Store(Fin(Contract(d, k, operand, p)), t)
 
     sums = pair(place, Load(B, b), q)
-    parts = (Load(stored(each), in_place(t)) for each in sums)
-    lhs, rhs = stored(PBin(o, d, *sums)), Store(Pure(PBin(o, d, *parts)), t)
+    parts = (Load(store(operand), in_place(t)) for operand in sums)
+    lhs, rhs = store(PBin(o, d, *sums)), Store(Pure(PBin(o, d, *parts)), t)
     name = f"expand_{side}_sum_with_{place}_product"
     when = (LowRank(B), _adds, accumulates_exactly(d))
     return on_side(side, Rule(name, FAMILY, "", lhs, rhs, when, Exactness.ROUNDING))

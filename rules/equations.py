@@ -19,7 +19,7 @@ Where a condition names a number or an op, the equation has it in the place of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeGuard
 
@@ -78,7 +78,7 @@ def equation(rule: Rule) -> str:
     """Both sides, with = where they are the same numbers, else ≈."""
     styles = [_Style(maps=False), _Style(), _Style(marks=True)][rule.family not in MATRICES :]
     sides = ([_Side(rule, style).text(side).text for side in (rule.lhs, rule.rhs)] for style in styles)
-    left, right = next((each for each in sides if each[0] != each[1]), ("", ""))
+    left, right = next((texts for texts in sides if texts[0] != texts[1]), ("", ""))
     return f"{left} {'=' if rule.exactness is Exactness.EXACT else '≈'} {right}"
 
 
@@ -99,8 +99,8 @@ class _Side:
 
     def __init__(self, rule: Rule, style: _Style) -> None:
         self._maps, self._marks = style
-        self._known: Mapping[Term, str] = {term: word for each in rule.when if isinstance(each, Prim)
-                                           for term, word in _known_words(each)}  # fmt: skip
+        conditions = [condition for condition in rule.when if isinstance(condition, Prim)]
+        self._known = {term: word for condition in conditions for term, word in _known_words(condition)}
 
     def text(self, term: Term, point: Point = ("i",), own: Point = ("i",)) -> _Text:
         """A value at a point; `own` is the point at which a variable needs no coordinates."""
@@ -111,54 +111,56 @@ class _Side:
         if isinstance(term, Var):
             return _Text(term.name if point == own or not self._maps else f"{term.name}({', '.join(point)})")
         assert isinstance(term, App), term
-        match term.ctor.name, term.args:
-            case "Input", (name, _):
+        match term.ctor.name, term.fields:
+            case "Input", {"name": name}:
                 return _Text(str(name))
-            case "Store", (value, _):
+            case "Store", {"value": value}:
                 held = self.text(value)
                 return _Text(f"{{{held.text}}}") if self._maps else held
-            case "Pure", (value,) if self._marks:
+            case "Pure", {"x": value} if self._marks:
                 return _Text(f"pure({below(value).text})")
-            case (("Pure" | "Fin"), (value,)):
+            case ("Pure", {"x": value}) | ("Fin", {"acc": value}):
                 return below(value)
-            case "Load", (buffer, read):
+            case "Load", {"buffer": buffer, "map": read}:
                 return self._read(self.text(buffer), read, point)
-            case (("PView" | "EView"), (value, read)):
+            case (("PView" | "EView"), {"x": value, "map": read}):
                 value = value.field("x") if _is_pure(value) and not self._marks else value
                 if isinstance(value, Var) or not self._maps:
                     return self.text(value, _coordinates(read, point), own)
                 whole = self.text(value, own, own).within(_POWER)
                 return _Text(f"{whole} at {', '.join(_coordinates(read, point))}", _LOOSE)
-            case "At", (value, _, read):
+            case "At", {"value": value, "map": read}:
                 return self._read(_Text(f"⟨{self.text(value).text}⟩"), read, point)
-            case "Imm", (_, number, _):
+            case "Imm", {"value": number}:
                 return self._number(number)
-            case "Index", (_, read):
+            case "Index", {"map": read}:
                 return _Text(_coordinates(read, point)[0])
-            case "Gather", (buffer, read, _, index):
+            case "Gather", {"buffer": buffer, "map": read, "index": index}:
                 head = "gather " if self._marks else ""
                 return _Text(f"{head}{self.text(buffer).text}[{_coordinates(read, point)[0]}, {below(index).text}]")
-            case (("PUn" | "EUn"), ("cast", element, value)):
+            case (("PUn" | "EUn"), {"op": "cast", "dtype": element, "x": value}):
                 return _Text(f"{element}({below(value).text})")
-            case (("PUn" | "EUn"), (op, _, value)):
+            case (("PUn" | "EUn"), {"op": op, "x": value}):
                 return _unary(str(op), below(value))
-            case (("PBin" | "EBin"), (op, _, x, y)):
+            case (("PBin" | "EBin"), {"op": op, "x": x, "y": y}):
                 return _binary(self._op(op), below(x), below(y))
-            case (("PTern" | "ETern"), ("where", _, *operands)):
-                condition, then, other = (below(each).within(_CHOICE) for each in operands)
+            case (("PTern" | "ETern"), {"op": "where"}):
+                condition, then, other = (below(operand).within(_CHOICE) for operand in term.operands)
                 return _Text(f"{condition} ? {then} : {other}", _CHOICE)
-            case (("PTern" | "ETern"), (op, _, *operands)):
-                return _Text(f"{op}({', '.join(below(each).text for each in operands)})")
-            case "Reduce", (op, _, sizes, value):
-                return self._reduced(_REDUCTIONS.get(str(self._known.get(op, op)), "⊕"), sizes, (value,), point)
-            case "Contract", (_, sizes, x, y):
+            case (("PTern" | "ETern"), {"op": op}):
+                return _Text(f"{op}({', '.join(below(operand).text for operand in term.operands)})")
+            case "Reduce", {"op": op, "sizes": sizes, "x": value}:
+                return self._write_reduction(_REDUCTIONS.get(str(self._known.get(op, op)), "⊕"), sizes, (value,), point)
+            case "Contract", {"sizes": sizes, "x": x, "y": y}:
                 if self._maps and not self._marks:
-                    return self._reduced("Σ", sizes, (x, y), point)
-                return _binary("mul", below(x), below(y)) if not self._maps else self._applied("contract", sizes, x, y)
-            case "Stream", (_, _, sizes, x, y):
-                return self._applied("stream", sizes, x, y)
-            case "PMax", (_, sizes, value):
-                return self._reduced("max", sizes, (value,), ("i",))
+                    return self._write_reduction("Σ", sizes, (x, y), point)
+                return (
+                    _binary("mul", below(x), below(y)) if not self._maps else self._write_call("contract", sizes, x, y)
+                )
+            case "Stream", {"sizes": sizes, "score": score, "value": value}:
+                return self._write_call("stream", sizes, score, value)
+            case "PMax", {"sizes": sizes, "x": value}:
+                return self._write_reduction("max", sizes, (value,), ("i",))
         raise TypeError(f"{term.ctor.name} has no notation")
 
     def _read(self, held: _Text, read: Term, point: Point) -> _Text:
@@ -169,17 +171,17 @@ class _Side:
             return held
         return _Text(part.format(held.text)) if part[0] == "[" else _Text(part.format(held.within(_POWER)), _LOOSE)
 
-    def _reduced(self, sign: str, sizes: Term, factors: Sequence[Term], point: Point) -> _Text:
+    def _write_reduction(self, sign: str, sizes: Term, factors: Sequence[Term], point: Point) -> _Text:
         """A reduction of a value, or of a product."""
         inner = (*point, *_axes(sizes)) if self._maps else point
-        texts = [self.text(each, inner, inner) for each in factors]
+        texts = [self.text(factor, inner, inner) for factor in factors]
         held = texts[0].within(_SUM) if len(texts) == 1 else _binary("mul", *texts).text
         over = "".join(_axes(sizes)).translate(_BELOW) if self._maps else ""
         return _Text(f"{sign}{over} {held}", _LOOSE)
 
-    def _applied(self, name: str, sizes: Term, *operands: Term) -> _Text:
+    def _write_call(self, name: str, sizes: Term, *operands: Term) -> _Text:
         inner = ("i", *_axes(sizes))
-        return _Text(f"{name}({', '.join(self.text(each, inner, inner).text for each in operands)})")
+        return _Text(f"{name}({', '.join(self.text(operand, inner, inner).text for operand in operands)})")
 
     def _op(self, op: Term) -> str:
         if isinstance(op, Prim):
@@ -189,37 +191,36 @@ class _Side:
 
     def _number(self, number: Term) -> _Text:
         if isinstance(number, Prim):
-            return self._computed(number)
+            return self._write_computed(number)
         word = str(self._known.get(number, number)).removesuffix(".0").replace("-", "−")
         return _Text(word, _LOOSE if word[0] == "−" else _TIGHT)
 
-    def _computed(self, number: Prim) -> _Text:
+    def _write_computed(self, number: Prim) -> _Text:
         """A number that a primitive computes."""
-        args = number.args
-        match number.fn.name:
-            case "fold_unary":
-                found = _unary(str(args[1] if args[0] == "cast" else args[0]), self._number(args[3]))
-                return _Text(f"the number {found.text}", _LOOSE) if self._marks else found
-            case "fold_binary" | "regroup":
-                found = _binary(self._op(args[0]), self._number(args[-2]), self._number(args[-1]))
-                return _Text(f"the number {found.text}", _LOOSE) if self._marks else found
-            case "negative":
-                return _unary("neg", self._number(args[1]))
-            case "exact_reciprocal" | "reciprocal":
-                return _Text(f"1/{args[1]}", _PRODUCT)
-            case "product_of_divisors":
-                return _binary("mul", *map(self._number, args[1:]))
-            case "power_of_two_mask":
-                return _binary("sub", self._number(args[0]), _Text("1"))
-            case "times":
-                return _binary("mul", _Text("n"), self._number(args[0]))
-            case "repeats":
+        match number.fn.name, number.arguments:
+            case "fold_unary", {"op": op, "result": element, "number": operand}:
+                result = _unary(str(element if op == "cast" else op), self._number(operand))
+                return _Text(f"the number {result.text}", _LOOSE) if self._marks else result
+            case (("fold_binary" | "regroup"), {"op": op, "left": left, "right": right}):
+                result = _binary(self._op(op), self._number(left), self._number(right))
+                return _Text(f"the number {result.text}", _LOOSE) if self._marks else result
+            case "negative", {"number": operand}:
+                return _unary("neg", self._number(operand))
+            case (("exact_reciprocal" | "reciprocal"), {"number": operand}):
+                return _Text(f"1/{operand}", _PRODUCT)
+            case "product_of_divisors", {"left": left, "right": right}:
+                return _binary("mul", self._number(left), self._number(right))
+            case "power_of_two_mask", {"number": operand}:
+                return _binary("sub", self._number(operand), _Text("1"))
+            case "times", {"number": operand}:
+                return _binary("mul", _Text("n"), self._number(operand))
+            case "repeats", _:
                 return _Text("n")
-            case "fill_everywhere":
-                return _Text(f"fill of {args[0]}", _LOOSE)
-            case "of_equals":
+            case "fill_everywhere", {"view": view}:
+                return _Text(f"fill of {view}", _LOOSE)
+            case "of_equals", _:
                 return _Text("a number", _LOOSE)
-            case "decided" | "compared_with_number" | "compared_with_index":
+            case (("decided" | "compared_with_number" | "compared_with_index"), _):
                 return _Text("true or false", _LOOSE)
         raise TypeError(f"{number.fn.name} has no notation")
 
@@ -230,13 +231,13 @@ def _is_pure(term: Term) -> TypeGuard[App]:
 
 def _known_words(condition: Prim) -> list[tuple[Term, str]]:
     """The variable of which a condition says which number or op it is, and the word for it."""
-    match condition.fn.name, condition.args:
-        case "one_of", (Var() as variable, str() as words):
+    match condition.fn.name, condition.arguments:
+        case "one_of", {"text": Var() as variable, "words": str() as words}:
             first = words.split()[0]
             return [(variable, first)] if words in ("max min", "add sub") or first[-1].isdigit() else []
-        case "is_number", (_, number, name):
+        case "is_number", {"number": number, "name": name}:
             return [(number, _NAMED[str(name)])]
-        case name, (_, number) if name in _NUMBERS:
+        case name, {"number": number} if name in _NUMBERS:
             return [(number, _NUMBERS[name])]
     return []
 
@@ -268,7 +269,7 @@ def _axes(sizes: Term) -> Point:
     match sizes:
         case "[]":
             return ()
-        case Prim(args=(Var() as outer, Var() as inner)) if sizes.fn.name == "joined":
+        case Prim(arguments={"outer": Var() as outer, "inner": Var() as inner}) if sizes.fn.name == "joined":
             return outer.name, inner.name
         case Prim():
             return ("k′",)
@@ -280,21 +281,21 @@ def _coordinates(read: Term, point: Point) -> Point:
     if isinstance(read, Var):
         return (f"{read.name}({', '.join(point)})",)
     assert isinstance(read, Prim), read
-    match read.fn.name, read.args:
-        case "compose", (outer, inner):
+    match read.fn.name, read.arguments:
+        case "compose", {"read": outer, "view": inner}:
             return _coordinates(outer, _coordinates(inner, point))
         case "in_place", _:
             return point
-        case ("fill_of_reduction", (view, _, _, sizes, _)) | ("fill_of_contraction", (view, sizes)):
+        case (("fill_of_reduction" | "fill_of_contraction"), {"view": view, "sizes": sizes}):
             kept = len(point) - len(_axes(sizes))
             return *_coordinates(view, point[:kept]), *point[kept:]
-        case "index_and_number", (_, view, _, number):
+        case "index_and_number", {"view": view, "number": number}:
             return (f"({view} ∘ {number})({', '.join(point)})",)
-        case "index_and_index", (_, left, right, _):
+        case "index_and_index", {"left": left, "right": right}:
             return (f"({left} ± {right})({', '.join(point)})",)
-        case "picked", (view, _, index, _, _):
+        case "picked", {"read": view, "view": index}:
             return *_coordinates(view, point), *_coordinates(index, point)
-        case _, (view, *_):
+        case _, {"view": view} | {"read": view}:
             return _coordinates(view, point)
     raise TypeError(f"{read.fn.name} has no notation")
 
@@ -302,9 +303,9 @@ def _coordinates(read: Term, point: Point) -> Point:
 def _part(read: Term) -> str:
     """How a tensor is written that is read through a map; "" where the map leaves no mark."""
     match read:
-        case Prim(args=(("first" | "second") as part, first, second)) if read.fn.name == "joint":
-            return _part(first if part == "first" else second)
-        case Prim(args=(str() as part, *_)) if read.fn.name in _OF_PARTS:
+        case Prim(arguments={"part": "first", "x": view} | {"part": "second", "y": view}) if read.fn.name == "joint":
+            return _part(view)
+        case Prim(arguments={"part": str() as part}) if read.fn.name in _OF_PARTS:
             return _PARTS.get(part, "")
         case Prim():
             return _PARTS.get(read.fn.name, "")

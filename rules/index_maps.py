@@ -28,7 +28,7 @@ def index_and_number(op: str, view: str, element: str, number: str) -> str:
     value, map_ = parse_number(number), parse_map(view)
     if not float(value).is_integer() or map_.is_empty or (op == "mul" and number.startswith("-")):
         return ""
-    found = _combined(op, map_.exprs[0], constant(int(value)), map_.interior)
+    found = _combine(op, map_.exprs[0], constant(int(value)), map_.interior)
     return _index(map_, found, dtype(element))
 
 
@@ -38,7 +38,7 @@ def index_and_index(op: str, left: str, right: str, element: str) -> str:
     a, b = parse_map(left), parse_map(right)
     if a.is_empty or a.sizes != b.sizes or not _holds(b, dtype(element)):
         return ""
-    return _index(a, _combined(op, a.exprs[0], b.exprs[0], a.interior), dtype(element))
+    return _index(a, _combine(op, a.exprs[0], b.exprs[0], a.interior), dtype(element))
 
 
 @Primitive
@@ -48,7 +48,7 @@ def compared_with_number(op: str, view: str, element: str, number: str) -> str:
     if not _holds(map_, dtype(element)):
         return ""
     low, high = interval(map_.exprs[0], map_.interior)
-    return _decided(op, low, high, value, value)
+    return _decide(op, low, high, value, value)
 
 
 @Primitive
@@ -58,7 +58,7 @@ def compared_with_index(op: str, left: str, right: str, element: str) -> str:
     if a.sizes != b.sizes or not (_holds(a, dtype(element)) and _holds(b, dtype(element))):
         return ""
     low, high = interval(a.exprs[0] - b.exprs[0], a.interior)
-    return _decided(op, low, high, 0, 0)
+    return _decide(op, low, high, 0, 0)
 
 
 @Primitive
@@ -69,11 +69,11 @@ def picked(read: str, axis: str, view: str, type_: str, element: str) -> str:
         return ""
     if interval(index.exprs[0], index.interior)[1] >= parse_type(type_).shape[along]:
         return ""
-    exprs = [index.exprs[0] if each == along else expr for each, expr in enumerate(map_.exprs)]
+    exprs = [index.exprs[0] if place == along else expr for place, expr in enumerate(map_.exprs)]
     return str(axis_map(map_.sizes, exprs))
 
 
-def _combined(op: str, left: AxisExpr, right: AxisExpr, box: Box) -> AxisExpr | None:
+def _combine(op: str, left: AxisExpr, right: AxisExpr, box: Box) -> AxisExpr | None:
     number = right.const if not right.terms else None
     match op:
         case "add":
@@ -110,7 +110,7 @@ _FARTHEST = 2**48
 bits."""
 
 
-def _decided(op: str, low: float, high: float, least: float, most: float) -> str:
+def _decide(op: str, low: float, high: float, least: float, most: float) -> str:
     """`true` or `false` where `op` gives it for every a in [low, high] and every b in [least, most]."""
     match op:
         case "cmplt":

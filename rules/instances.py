@@ -41,7 +41,18 @@ from ir.term.language import (
 from ir.term.text import number_text, parse_number, parse_sizes, sizes_text, type_text
 from ir.uop.table import UOPS
 from rules.operand_dtypes import dtype_named, operands_of, summands_of
-from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, part, pick, random_map, unchanged, widened
+from rules.random_maps import (
+    MAX_ELEMENTS,
+    Cut,
+    Shape,
+    Unfit,
+    beside,
+    part,
+    pick,
+    random_invariant_map,
+    random_map,
+    widen,
+)
 from rules.styles import LARGE, Array, Style
 
 T = TypeVar("T")
@@ -85,10 +96,10 @@ class Instance:
         self._paired = bool(others)
         type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), self._shape())
         self._wraps = bool(style.specials) and not type_.dtype.is_float
-        self.term = self._made(pattern, type_)
-        self.others = tuple(self._made(other, self._alike(type_)) for other in others)
+        self.term = self._make(pattern, type_)
+        self.others = tuple(self._make(other, self._alike(type_)) for other in others)
 
-    def _made(self, pattern: App, type_: TensorType) -> App:
+    def _make(self, pattern: App, type_: TensorType) -> App:
         make = self._buffer if pattern.ctor.result is Sort.BUF else self._value
         made = make(pattern, type_)
         assert isinstance(made, App)
@@ -133,7 +144,7 @@ class Instance:
         self.binding[field.name] = chosen  # type: ignore[assignment]
         return chosen
 
-    def _bound(self, pattern: Var, type_: TensorType, make: Callable[[TensorType], App]) -> Term:
+    def _bind(self, pattern: Var, type_: TensorType, make: Callable[[TensorType], App]) -> Term:
         """The term that a variable stands for. Where the variable occurs again, it must fit the same shape and
         dtype."""
         if pattern.name not in self.binding:
@@ -146,10 +157,10 @@ class Instance:
     def _buffer(self, pattern: Term, type_: TensorType) -> Term:
         match pattern:
             case Var():
-                return self._bound(pattern, type_, self._input)
-            case App(ctor=ctor, args=(value, text)) if ctor is Store:
+                return self._bind(pattern, type_, self._input)
+            case App(ctor=ctor, fields={"value": value, "type": text}) if ctor is Store:
                 return Store(self._value(value, type_), self._field(text, [type_text(type_)]))
-            case App(ctor=ctor, args=(name, text)) if ctor is Input:
+            case App(ctor=ctor, fields={"name": name, "type": text}) if ctor is Input:
                 made = self._input(type_)
                 return Input(self._field(name, [str(made.field("name"))]), self._field(text, [type_text(type_)]))
         raise TypeError(f"{pattern} is no buffer")
@@ -162,7 +173,7 @@ class Instance:
     def _value(self, pattern: Term, type_: TensorType) -> Term:
         if isinstance(pattern, Var):
             leaves = {Sort.PRO: self._leaf, Sort.EPI: self._epilogue, Sort.ACC: self._accumulator}
-            return self._bound(pattern, type_, leaves[pattern.sort])
+            return self._bind(pattern, type_, leaves[pattern.sort])
         maker = _MAKERS.get(pattern.ctor.name) if isinstance(pattern, App) else None
         if maker is None or not isinstance(pattern, App):
             fail(Kind.UNSOUND_RULE, "rules", f"no instances can be made of {pattern}", hint="see rules.instances")
@@ -174,7 +185,7 @@ class Instance:
         if kind == 0:
             return Imm(type_.dtype.name, number_text(self._number(type_), type_.dtype), sizes_text(type_.shape))
         view, shape = self.view(type_.shape)
-        read = Load(self._produced(TensorType.of(type_.dtype, shape)), str(view))
+        read = Load(self._random_buffer(TensorType.of(type_.dtype, shape)), str(view))
         tame = [
             op for op in TAME if ((type_.dtype.name,) * UOPS[op.upper()].arity) in operands_of(op, type_.dtype.name)
         ]
@@ -185,7 +196,7 @@ class Instance:
             return PBin(op, type_.dtype.name, read, self._leaf(type_))
         return read
 
-    def _produced(self, type_: TensorType) -> App:
+    def _random_buffer(self, type_: TensorType) -> App:
         """An input or, now and then, the stored result of a reduction."""
         if self._rng.integers(3):
             return self._input(type_)
@@ -216,12 +227,12 @@ class Instance:
         read, shape = self._map(pattern.field("map"), type_, (0.0, 1.0))
         return Load(self._buffer(pattern.field("buffer"), TensorType.of(type_.dtype, shape)), read)
 
-    def _viewed(self, pattern: App, type_: TensorType) -> App:
+    def _view(self, pattern: App, type_: TensorType) -> App:
         read, shape = self._map(pattern.field("map"), type_, self._fills(type_))
         ctor = PView if pattern.ctor is PView else EView
         return ctor(self._value(pattern.field("x"), TensorType.of(type_.dtype, shape)), read)
 
-    def _finished(self, pattern: App, type_: TensorType) -> App:
+    def _at(self, pattern: App, type_: TensorType) -> App:
         read, shape = self._map(pattern.field("map"), type_, self._fills(type_))
         inner = TensorType.of(type_.dtype, shape)
         return At(
@@ -262,7 +273,7 @@ class Instance:
         own = type_.rank - len(self._window)
         if found.sizes[own:] != type_.shape[own:] and 0 not in type_.shape:
             fills = (0, 1, math.inf) if type_.dtype.is_float else (0, 1)
-            return widened(self._rng, found, type_.shape, len(self._window), shape, self._pick(fills))
+            return widen(self._rng, found, type_.shape, len(self._window), shape, self._pick(fills))
         same = axis_map(type_.shape, found.exprs, found.guards)
         if self._rng.integers(2):
             return same
@@ -272,13 +283,13 @@ class Instance:
         return FILLS if type_.dtype.is_float else (0, 0, 1)
 
     def _imm(self, pattern: App, type_: TensorType) -> App:
-        element, number, sizes = pattern.args
+        number = pattern.field("value")
         wanted = self.binding.get(number.name) if isinstance(number, Var) else number
         text = number_text(self._constant(type_.dtype) if wanted is None else parse_number(str(wanted)), type_.dtype)
         return Imm(
-            self._field(element, [type_.dtype.name]),
+            self._field(pattern.field("dtype"), [type_.dtype.name]),
             self._field(number, [text]),
-            self._field(sizes, [sizes_text(type_.shape)]),
+            self._field(pattern.field("sizes"), [sizes_text(type_.shape)]),
         )
 
     def _index(self, pattern: App, type_: TensorType) -> App:
@@ -291,7 +302,7 @@ class Instance:
             self._field(pattern.field("dtype"), [type_.dtype.name]), self._field(pattern.field("map"), [coordinate])
         )
 
-    def _gathered(self, pattern: App, type_: TensorType) -> App:
+    def _gather(self, pattern: App, type_: TensorType) -> App:
         if not type_.shape:
             raise Unfit
         along = int(self._rng.integers(len(type_.shape)))
@@ -346,13 +357,14 @@ class Instance:
             return self._types[other].dtype.name
         return element if other == "" else self._pick(summands_of(element))
 
-    def _streamed(self, pattern: App, type_: TensorType) -> App:
+    def _stream(self, pattern: App, type_: TensorType) -> App:
         """A stream; scores and values are floats, as their sum is."""
         if not type_.dtype.is_float:
             raise Unfit
         op = self._field(pattern.field("op"), ("exp", "exp2"))
-        product = Contract(pattern.field("dtype"), pattern.field("sizes"), *pattern.operands)
-        return Stream(op, *self._contraction(product, type_).args)
+        element, sizes = pattern.field("dtype"), pattern.field("sizes")
+        product = self._contraction(Contract(element, sizes, *pattern.operands), type_)
+        return Stream(op, product.field("dtype"), product.field("sizes"), *product.operands)
 
     def _greatest(self, pattern: App, type_: TensorType) -> App:
         if type_.dtype.is_bool:
@@ -361,7 +373,7 @@ class Instance:
         domain = self._field(pattern.field("domain"), [sizes_text(type_.shape)])
         return PMax(domain, self._field(pattern.field("sizes"), suffixes), self._value(pattern.field("x"), type_))
 
-    def _scanned(self, pattern: App, type_: TensorType) -> App:
+    def _scan(self, pattern: App, type_: TensorType) -> App:
         if not type_.shape or type_.dtype.is_bool:
             raise Unfit
         return Scan(
@@ -371,7 +383,7 @@ class Instance:
             self._value(pattern.field("x"), type_),
         )
 
-    def _wrapped(self, pattern: App, type_: TensorType) -> App:
+    def _wrap(self, pattern: App, type_: TensorType) -> App:
         (operand,) = pattern.operands
         return App(pattern.ctor, (self._value(operand, type_),))
 
@@ -394,7 +406,7 @@ class Instance:
             view, shape, self._cut = part(self._rng, domain)
             return view, shape
         if self._reduced and domain[own:] == self._reduced and not self._rng.integers(4):
-            return unchanged(self._rng, domain, own, fills)
+            return random_invariant_map(self._rng, domain, own, fills)
         return random_map(self._rng, domain, fills)
 
 
@@ -405,14 +417,14 @@ _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {
     "Load": Instance._load,
     "Imm": Instance._imm,
     "Index": Instance._index,
-    "Gather": Instance._gathered,
+    "Gather": Instance._gather,
     **dict.fromkeys(("PUn", "PBin", "PTern", "EUn", "EBin", "ETern"), Instance._operation),
-    **dict.fromkeys(("PView", "EView"), Instance._viewed),
-    "At": Instance._finished,
+    **dict.fromkeys(("PView", "EView"), Instance._view),
+    "At": Instance._at,
     "Reduce": Instance._reduction,
     "Contract": Instance._contraction,
-    "Stream": Instance._streamed,
+    "Stream": Instance._stream,
     "PMax": Instance._greatest,
-    "Scan": Instance._scanned,
-    **dict.fromkeys(("Pure", "Fin"), Instance._wrapped),
+    "Scan": Instance._scan,
+    **dict.fromkeys(("Pure", "Fin"), Instance._wrap),
 }

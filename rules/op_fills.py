@@ -45,13 +45,13 @@ def _preimage(
         if not all(map(_holds, values, dtypes)):
             continue
         arrays = [scalar(value, element) for value, element in zip(values, dtypes, strict=True)]
-        found = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
-        if same_number(found, wanted):
+        number = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
+        if same_number(number, wanted):
             return values
     return None
 
 
-def held(fill: Number, element: DType) -> Number:
+def round_to(fill: Number, element: DType) -> Number:
     """`fill`, rounded to `element`."""
     number: Number = scalar(fill, element)[()].item()
     return number
@@ -59,7 +59,7 @@ def held(fill: Number, element: DType) -> Number:
 
 def same_in(fill: Number, wide: DType, narrow: DType) -> bool:
     """Whether `fill`, rounded to `wide`, is a number of `narrow`."""
-    return _holds(held(fill, wide), narrow)
+    return _holds(round_to(fill, wide), narrow)
 
 
 def same_number(a: NDArray[Any], b: NDArray[Any]) -> bool:
@@ -77,10 +77,10 @@ def _choices(fill: Number, operands: Sequence[Operand]) -> tuple[Number, ...]:
         if value is not None and math.isfinite(value) and math.isfinite(fill):
             near += [fill - value, fill + value, value - fill]
             near += [fill / value, fill * value] if value else []
-    return tuple({repr(float(each)): each for each in (fill, *_COMMON, *near)}.values())
+    return tuple({repr(float(number)): number for number in (fill, *_COMMON, *near)}.values())
 
 
 def _holds(value: Number, element: DType) -> bool:
     """Whether this is a number of `element`; NaN and infinities are floats only."""
-    found = held(value, element)
-    return bool(found == value or (value != value and found != found))
+    rounded = round_to(value, element)
+    return bool(rounded == value or (value != value and rounded != rounded))

@@ -16,16 +16,16 @@ def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
     """The dtypes of operands for which an op gives the dtype `result`."""
     row = UOPS[op.upper()]
     if row.kind is UOpKind.CAST:
-        return tuple((each,) for each in DTYPES)
-    found = []
+        return tuple((element,) for element in DTYPES)
+    fitting = []
     for elements in product(DTYPES, repeat=row.arity):
         try:
-            type_ = row.type_of([TensorType.of(each, ()) for each in elements], {})
+            type_ = row.type_of([TensorType.of(element, ()) for element in elements], {})
         except EqsatError:
             continue
         if type_.dtype.name == result:
-            found.append(elements)
-    return tuple(found)
+            fitting.append(elements)
+    return tuple(fitting)
 
 
 def summands_of(result: str) -> tuple[str, ...]:

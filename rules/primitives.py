@@ -16,7 +16,7 @@ from ir.index.map import parse_map
 from ir.region.work import footprint
 from ir.term.language import Primitive
 from ir.term.text import number_text, parse_number, parse_sizes, parse_type, sizes_text
-from rules.op_fills import Number, Operand, held, preimage, same_in
+from rules.op_fills import Number, Operand, preimage, round_to, same_in
 
 YES = "yes"
 
@@ -144,21 +144,21 @@ def fill_everywhere(view: str, element: str) -> str:
 def fill_of_unary(view: str, op: str, result: str, x: str) -> str:
     """The view by which the operand of a unary op is read: the op takes each fill of this view to the fill of
     `view`."""
-    return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None),)), 0)
+    return _refill(view, lambda fill: preimage(op, result, fill, ((x, None),)), 0)
 
 
 @Primitive
 def fill_of_binary(view: str, op: str, result: str, x: str, y: str, side: str) -> str:
     """The view by which operand `side` (0 or 1) of a binary op is read: the op takes the fills of both operands' views
     to the fill of `view`."""
-    return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None))), int(side))
+    return _refill(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None))), int(side))
 
 
 @Primitive
 def fill_of_ternary(view: str, op: str, result: str, x: str, y: str, z: str, side: str) -> str:
     """The view by which operand `side` (0, 1 or 2) of a ternary op is read: the op takes the fills of all operands'
     views to the fill of `view`."""
-    return _refilled(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None), (z, None))), int(side))
+    return _refill(view, lambda fill: preimage(op, result, fill, ((x, None), (y, None), (z, None))), int(side))
 
 
 @Primitive
@@ -168,7 +168,7 @@ def fill_beside(view: str, op: str, result: str, element: str, number: str, side
     sought: Operand = (element, None)
     known: Operand = (element, parse_number(number))
     operands = (known, sought) if side == "0" else (sought, known)
-    return _refilled(view, lambda fill: preimage(op, result, fill, operands), 1 - int(side))
+    return _refill(view, lambda fill: preimage(op, result, fill, operands), 1 - int(side))
 
 
 @Primitive
@@ -178,29 +178,29 @@ def fill_of_reduction(view: str, op: str, result: str, sizes: str, x: str) -> st
     empty = 0 in counts
 
     def same(fill: Number) -> tuple[Number, ...] | None:
-        fill = held(fill, dtype(result))
+        fill = round_to(fill, dtype(result))
         fixed = {"sum": _is_zero(fill), "prod": fill == 1 or (_is_zero(fill) and not empty)}
         kept = fixed.get(op, not empty) and same_in(fill, dtype(result), dtype(x))
         return (fill,) if kept else None
 
-    return _lifted(_refilled(view, same, 0), counts)
+    return _lift(_refill(view, same, 0), counts)
 
 
 @Primitive
 def fill_of_contraction(view: str, sizes: str) -> str:
     """The view, lifted over `sizes`, by which the operands of a contraction are read: its fills, if any, are 0."""
-    return _lifted(_refilled(view, lambda fill: (0,) if _is_zero(fill) else None, 0), parse_sizes(sizes))
+    return _lift(_refill(view, lambda fill: (0,) if _is_zero(fill) else None, 0), parse_sizes(sizes))
 
 
 def _is_zero(fill: Number) -> bool:
     return fill == 0 and not str(float(fill)).startswith("-")
 
 
-def _lifted(view: str, sizes: Sequence[int]) -> str:
+def _lift(view: str, sizes: Sequence[int]) -> str:
     return str(axis_map.lift(parse_map(view), tuple(sizes))) if view else ""
 
 
-def _refilled(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None], operand: int) -> str:
+def _refill(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None], operand: int) -> str:
     """`view` with the fill of each guard replaced by the fill of one operand.
 
     "" where a fill has no such operand. "" also for a view that reads nothing: it is a number, and an op can make its
@@ -278,13 +278,13 @@ def without_units_sizes(sizes: str) -> str:
 def without_units(read: str, sizes: str) -> str:
     """`read` without its reduced axes of size 1."""
     counts = parse_sizes(sizes)
-    return _without(read, [axis for axis, size in enumerate(counts) if size == 1], len(counts))
+    return _drop_axes(read, [axis for axis, size in enumerate(counts) if size == 1], len(counts))
 
 
 @Primitive
 def without_repeats_sizes(read: str, sizes: str) -> str:
     """The sizes of the reduced axes that `read` depends on; "" where it depends on all, or an axis is empty."""
-    repeated = _repeated(read, sizes)
+    repeated = _repeated_axes(read, sizes)
     kept = [size for axis, size in enumerate(parse_sizes(sizes)) if axis not in repeated]
     return sizes_text(kept) if repeated else ""
 
@@ -292,19 +292,19 @@ def without_repeats_sizes(read: str, sizes: str) -> str:
 @Primitive
 def without_repeats(read: str, sizes: str) -> str:
     """`read` without the reduced axes that it does not depend on."""
-    return _without(read, _repeated(read, sizes), len(parse_sizes(sizes)))
+    return _drop_axes(read, _repeated_axes(read, sizes), len(parse_sizes(sizes)))
 
 
 @Primitive
 def repeats(read: str, sizes: str, element: str) -> str:
     """How often `read` repeats each element, as a number of dtype `element`; "" where this dtype has no such number."""
     counts = parse_sizes(sizes)
-    times = math.prod(counts[axis] for axis in _repeated(read, sizes))
+    times = math.prod(counts[axis] for axis in _repeated_axes(read, sizes))
     number = number_text(times, dtype(element))
     return number if parse_number(number) == times else ""
 
 
-def _repeated(read: str, sizes: str) -> list[int]:
+def _repeated_axes(read: str, sizes: str) -> list[int]:
     """The reduced axes, of more than one element, along which `read` is constant; none if any axis is empty."""
     map_, counts = parse_map(read), parse_sizes(sizes)
     first = len(map_.sizes) - len(counts)
@@ -314,7 +314,7 @@ def _repeated(read: str, sizes: str) -> list[int]:
     return [axis for axis, size in enumerate(counts) if size > 1 and first + axis not in used]
 
 
-def _without(read: str, dropped: Sequence[int], reduced: int) -> str:
+def _drop_axes(read: str, dropped: Sequence[int], reduced: int) -> str:
     """`read` without some of its last `reduced` axes, on which it does not depend."""
     map_ = parse_map(read)
     first = len(map_.sizes) - reduced
@@ -358,4 +358,4 @@ def nonempty(sizes: str) -> str:
 def invariant(read: str, sizes: str) -> str:
     """`read` without its reduced axes; "" where it depends on one of them."""
     counts = parse_sizes(sizes)
-    return _without(read, range(len(counts)), len(counts))
+    return _drop_axes(read, range(len(counts)), len(counts))

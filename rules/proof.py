@@ -61,25 +61,27 @@ class _Facts:
         loads = [(term.field("map"), term.field("buffer")) for term in terms if term.ctor.name == "Load"]
         reads = {(read, buffer.field("type")) for read, buffer in loads if isinstance(buffer, App)}
 
-        def asked(primitive: Primitive, *parameters: str) -> list[tuple[Term, ...]]:
+        def arguments_of(primitive: Primitive, *parameters: str) -> list[tuple[Term, ...]]:
             """The arguments for these parameters in each condition that calls the primitive."""
             calls = [condition for condition in rule.when if isinstance(condition, Prim) and condition.fn == primitive]
             return [tuple(map(call.argument, parameters)) for call in calls]
 
-        self.identities = {str(view) for view, type_ in asked(reads_all, "view", "type") if (view, type_) in reads}
-        self.total = {str(view) for (view,) in asked(unguarded, "view")}
+        self.identities = {
+            str(view) for view, type_ in arguments_of(reads_all, "view", "type") if (view, type_) in reads
+        }
+        self.total = {str(view) for (view,) in arguments_of(unguarded, "view")}
         self.total |= {str(term.field("map")) for term in terms if term.ctor.name in ("Index", "Gather")}
-        self.undone = {(str(view), str(back)) for view, back in asked(undone, "view", "back")}
+        self.undone = {(str(view), str(back)) for view, back in arguments_of(undone, "view", "back")}
         self.total |= {back for _, back in self.undone}
         self.empty = _empty_views(rule)
         self.domains: dict[Point, set[str]] = {}
         self.types: set[tuple[Term, Term]] = set()
         self.closed = False
         self.fills: dict[str, Tree] = {
-            str(view): ("imm", *filled) for view, *filled in asked(filled_with, "view", "element", "number")
+            str(view): ("imm", *filled) for view, *filled in arguments_of(filled_with, "view", "element", "number")
         }
-        equal = [each for each in rule.when if isinstance(each, Equal)]
-        dtypes = [(each.left.term, each.right) for each in equal if isinstance(each.left, Fact)]
+        equal = [condition for condition in rule.when if isinstance(condition, Equal)]
+        dtypes = [(condition.left.term, condition.right) for condition in equal if isinstance(condition.left, Fact)]
         self.kept = {operand for operand, element in dtypes if _keeps(rule.lhs, operand, element)}
 
     def check_domain(self, point: Point, sizes: Term) -> None:
@@ -120,64 +122,64 @@ def _keeps(lhs: App, operand: Term, element: Term) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def proved(rule: Rule) -> bool:
+def is_proved(rule: Rule) -> bool:
     """Whether both sides of a rule are one tree, for all maps, operations and operands."""
     try:
         facts = _Facts(rule)
-        left = _at(rule.lhs, (), facts)
+        left = _value_at(rule.lhs, (), facts)
         facts.closed = True
-        return left == _at(rule.rhs, (), facts)
+        return left == _value_at(rule.rhs, (), facts)
     except Unproved:
         return False
 
 
-def _at(term: Term, point: Point, facts: _Facts) -> Tree:
+def _value_at(term: Term, point: Point, facts: _Facts) -> Tree:
     """The value of a term at a point."""
     if isinstance(term, Var):
         return "value", term.name, point
     if not isinstance(term, App):
         raise Unproved
-    match term.ctor.name, term.args:
-        case (("Pure" | "Fin"), (value,)):
-            return _at(value, point, facts)
-        case "Store", (value, type_):
+    match term.ctor.name, term.fields:
+        case ("Pure", {"x": value}) | ("Fin", {"acc": value}):
+            return _value_at(value, point, facts)
+        case "Store", {"value": value, "type": type_}:
             facts.check_type(value, type_)
-            return _at(value, point, facts)
-        case "Input", (name, type_):
+            return _value_at(value, point, facts)
+        case "Input", {"name": name, "type": type_}:
             return "input", name, type_, point
-        case "Imm", (element, number, sizes):
+        case "Imm", {"dtype": element, "value": number, "sizes": sizes}:
             facts.check_domain(point, sizes)
             if isinstance(number, Prim) and number in facts.empty and element == number.argument("element"):
                 return facts.fill(facts.empty[number])
             return "imm", element, number
-        case (("Load" | "PView" | "EView"), (source, read)):
-            return _through(_stages(read, source, facts), point, facts, lambda at: _at(source, at, facts))
-        case "At", (value, type_, read):
+        case ("Load", {"buffer": source, "map": read}) | (("PView" | "EView"), {"x": source, "map": read}):
+            return _through(_stages(read, source, facts), point, facts, lambda at: _value_at(source, at, facts))
+        case "At", {"value": value, "type": type_, "map": read}:
             facts.check_type(value, type_)
-            return _through(_stages(read, value, facts), point, facts, lambda at: _at(value, at, facts))
-        case "Index", (element, read):
+            return _through(_stages(read, value, facts), point, facts, lambda at: _value_at(value, at, facts))
+        case "Index", {"dtype": element, "map": read}:
             return "index", element, _total(read, point, facts)
-        case "Gather", (source, read, axis, index):
-            return "gather", source, axis, _total(read, point, facts), _at(index, point, facts)
-        case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), (op, element, *operands)):
-            values = [_at(operand, point, facts) for operand in operands]
-            if op == "cast" and operands[0] in facts.kept:
+        case "Gather", {"buffer": source, "map": read, "axis": axis, "index": index}:
+            return "gather", source, axis, _total(read, point, facts), _value_at(index, point, facts)
+        case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element}):
+            values = [_value_at(operand, point, facts) for operand in term.operands]
+            if op == "cast" and term.field("x") in facts.kept:
                 return values[0]
-            return _joined(values, lambda *leaves: _axiom("op", (op, element), leaves, facts), lambda guard: True)
-        case "Reduce", (op, element, sizes, operand):
-            return _accumulated((op, element, sizes), [operand], point, facts)
-        case "Contract", (element, sizes, *operands):
-            return _accumulated(("contract", element, sizes), operands, point, facts)
-        case "Stream", (op, element, sizes, *operands):
-            return _accumulated(("stream", op, element, sizes), operands, point, facts)
+            return _join(values, lambda *leaves: _axiom("op", (op, element), leaves, facts), lambda guard: True)
+        case "Reduce", {"op": op, "dtype": element, "sizes": sizes}:
+            return _accumulate((op, element, sizes), term.operands, point, facts)
+        case "Contract", {"dtype": element, "sizes": sizes}:
+            return _accumulate(("contract", element, sizes), term.operands, point, facts)
+        case "Stream", {"op": op, "dtype": element, "sizes": sizes}:
+            return _accumulate(("stream", op, element, sizes), term.operands, point, facts)
     raise Unproved
 
 
-def _accumulated(head: tuple[Term, ...], operands: Sequence[Term], point: Point, facts: _Facts) -> Tree:
+def _accumulate(head: tuple[Term, ...], operands: Sequence[Term], point: Point, facts: _Facts) -> Tree:
     """A reduction; guards that do not depend on the reduced axes come out of it."""
     inner = ("lift", point, head[-1])
-    values = [_at(operand, inner, facts) for operand in operands]
-    return _joined(values, lambda *leaves: _axiom("reduce", head, leaves, facts), lambda guard: "lift" not in guard[1])
+    values = [_value_at(operand, inner, facts) for operand in operands]
+    return _join(values, lambda *leaves: _axiom("reduce", head, leaves, facts), lambda guard: "lift" not in guard[1])
 
 
 def _through(stages: Sequence[_MapStage], point: Point, facts: _Facts, value: Callable[[Point], Tree]) -> Tree:
@@ -221,25 +223,30 @@ def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_MapStage]:
     match read:
         case Var():
             return [_MapStage(read.name, facts.fill(read.name))]
-        case Prim(fn=fn, args=(outer, inner)) if fn == compose:
+        case Prim(fn=fn, arguments={"read": outer, "view": inner}) if fn == compose:
             return [*_stages(inner, None, facts), *_stages(outer, source, facts)]
-        case Prim(fn=fn, args=(view, op, element, *rest)) if fn in _OPERANDS:
-            operands, place = (rest, 0) if fn == fill_of_unary else (rest[:-1], int(str(rest[-1])))
+        case Prim(fn=fn, arguments={"view": view, "op": op, "result": element, **others}) if fn in _FILLS_OF_OPS:
+            place = int(str(others.pop("side", 0)))
+            operands = tuple(others.values())
             if place >= len(operands):
                 raise Unproved
             _demand_dtype(operands[place], source)
-            return [_MapStage(_name(view), ("before", _name(view), op, element, tuple(operands), place))]
-        case Prim(fn=fn, args=(view, op, element, known, number, side)) if fn == fill_beside:
+            return [_MapStage(_name(view), ("before", _name(view), op, element, operands, place))]
+        case Prim(fn=fn) if fn == fill_beside:
+            view, op, element, known, number, side = map(
+                read.argument, ("view", "op", "result", "element", "number", "side")
+            )
             return [_MapStage(_name(view), ("beside", _name(view), op, element, ("imm", known, number), side))]
-        case Prim(fn=fn, args=(view, op, element, sizes, operand)) if fn == fill_of_reduction:
+        case Prim(fn=fn) if fn == fill_of_reduction:
+            view, op, element, sizes, operand = map(read.argument, ("view", "op", "result", "sizes", "x"))
             _demand_dtype(operand, source)
             return [_MapStage(_name(view), ("kept", _name(view), (op, element, sizes)), sizes)]
-        case Prim(fn=fn, args=(view, sizes)) if fn == fill_of_contraction:
+        case Prim(fn=fn, arguments={"view": view, "sizes": sizes}) if fn == fill_of_contraction:
             return [_MapStage(_name(view), ("kept", _name(view), ("contract", sizes)), sizes)]
     raise Unproved
 
 
-_OPERANDS = (fill_of_unary, fill_of_binary, fill_of_ternary)
+_FILLS_OF_OPS = (fill_of_unary, fill_of_binary, fill_of_ternary)
 
 
 def _name(view: Term) -> str:
@@ -248,8 +255,9 @@ def _name(view: Term) -> str:
     return view.name
 
 
-def _demand_dtype(told: Term, source: Term | None) -> None:
-    if not isinstance(told, Fact) or told.term != source:
+def _demand_dtype(element: Term, source: Term | None) -> None:
+    """Require that `element` is the dtype of `source`."""
+    if not isinstance(element, Fact) or element.term != source:
         raise Unproved
 
 
@@ -260,24 +268,24 @@ def _axiom(kind: str, head: tuple[Term, ...], leaves: tuple[Tree, ...], facts: _
             same = [(*leaves[0][:-1], place) for place in range(len(leaves))]
             if (op, element) == head and len(operands) == len(leaves) and list(leaves) == same:
                 return facts.fill(name)
-        case "op", (("beside", name, *told, number, "1"), other) if (*told,) == head and number == other:
+        case "op", (("beside", name, op, element, number, "1"), other) if (op, element) == head and number == other:
             return facts.fill(name)
-        case "op", (other, ("beside", name, *told, number, "0")) if (*told,) == head and number == other:
+        case "op", (other, ("beside", name, op, element, number, "0")) if (op, element) == head and number == other:
             return facts.fill(name)
-        case "reduce", (("kept", name, told),) if told == head:
+        case "reduce", (("kept", name, reduction),) if reduction == head:
             return facts.fill(name)
         case "reduce", (("kept", name, ("contract", sizes)) as one, other) if one == other and sizes == head[-1]:
             return facts.fill(name)
     return kind, head, leaves
 
 
-def _joined(trees: Sequence[Tree], leaf: Callable[..., Tree], hoisted: Callable[[tuple[str, Point]], bool]) -> Tree:
-    """`leaf` of several trees, under the guards of all."""
-    guard = next((tree[1] for tree in trees if tree[0] == "if" and hoisted(tree[1])), None)
+def _join(trees: Sequence[Tree], leaf: Callable[..., Tree], comes_out: Callable[[tuple[str, Point]], bool]) -> Tree:
+    """`leaf` of several trees, under the guards of all that come out of it."""
+    guard = next((tree[1] for tree in trees if tree[0] == "if" and comes_out(tree[1])), None)
     if guard is None:
         return leaf(*trees)
     inside, outside = ([tree[place] if tree[:2] == ("if", guard) else tree for tree in trees] for place in (2, 3))
-    return _branch(guard, _joined(inside, leaf, hoisted), _joined(outside, leaf, hoisted))
+    return _branch(guard, _join(inside, leaf, comes_out), _join(outside, leaf, comes_out))
 
 
 def _branch(guard: tuple[str, Point], inside: Tree, outside: Tree) -> Tree:

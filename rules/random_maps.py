@@ -48,7 +48,9 @@ def random_map(rng: np.random.Generator, domain: Shape, fills: Sequence[float]) 
     return view, shape
 
 
-def unchanged(rng: np.random.Generator, domain: Shape, own: int, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
+def random_invariant_map(
+    rng: np.random.Generator, domain: Shape, own: int, fills: Sequence[float]
+) -> tuple[AxisMap, Shape]:
     """A map as of `random_map` that depends on the first `own` axes of the domain only, and the shape that it reads."""
     view, shape = random_map(rng, domain[:own], fills)
     return insert_axes(view, range(own, len(domain)), domain[own:]), shape
@@ -75,7 +77,7 @@ def beside(view: AxisMap, shape: Shape, cut: Cut) -> AxisMap:
     return moves.shrink(shape, low, high) if all(a <= b for a, b in zip(high, shape, strict=True)) else view
 
 
-def widened(rng: np.random.Generator, view: AxisMap, domain: Shape, window: int, shape: Shape, fill: float) -> AxisMap:
+def widen(rng: np.random.Generator, view: AxisMap, domain: Shape, window: int, shape: Shape, fill: float) -> AxisMap:
     """The map over `domain`, whose last `window` axes may be longer: there it reads around the elements that `view`
     reads. Beyond a buffer of this shape it gives `fill`."""
     box = box_of(domain)
@@ -86,7 +88,7 @@ def widened(rng: np.random.Generator, view: AxisMap, domain: Shape, window: int,
         if room > 0:
             shifts[at] = shifts[at].shift(-int(rng.integers(room + 1)))
         if room > 0 and view.sizes[at] == 1 and max(shape, default=0) > 1:
-            along = pick(rng, [each for each, size in enumerate(shape) if size > 1])
+            along = pick(rng, [place for place, size in enumerate(shape) if size > 1])
             further[along] = further[along] + shifts[at] * pick(rng, (0, 1, 1, 2))
     steps = tuple(shifts)
     exprs = [substitute(expr, steps, box) + more for expr, more in zip(view.exprs, further, strict=True)]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype
 from ir.index.map import apply, parse_map
-from ir.term.language import App, Term
+from ir.term.language import App, Ctor, Term
 from ir.term.playback import node_value
-from ir.term.text import parse_number, parse_sizes, sizes_text
+from ir.term.text import parse_number, parse_sizes
 from ir.term.types import term_type
 from ir.uop.table import UOPS
 
@@ -65,13 +65,13 @@ class NotRational(Exception):  # noqa: N818 - a signal, not an error
 def random_fractions(inputs: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
     """The inputs, with random fractions in the place of floats."""
 
-    def drawn(array: Array) -> Array:
+    def draw(array: Array) -> Array:
         if array.dtype.kind in "biu":
             return array
         over, under = rng.integers(-999, 1000, array.shape), rng.integers(1, 98, array.shape)
-        return _mapped(lambda a, b: Fraction(int(a), int(b)), over, under)
+        return _map_elements(lambda a, b: Fraction(int(a), int(b)), over, under)
 
-    return {name: drawn(array) for name, array in inputs.items()}
+    return {name: draw(array) for name, array in inputs.items()}
 
 
 def exact_value(term: Term, inputs: Mapping[str, Array]) -> Array:
@@ -86,7 +86,7 @@ def exact_value(term: Term, inputs: Mapping[str, Array]) -> Array:
     def value(part: App) -> Array:
         if part not in values:
             args = [value(arg) if isinstance(arg, App) else arg for arg in part.args]
-            values[part] = _value(part.ctor.name, args, term_type(part, types), inputs)
+            values[part] = _value(part.ctor, args, term_type(part, types), inputs)
         return values[part]
 
     if not isinstance(term, App):
@@ -94,33 +94,34 @@ def exact_value(term: Term, inputs: Mapping[str, Array]) -> Array:
     return value(term)
 
 
-def _value(ctor: str, args: Sequence[Any], type_: TensorType, inputs: Mapping[str, Array]) -> Array:
-    match ctor, args:
-        case "Input", (name, _):
+def _value(ctor: Ctor, args: Sequence[Any], type_: TensorType, inputs: Mapping[str, Array]) -> Array:
+    fields = ctor.named(args)
+    match ctor.name, fields:
+        case "Input", {"name": name}:
             return inputs[name]
-        case (("Store" | "Pure" | "Fin"), (value, *_)):
+        case ("Store", {"value": value}) | ("Pure", {"x": value}) | ("Fin", {"acc": value}):
             return np.asarray(value)
-        case (("Load" | "PView" | "EView"), (value, read)):
+        case ("Load", {"buffer": value, "map": read}) | ("At", {"value": value, "map": read}):
             return _fractions(apply(parse_map(read), value), type_)
-        case "At", (value, _, read):
+        case (("PView" | "EView"), {"x": value, "map": read}):
             return _fractions(apply(parse_map(read), value), type_)
-        case "Imm", (_, number, sizes):
+        case "Imm", {"value": number, "sizes": sizes}:
             return _fractions(np.full(parse_sizes(sizes), parse_number(number), object), type_)
-        case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), (op, element, *operands)):
-            return _operation(op, dtype(element), operands)
+        case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element, **operands}):
+            return _operation(op, dtype(element), list(operands.values()))
         case "Stream", _:
             raise NotRational
-        case "PMax", (_, sizes, value) if type_.dtype.is_float:
-            return _greatest(parse_sizes(sizes), value, type_)
+        case "PMax", {"sizes": sizes, "x": value} if type_.dtype.is_float:
+            return _greatest(sizes, value)
         case (("Reduce" | "Contract" | "Scan"), _) if type_.dtype.is_float:
-            return _accumulation(ctor, args, type_)
-    return _fractions(node_value(ctor, args, inputs), type_)
+            return _accumulation(ctor.name, fields, type_)
+    return _fractions(node_value(ctor.name, args, inputs), type_)
 
 
 def _fractions(array: Array, type_: TensorType) -> Array:
     if not type_.dtype.is_float:
         return np.asarray(array, type_.dtype.numpy)
-    return _mapped(_fraction, array)
+    return _map_elements(_fraction, array)
 
 
 def _fraction(value: Any) -> Fraction:
@@ -139,7 +140,7 @@ def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
     if op not in _FUNCTIONS:
         raise NotRational
     try:
-        found = _mapped(_FUNCTIONS[op], *operands)
+        found = _map_elements(_FUNCTIONS[op], *operands)
     except ZeroDivisionError:
         raise NotRational from None
     return found if element.is_float else found.astype(element.numpy)
@@ -147,42 +148,42 @@ def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
 
 def _cast(value: Array, element: DType) -> Array:
     if element.is_float:
-        return _mapped(_fraction, value)
+        return _map_elements(_fraction, value)
     if value.dtype != object:
         return np.asarray(UOPS["CAST"].apply([value], {"to": element.name}, TensorType.of(element, value.shape)))
     if element.is_bool:
-        return _mapped(bool, value).astype(np.bool_)
+        return _map_elements(bool, value).astype(np.bool_)
     low, high = int(element.lowest), int(element.highest)
-    return _mapped(lambda x: min(max(math.trunc(x), low), high), value).astype(element.numpy)
+    return _map_elements(lambda x: min(max(math.trunc(x), low), high), value).astype(element.numpy)
 
 
-def _accumulation(ctor: str, args: Sequence[Any], type_: TensorType) -> Array:
+def _accumulation(ctor: str, fields: Mapping[str, Any], type_: TensorType) -> Array:
     if ctor == "Scan":
-        op, _, axis, value = args
-        return np.asarray(np.frompyfunc(_REDUCERS[op], 2, 1).accumulate(value, axis=axis), object)
+        scan = np.frompyfunc(_REDUCERS[fields["op"]], 2, 1)
+        return np.asarray(scan.accumulate(fields["x"], axis=fields["axis"]), object)
     if ctor == "Contract":
-        op, (_, sizes, x, y) = "sum", args
-        value = _mapped(operator.mul, _mapped(_fraction, x), _mapped(_fraction, y))
-    else:
-        op, _, sizes, value = args
-        value = _mapped(_fraction, value)
-    count = len(parse_sizes(sizes))
-    terms = value.reshape(*type_.shape, -1) if value.size else np.empty((*type_.shape, 0), object)
-    total = np.empty(type_.shape, object)
-    for at in np.ndindex(type_.shape):
-        total[at] = _reduced(op, list(terms[at]))
-    assert value.ndim == len(type_.shape) + count
+        x, y = (_map_elements(_fraction, fields[name]) for name in ("x", "y"))
+        return _reduction("sum", _map_elements(operator.mul, x, y), type_.shape)
+    return _reduction(fields["op"], _map_elements(_fraction, fields["x"]), type_.shape)
+
+
+def _greatest(sizes: str, value: Array) -> Array:
+    reduced = len(parse_sizes(sizes))
+    outer = value.shape[: value.ndim - reduced]
+    greatest = _reduction("max", _map_elements(_fraction, value), outer)
+    return np.broadcast_to(greatest.reshape(outer + (1,) * reduced), value.shape)
+
+
+def _reduction(op: str, value: Array, outer: tuple[int, ...]) -> Array:
+    """The value, of fractions, reduced over all axes after the `outer` ones."""
+    terms = value.reshape(*outer, -1) if value.size else np.empty((*outer, 0), object)
+    total = np.empty(outer, object)
+    for at in np.ndindex(outer):
+        total[at] = _combine(op, list(terms[at]))
     return total
 
 
-def _greatest(counts: Sequence[int], value: Array, type_: TensorType) -> Array:
-    kept = value.ndim - len(counts)
-    outer = TensorType.of(type_.dtype, value.shape[:kept])
-    greatest = _accumulation("Reduce", ("max", type_.dtype.name, sizes_text(counts), value), outer)
-    return np.broadcast_to(greatest.reshape(outer.shape + (1,) * len(counts)), value.shape)
-
-
-def _reduced(op: str, terms: list[Fraction]) -> Fraction:
+def _combine(op: str, terms: list[Fraction]) -> Fraction:
     if op in _STARTS:
         terms = [_STARTS[op], *terms]
     if not terms:
@@ -193,7 +194,7 @@ def _reduced(op: str, terms: list[Fraction]) -> Fraction:
     return total
 
 
-def _mapped(fn: Callable[..., Any], *arrays: Array) -> Array:
+def _map_elements(fn: Callable[..., Any], *arrays: Array) -> Array:
     """`fn` of the elements, as an object array."""
     out = np.empty(arrays[0].shape, object)
     flat = [array.ravel() for array in arrays]

@@ -1,8 +1,8 @@
-"""The rules that can match in a program: their constructors, ops and dtypes are in the program, or such a rule makes
-them.
+"""The rules that can match in a program: their constructors, ops and dtypes are in the program, or are built by a rule
+that can match.
 
-Every rule that is told to the engine costs time, and most programs use few of the ops that rules know. A rule that is
-left out here costs no search at all; `eqsat.egraph.growing` looks for the patterns of the others.
+The engine spends time on every rule, and most programs use few of the ops that rules know. A rule that is left out here
+costs no search; `eqsat.egraph.growing` watches for the patterns of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMED = dict.fromkeys((mirrored.path, opposite.path), ("cmpeq", "cmpne", "cmplt
 
 
 def reachable(rules: Iterable[Rule], terms: Iterable[Term]) -> tuple[Rule, ...]:
-    """The rules that may match in the e-graph of these terms, now or later; no other rule ever does."""
+    """The rules that may match in the e-graph of these terms, now or later. The other rules never match."""
     known = {feature for term in terms for feature in _features(term)}
     every = [_Needs.of(rule) for rule in rules]
     waiting = every
@@ -56,7 +56,7 @@ def _choices(rule: Rule) -> Iterator[set[str]]:
     named = {name for part in subterms(rule.lhs) for name in _names(part)}
     for condition in rule.when:
         match condition:
-            case Prim(fn=fn, args=(name, str() as words)) if fn is one_of and name in named:
+            case Prim(fn=fn, arguments={"text": name, "words": str() as words}) if fn is one_of and name in named:
                 yield set(words.split())
             case Equal(left=Fact(), right=str() as element):
                 yield {element}

@@ -32,14 +32,14 @@ T, p, q, o, f, c, d, j, k, m, s, t, v = pattern_variables("T:B p:P q:P o:S f:S c
 REASSOCIATE, ROUNDING, RANGE = Exactness.REASSOCIATE, Exactness.ROUNDING, Exactness.RANGE
 
 
-def _reduced(op: Term, value: Term, element: Term = d) -> App:
+def _reduce(op: Term, value: Term, element: Term = d) -> App:
     return Fin(Reduce(op, element, k, value))
 
 
 _INTEGERS = "i8 u8 i16 i32 i64"
 _v, _read = Imm(d, v, s), Load(T, m)
 _outer_v, _outer_read = Pure(Imm(d, v, without_last(s, k))), Pure(Load(T, invariant(m, k)))
-_sum, _extremum = _reduced("sum", p), _reduced(o, p)
+_sum, _extremum = _reduce("sum", p), _reduce(o, p)
 _is_extremum = one_of(o, "max min")
 _exact_sum = (accumulates_exactly(d), is_float(d))
 
@@ -60,22 +60,22 @@ _NESTED = (
 
 _FACTORS = (
     Rule("integer_factor_of_sum", FAMILY, "Σₖ p·v = (Σₖ p)·v, of integers",
-         _reduced("sum", PBin("mul", d, p, _v)), EBin("mul", d, _sum, _outer_v), (one_of(d, _INTEGERS),)),
+         _reduce("sum", PBin("mul", d, p, _v)), EBin("mul", d, _sum, _outer_v), (one_of(d, _INTEGERS),)),
     Rule("factor_of_sum", FAMILY, "Σₖ p·v ≈ (Σₖ p)·v",
-         _reduced("sum", PBin("mul", d, p, _v)), EBin("mul", d, _sum, _outer_v), (*_exact_sum, finite(v)),
+         _reduce("sum", PBin("mul", d, p, _v)), EBin("mul", d, _sum, _outer_v), (*_exact_sum, finite(v)),
          REASSOCIATE),
     Rule("factor_of_narrow_sum", FAMILY, "Σₖ p·v ≈ d((Σₖ p)·v), p·v was rounded to c",
-         _reduced("sum", PBin("mul", c, p, Imm(c, v, s))),
-         EUn("cast", d, EBin("mul", "fp32", _reduced("sum", p, "fp32"), Pure(Imm("fp32", v, without_last(s, k))))),
+         _reduce("sum", PBin("mul", c, p, Imm(c, v, s))),
+         EUn("cast", d, EBin("mul", "fp32", _reduce("sum", p, "fp32"), Pure(Imm("fp32", v, without_last(s, k))))),
          (one_of(c, "fp16 bf16"), one_of(d, "fp16 bf16 fp32"), finite(v)), ROUNDING),
     Rule("negative_of_sum", FAMILY, "Σₖ (−p) ≈ −(Σₖ p)",
-         _reduced("sum", PUn("neg", d, p)), EUn("neg", d, _sum), _exact_sum, REASSOCIATE),
+         _reduce("sum", PUn("neg", d, p)), EUn("neg", d, _sum), _exact_sum, REASSOCIATE),
     Rule("invariant_factor_right", FAMILY, "Σₖ p·T[m(i, k)] ≈ (Σₖ p)·T[m(i)]",
-         _reduced("sum", PBin("mul", d, p, _read)), EBin("mul", d, _sum, _outer_read), _exact_sum, REASSOCIATE),
+         _reduce("sum", PBin("mul", d, p, _read)), EBin("mul", d, _sum, _outer_read), _exact_sum, REASSOCIATE),
     Rule("invariant_factor_left", FAMILY, "Σₖ T[m(i, k)]·p ≈ T[m(i)]·(Σₖ p)",
-         _reduced("sum", PBin("mul", d, _read, p)), EBin("mul", d, _outer_read, _sum), _exact_sum, REASSOCIATE),
+         _reduce("sum", PBin("mul", d, _read, p)), EBin("mul", d, _outer_read, _sum), _exact_sum, REASSOCIATE),
     Rule("invariant_divisor", FAMILY, "Σₖ p / T[m(i, k)] ≈ (Σₖ p) / T[m(i)]",
-         _reduced("sum", PBin("fdiv", d, p, _read)), EBin("fdiv", d, _sum, _outer_read), _exact_sum, REASSOCIATE),
+         _reduce("sum", PBin("fdiv", d, p, _read)), EBin("fdiv", d, _sum, _outer_read), _exact_sum, REASSOCIATE),
 )  # fmt: skip
 """m(i, k) is m(i), since m does not depend on k."""
 
@@ -106,46 +106,46 @@ _OF_CONTRACTIONS = tuple(
 
 _ADDENDS = (
     Rule("integer_addend_of_sum", FAMILY, "Σₖ (p + v) = (Σₖ p) + n·v, of n integers",
-         _reduced("sum", PBin("add", d, p, _v)),
+         _reduce("sum", PBin("add", d, p, _v)),
          EBin("add", d, _sum, Pure(Imm(d, times(v, k, d), without_last(s, k)))), (one_of(d, _INTEGERS),)),
     Rule("addend_of_sum", FAMILY, "Σₖ (p + v) ≈ (Σₖ p) + n·v, of n terms",
-         _reduced("sum", PBin("add", d, p, _v)),
+         _reduce("sum", PBin("add", d, p, _v)),
          EBin("add", d, _sum, Pure(Imm(d, times(v, k, d), without_last(s, k)))), (*_exact_sum, finite(v)), RANGE),
     Rule("sum_of_number", FAMILY, "Σₖ v ≈ n·v, of n terms",
-         _reduced("sum", _v), Pure(Imm(d, times(v, k, d), without_last(s, k))), (accumulates_exactly(d),),
+         _reduce("sum", _v), Pure(Imm(d, times(v, k, d), without_last(s, k))), (accumulates_exactly(d),),
          REASSOCIATE),
 )  # fmt: skip
 
 _EXTREMA = (
     Rule("extremum_of_number", FAMILY, "maxₖ v = v",
-         _reduced(o, _v), _outer_v, (_is_extremum, nonempty(k))),
+         _reduce(o, _v), _outer_v, (_is_extremum, nonempty(k))),
     Rule("positive_factor_of_extremum", FAMILY, "maxₖ p·v = (maxₖ p)·v, v > 0",
-         _reduced(o, PBin("mul", d, p, _v)), EBin("mul", d, _extremum, _outer_v),
+         _reduce(o, PBin("mul", d, p, _v)), EBin("mul", d, _extremum, _outer_v),
          (_is_extremum, positive(v), is_float(d))),
     Rule("negative_factor_of_max", FAMILY, "maxₖ p·v = (minₖ p)·v, v < 0",
-         _reduced("max", PBin("mul", d, p, _v)), EBin("mul", d, _reduced("min", p), _outer_v),
+         _reduce("max", PBin("mul", d, p, _v)), EBin("mul", d, _reduce("min", p), _outer_v),
          (below_zero(v), is_float(d))),
     Rule("negative_factor_of_min", FAMILY, "minₖ p·v = (maxₖ p)·v, v < 0",
-         _reduced("min", PBin("mul", d, p, _v)), EBin("mul", d, _reduced("max", p), _outer_v),
+         _reduce("min", PBin("mul", d, p, _v)), EBin("mul", d, _reduce("max", p), _outer_v),
          (below_zero(v), is_float(d))),
     Rule("negative_of_max", FAMILY, "maxₖ (−p) = −(minₖ p)",
-         _reduced("max", PUn("neg", d, p)), EUn("neg", d, _reduced("min", p)), (is_float(d),)),
+         _reduce("max", PUn("neg", d, p)), EUn("neg", d, _reduce("min", p)), (is_float(d),)),
     Rule("negative_of_min", FAMILY, "minₖ (−p) = −(maxₖ p)",
-         _reduced("min", PUn("neg", d, p)), EUn("neg", d, _reduced("max", p)), (is_float(d),)),
+         _reduce("min", PUn("neg", d, p)), EUn("neg", d, _reduce("max", p)), (is_float(d),)),
     Rule("addend_of_extremum", FAMILY, "maxₖ (p + v) = (maxₖ p) + v",
-         _reduced(o, PBin("add", d, p, _v)), EBin("add", d, _extremum, _outer_v),
+         _reduce(o, PBin("add", d, p, _v)), EBin("add", d, _extremum, _outer_v),
          (_is_extremum, finite(v), is_float(d))),
     Rule("invariant_addend_of_extremum", FAMILY, "maxₖ (p ± T[m(i, k)]) ≈ (maxₖ p) ± T[m(i)]",
-         _reduced(o, PBin(f, d, p, _read)), EBin(f, d, _extremum, _outer_read),
+         _reduce(o, PBin(f, d, p, _read)), EBin(f, d, _extremum, _outer_read),
          (_is_extremum, one_of(f, "add sub"), is_float(d), nonempty(k)), REASSOCIATE),
     Rule("rising_op_of_extremum", FAMILY, "maxₖ f(p) = f(maxₖ p), f rises",
-         _reduced(o, PUn(f, d, p)), EUn(f, d, _extremum),
+         _reduce(o, PUn(f, d, p)), EUn(f, d, _extremum),
          (_is_extremum, one_of(f, "relu floor ceil round"), nonempty(k))),
     Rule("rising_function_of_extremum", FAMILY, "maxₖ f(p) ≈ f(maxₖ p), f rises",
-         _reduced(o, PUn(f, d, p)), EUn(f, d, _extremum),
+         _reduce(o, PUn(f, d, p)), EUn(f, d, _extremum),
          (_is_extremum, one_of(f, "exp exp2 tanh sigmoid erf"), nonempty(k)), ROUNDING),
     Rule("cast_of_extremum", FAMILY, "maxₖ d(p) = d(maxₖ p), of floats",
-         _reduced(o, PUn("cast", d, p)), EUn("cast", d, _reduced(o, p, ProDtype(p))),
+         _reduce(o, PUn("cast", d, p)), EUn("cast", d, _reduce(o, p, ProDtype(p))),
          (_is_extremum, is_float(d), is_float(ProDtype(p)))),
 )  # fmt: skip
 """max stands for min as well. Rounding keeps order, so the greatest of rounded values is the rounded greatest. Over no

@@ -45,18 +45,18 @@ def regrouped(part: str, side: str, x: str, s: str, c: str, f: str, k: str, j: s
     part: `outside` is the map of the factor that is multiplied last; `first` and `second` are the maps of the factors
     of the stored product, from the inner and from the outer product; `sizes` and `read` are the stored product's sizes
     and the map that reads it."""
-    return part_of(_regrouped(side, x, s, c, f, k, j), part)
+    return part_of(_regroup(side, x, s, c, f, k, j), part)
 
 
 @Primitive
 def computes_less(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> str:
     """Both sums together have fewer terms in the other order."""
-    found = _regrouped(side, x, s, c, f, k, j)
+    found = _regroup(side, x, s, c, f, k, j)
     return yes(found is not None and found.after < found.before)
 
 
 @lru_cache(maxsize=_CACHE)
-def _regrouped(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> _Regrouped | None:
+def _regroup(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> _Regrouped | None:
     outer, through, waits, goes = map(parse_map, (x, s, c, f))
     summed, inner = parse_sizes(k), parse_sizes(j)
     if through.guards or 0 in (*outer.sizes, *inner, *waits.sizes):

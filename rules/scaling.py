@@ -26,7 +26,7 @@ _product = Store(Fin(Contract(d, k, Load(W, w), p)), t)
 """A product with constants, stored. Rules ask that it `Runs`: what is all constants is computed once, in any order."""
 
 
-def _scaled(factor: Term, read: Term) -> App:
+def _scale(factor: Term, read: Term) -> App:
     """The constants W times a factor, over the axes along which `read` and W move."""
     made = PBin("mul", d, Load(W, joint("first", w, read)), factor)
     return Load(Store(Pure(made), typed(d, joint("sizes", w, read))), joint("read", w, read))
@@ -40,7 +40,7 @@ def _times(constants: Term) -> App:
 def _fold_number(side: str) -> Rule:
     """The constants stand on this side of the product."""
     lhs = PBin("mul", d, Load(_product, at), Imm(d, v, z))
-    rhs = _times(_scaled(Imm(d, v, joint("sizes", w, w)), w))
+    rhs = _times(_scale(Imm(d, v, joint("sizes", w, w)), w))
     when = (*_known, finite(v), unguarded(at), Runs(_product))
     return on_side(side, Rule(f"number_into_{side}_constants", FAMILY, "", lhs, rhs, when, Exactness.ROUNDING))
 
@@ -49,7 +49,7 @@ def _fold_scale(side: str, place: str) -> Rule:
     """The factor B stands beside the product, on the side `place`."""
     read = summed_over(beside(b, at, t), k)
     lhs = PBin("mul", d, *pair(place, Load(B, b), Load(_product, at)))
-    rhs = _times(_scaled(Load(B, joint("second", w, read)), read))
+    rhs = _times(_scale(Load(B, joint("second", w, read)), read))
     when = (*_known, Constant(B), Computed(B), depends_on_less(read, w), Runs(_product))
     name = f"scale_on_the_{place}_into_{side}_constants"
     return on_side(side, Rule(name, FAMILY, "", lhs, rhs, when, Exactness.ROUNDING))
@@ -58,7 +58,7 @@ def _fold_scale(side: str, place: str) -> Rule:
 def _move_scale(side: str, place: str) -> Rule:
     """The factor B stands beside the operand p, on the side `place`."""
     lhs = Contract(d, k, Load(W, w), PBin("mul", d, *pair(place, Load(B, b), p)))
-    rhs = Contract(d, k, _scaled(Load(B, joint("second", w, b)), b), p)
+    rhs = Contract(d, k, _scale(Load(B, joint("second", w, b)), b), p)
     when = (*_known, Constant(B), Computed(B), depends_on_less(b, w))
     name = f"scale_on_the_{place}_of_operand_into_{side}_constants"
     return on_side(side, Rule(name, FAMILY, "", lhs, rhs, when, Exactness.ROUNDING))

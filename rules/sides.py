@@ -23,7 +23,7 @@ def on_side(side: str, rule: Rule) -> Rule:
 def mirror(term: Term) -> Term:
     """The term with the operands of every contraction exchanged."""
     match term:
-        case App(ctor=ctor, args=(element, sizes, x, y)) if ctor is Contract:
+        case App(ctor=ctor, fields={"dtype": element, "sizes": sizes, "x": x, "y": y}) if ctor is Contract:
             return Contract(element, sizes, mirror(y), mirror(x))
         case App():
             return App(term.ctor, tuple(map(mirror, term.args)))

@@ -75,8 +75,8 @@ def applications(
 ) -> Iterator[tuple[Instance, Term]]:
     """Instances of the left side to which the rule applies, with their right sides, until `deadline` (of
     `time.monotonic`)."""
-    for instance in drawn(Draw.of(rule), rng, attempts, deadline):
-        rhs = rewritten(rule, instance)
+    for instance in draw_instances(Draw.of(rule), rng, attempts, deadline):
+        rhs = rewrite(rule, instance)
         if rhs is not None:
             yield instance, rhs
 
@@ -102,7 +102,7 @@ class Draw(NamedTuple):
         return Draw(rule.patterns, rule.exactness, _elements(rule, choices), limits, tuple(_alike(rule).items()))
 
 
-def drawn(
+def draw_instances(
     draw: Draw, rng: np.random.Generator, attempts: int, deadline: float | None = None, style: Style | None = None
 ) -> Iterator[Instance]:
     """Well-typed instances, whether or not the conditions hold, each attempt in its own style, or all in `style`."""
@@ -112,8 +112,8 @@ def drawn(
         if deadline is not None and time.monotonic() > deadline:
             return
         try:
-            its = style or Style.of(draw.exactness, attempt)
-            instance = Instance(pattern, rng, its, draw.elements, others, choices, alike)
+            style_of_attempt = style or Style.of(draw.exactness, attempt)
+            instance = Instance(pattern, rng, style_of_attempt, draw.elements, others, choices, alike)
             for term in (instance.term, *instance.others):
                 term_type(term)
         except (Unfit, IllTyped):
@@ -126,7 +126,7 @@ def _choices(rule: Rule) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for condition in rule.when:
         match condition:
-            case Prim(fn=fn, args=(Var(name), str() as words)) if fn is one_of:
+            case Prim(fn=fn, arguments={"text": Var(name), "words": str() as words}) if fn is one_of:
                 found[name] = found.get(name, set(words.split())) & set(words.split())
     return found
 
@@ -150,7 +150,7 @@ def _elements(rule: Rule, choices: Mapping[str, Collection[str]]) -> tuple[str, 
     return tuple(element for element in ELEMENTS if allowed is None or element in allowed)
 
 
-def rewritten(rule: Rule, instance: Instance) -> Term | None:
+def rewrite(rule: Rule, instance: Instance) -> Term | None:
     """The right side for an instance of the left; None where a condition does not hold.
 
     Raises:
@@ -159,13 +159,13 @@ def rewritten(rule: Rule, instance: Instance) -> Term | None:
     for condition in rule.when:
         if not (steers(condition) or _holds(condition, instance)):
             return None
-    return _computed(rule.rhs, instance)
+    return _compute(rule.rhs, instance)
 
 
 def _holds(condition: Condition, instance: Instance) -> bool:
     match condition:
         case Equal():
-            left, right = (_computed(side, instance) for side in (condition.left, condition.right))
+            left, right = (_compute(side, instance) for side in (condition.left, condition.right))
             return left is not None and left == right
         case Exists():
             return True
@@ -173,16 +173,16 @@ def _holds(condition: Condition, instance: Instance) -> bool:
             values = evaluate(substitute(term, instance.binding), instance.inputs)
             return bool(np.isfinite(values.astype(np.float64)).all())
         case _:
-            return _computed(condition, instance) is not None
+            return _compute(condition, instance) is not None
 
 
-def _computed(term: Term, instance: Instance) -> Term | None:
+def _compute(term: Term, instance: Instance) -> Term | None:
     """The ground term, with its primitives and facts computed; None where a primitive answers ""."""
     match term:
         case Var(name):
             return instance.binding[name]
         case App() | Prim():
-            args = [_computed(arg, instance) for arg in term.args]
+            args = [_compute(arg, instance) for arg in term.args]
             ready = [arg for arg in args if arg is not None]
             if len(ready) < len(args):
                 return None
@@ -226,15 +226,15 @@ def _rounded_difference(rule: Rule, instance: Instance, rhs: Term, wide: bool) -
     a = evaluate(instance.term, instance.inputs, wide=wide)
     b = evaluate(rhs, instance.inputs, wide=wide)
     if not wide and rule.exactness >= Exactness.ROUNDING:
-        a = _spared(instance, a, b)
+        a = _spare_overflow(instance, a, b)
     tolerance = _tolerance(rule, instance.term, wide and not _rounds_numbers(instance.term, rhs))
     terms = LARGE[0] ** 3 if instance.is_large else TERMS
-    if agree(a, b, tolerance, terms, _signed(rule, instance.term, rhs), rule.exactness):
+    if agree(a, b, tolerance, terms, _signs_count(rule, instance.term, rhs), rule.exactness):
         return None
     return Difference(rhs, "computed in fp64" if wide else "computed as dtypes round", left=a, right=b)
 
 
-def _spared(instance: Instance, left: Array, right: Array) -> Array:
+def _spare_overflow(instance: Instance, left: Array, right: Array) -> Array:
     """The values of the left side; where it overflows only because its dtypes are narrow, and the right side does not,
     the values of the right."""
     if left.shape != right.shape or left.dtype != right.dtype:
@@ -306,7 +306,7 @@ def agree(
     return bool(np.all(np.abs(a[finite] - b[finite]) <= tolerance * scale))
 
 
-def _signed(rule: Rule, left: Term, right: Term) -> bool:
+def _signs_count(rule: Rule, left: Term, right: Term) -> bool:
     """Whether signs of zeros count: at EXACT, unless a side has a maximum or minimum, since the greater of 0 and −0 may
     be either."""
     if rule.exactness is not Exactness.EXACT:

@@ -48,7 +48,7 @@ _on_chip = At(e, t, m)
 _nests = (HasFin(e), picks(m, t, k))
 
 
-def _weighted(side: str) -> Rule:
+def _weigh(side: str) -> Rule:
     """The exponentials stand on this side of the product."""
     rule = Rule(f"stream_weighted_{side}", FAMILY, "", Contract(d, k, _weight, q), Stream(o, d, k, p, q), _summable,
                 Exactness.ROUNDING)  # fmt: skip
@@ -61,7 +61,7 @@ RULES = (
          (Held(_greatest), several(k), widening_cast(ProDtype(p), d), Equal(domain(_along), domain(m)))),
     Rule("stream_sum", FAMILY, "Σₖ o(p − (maxₖ p)) ≈ stream(p, 1)",
          Reduce("sum", d, k, _weight), Stream(o, d, k, p, Imm(c, "1.0", s)), _summable, Exactness.ROUNDING),
-    *map(_weighted, SIDES),
+    *map(_weigh, SIDES),
     Rule("nest_scores", FAMILY, "stream({e}[m(i, k)], q) = stream(⟨e⟩[m(i, k)], q)",
          Stream(o, d, k, _scores, q), Stream(o, d, k, _on_chip, q), _nests),
     Rule("nest_into_maximum", FAMILY, "maxₖ {e}[m(i, k)] = maxₖ ⟨e⟩[m(i, k)]",

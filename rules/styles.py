@@ -95,7 +95,7 @@ class Style(NamedTuple):
         values = np.asarray(array if element.is_int else floats).astype(element.numpy)
         if wraps if element.is_int else self.specials:
             options = (element.lowest, element.highest) if element.is_int else self.specials
-            odd = np.asarray([_held(each, element) for each in options], element.numpy)
+            odd = np.asarray([_round_number(number, element) for number in options], element.numpy)
             if element.is_float:
                 values = np.where(values == 0, -values, values)  # too few −0 would meet another one
             places = rng.random(type_.shape) < self.share
@@ -103,7 +103,7 @@ class Style(NamedTuple):
         return np.asarray(values, element.numpy)
 
 
-def _held(value: float, element: DType) -> Any:
+def _round_number(value: float, element: DType) -> Any:
     """The number, rounded to `element`; LEAST becomes the least denormal of `element`."""
     if element.is_float and value == LEAST:
         return ml_dtypes.finfo(element.numpy).smallest_subnormal

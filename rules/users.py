@@ -25,7 +25,7 @@ _ADMITTED: dict[str, Rule] = {}
 
 
 def admit(rule: Rule) -> str:
-    """Check a rule, and return its reference `name@digest`: `admitted` and artifacts name the rule by it.
+    """Check a rule, and return its reference `name@digest`: `find_admitted` and artifacts name the rule by it.
 
     The check compares up to 300 random instances and takes 5 s at most. It runs once for the content of a rule.
 
@@ -48,13 +48,13 @@ def admit(rule: Rule) -> str:
                 at=rule.name,
                 hint="a pattern that random shapes, dtypes and maps can meet; conditions that hold more often",
                 lhs=str(rule.lhs),
-                when=[str(each) for each in rule.when],
+                when=[str(condition) for condition in rule.when],
             )
         _ADMITTED[reference] = rule
     return reference
 
 
-def admitted(reference: str) -> Rule:
+def find_admitted(reference: str) -> Rule:
     """The rule of a reference. Raises EqsatError, InvalidOption, for a rule that this process has not checked."""
     if reference not in _ADMITTED:
         name = reference.partition("@")[0]
@@ -65,30 +65,30 @@ def admitted(reference: str) -> Rule:
 
 def digest(rule: Rule) -> str:
     """SHA-256 of the whole rule, with the source of its primitives; 16 hexadecimal digits."""
-    said = [rule.name, rule.family, rule.equation, str(rule.exactness), _spelled(rule.lhs), _spelled(rule.rhs)]
-    said += map(_condition, rule.when)
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+    parts = [rule.name, rule.family, rule.equation, str(rule.exactness), _spell(rule.lhs), _spell(rule.rhs)]
+    parts += map(_spell_condition, rule.when)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _condition(condition: Condition) -> str:
+def _spell_condition(condition: Condition) -> str:
     if isinstance(condition, Exists):
-        return f"there is {_spelled(condition.pattern)}"
+        return f"there is {_spell(condition.pattern)}"
     if isinstance(condition, Equal):
-        return f"{_spelled(condition.left)} = {_spelled(condition.right)}"
-    return _spelled(condition)
+        return f"{_spell(condition.left)} = {_spell(condition.right)}"
+    return _spell(condition)
 
 
-def _spelled(term: Term) -> str:
+def _spell(term: Term) -> str:
     """The text of a term, in which variables and constants look different."""
     match term:
         case Var():
             return f"?{term.name}:{term.sort.value}"
         case App():
-            return f"{term.ctor.name}({', '.join(map(_spelled, term.args))})"
+            return f"{term.ctor.name}({', '.join(map(_spell, term.args))})"
         case Prim():
-            return f"{term.fn.path}#{_source(term.fn)}({', '.join(map(_spelled, term.args))})"
+            return f"{term.fn.path}#{_source(term.fn)}({', '.join(map(_spell, term.args))})"
         case Fact():
-            return f"{term.analysis.name}({_spelled(term.term)})"
+            return f"{term.analysis.name}({_spell(term.term)})"
         case _:
             return json.dumps(term)
 

@@ -34,11 +34,11 @@ class Enlarged(NamedTuple):
 @Primitive
 def enlarged(part: str, m: str, n: str, u: str, k: str, j: str) -> str:
     """The map over j of x (`read`) or of its weights c (`weights`)."""
-    return part_of(_enlarged(m, n, u, k, j), part)
+    return part_of(_enlarge(m, n, u, k, j), part)
 
 
 @lru_cache(maxsize=_CACHE)
-def _enlarged(m: str, n: str, u: str, k: str, j: str) -> Enlarged | None:
+def _enlarge(m: str, n: str, u: str, k: str, j: str) -> Enlarged | None:
     if len(parse_sizes(k)) != len(parse_sizes(j)):
         return None
     return enlarge(parse_map(m), parse_map(n), parse_map(u), len(parse_sizes(k)))

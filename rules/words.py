@@ -10,8 +10,7 @@ from ir.dtype import DTYPES
 from ir.term.language import App, Ctor, EBin, ETern, EUn, Imm, PBin, PTern, PUn, Reduce, Scan, Stream, Term, subterms
 from ir.term.rule import Rule
 from ir.term.text import parse_number
-from ir.term.types import SCANS
-from ir.uop.table import UOPS
+from ir.uop.table import SCANS, UOPS
 
 
 def _elementwise(arity: int) -> frozenset[str]:
@@ -44,8 +43,8 @@ def check_words(rule: Rule) -> None:
 
 def _numbers(terms: Iterable[Term]) -> Iterable[str]:
     for term in terms:
-        for each in subterms(term):
-            if isinstance(each, App) and each.ctor == Imm and isinstance(number := each.field("value"), str):
+        for part in subterms(term):
+            if isinstance(part, App) and part.ctor == Imm and isinstance(number := part.field("value"), str):
                 yield number
 
 

@@ -1,8 +1,8 @@
-"""What code generation takes for granted of a contraction, decided by isl once for every kernel that is lowered.
+"""Checks by isl, once per lowered kernel, what code generation takes for granted of a contraction.
 
-A rule said that there is a contraction; index maps said what it is and which digits its loops are. Here that is held
-against sets and maps: the pattern says what the accesses do, the loops run over every term of every element of the
-outputs exactly once, and what they load is what the contraction reads there.
+- The pattern (`codegen.poly.contraction_pattern`) describes the accesses of the block.
+- The loops run over every term of every element of the outputs exactly once.
+- The loops load the elements that the contraction reads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ir.diagnostics import Kind, fail
-from ir.index.expr import parse_expr
 from ir.index.isl import isl_read
 from ir.index.isl_text import box, expression, tuple_name
 from ir.index.map import axis_map
@@ -30,13 +29,13 @@ def check_contractions(view: PolyView, core: PolyCore) -> None:
     """Check every contraction of a legal region.
 
     Raises:
-        EqsatError: UnsoundRule, where a contraction is not what the code generator takes it for: a defect of eqsat.
+        EqsatError: UnsoundRule, where a check fails: a defect of eqsat.
     """
     shape = tuple(size for _, size in core.outer)
     for block in view.blocks:
         if block.attrs is None:
             continue
-        reads = [relation(block, each) for each in block.reads]
+        reads = [relation(block, access) for access in block.reads]
         wrong = "" if pattern_holds(block, reads) else f"its accesses are not those of a {block.attrs.pattern}"
         if not wrong and block.name == core.contraction and core.roles is not None:
             wrong = wrong_loops(core.roles, block, reads, shape)
@@ -46,8 +45,8 @@ def check_contractions(view: PolyView, core: PolyCore) -> None:
 
 
 def pattern_holds(block: PolyBlock, reads: Sequence[islpy.Map]) -> bool:
-    """Whether the pattern of a contraction of two tensors says what its `reads` do, and that exactly its reduced axes
-    are the ones that its value does not have."""
+    """Whether the pattern of a contraction of two tensors describes its `reads`, and exactly the reduced axes are no
+    axes of its value."""
     import islpy
 
     pattern = block.attrs
@@ -56,17 +55,17 @@ def pattern_holds(block: PolyBlock, reads: Sequence[islpy.Map]) -> bool:
     if (pattern.out_idx, pattern.reduce_idx) != (block.own_axes, block.reduced_axes):
         return False
     within = domain(block)
-    for each, done, indices in zip(block.reads, reads, (pattern.lhs_idx, pattern.rhs_idx), strict=True):
-        texts = [pattern.affine_offsets.get(index, index) for index in indices]
-        coordinates = ", ".join(expression(parse_expr(text, block.axes), block.axes) for text in texts)
-        said = islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(each.tensor)}[{coordinates}] }}")
-        if not done.is_subset(said.intersect_domain(within)):
+    offsets = {index: expression(offset, block.axes) for index, offset in pattern.affine_offsets.items()}
+    for access, read, indices in zip(block.reads, reads, (pattern.lhs_idx, pattern.rhs_idx), strict=True):
+        coordinates = ", ".join(offsets.get(index, index) for index in indices)
+        by_pattern = islpy.Map(f"{{ [{', '.join(block.axes)}] -> {tuple_name(access.tensor)}[{coordinates}] }}")
+        if not read.is_subset(by_pattern.intersect_domain(within)):
             return False
     return True
 
 
 def wrong_loops(roles: Roles, block: PolyBlock, reads: Sequence[islpy.Map], shape: tuple[int, ...]) -> str:
-    """What is wrong with the loops of a contraction that is `block`, for outputs of `shape`; empty if nothing is."""
+    """The defect of the loops of the contraction `block`, for outputs of `shape`; empty if there is none."""
     import islpy
 
     if 0 in roles.sizes:
@@ -78,11 +77,12 @@ def wrong_loops(roles: Roles, block: PolyBlock, reads: Sequence[islpy.Map], shap
     point = isl_read(roles.point)
     if not point.range().is_subset(_box(block.sizes)):
         return "its loops leave its domain"
-    for each, read, loads in zip(block.reads, reads, roles.reads, strict=True):
+    for access, read, loads in zip(block.reads, reads, roles.reads, strict=True):
         wanted = point.apply_range(read)
-        found = [isl_read(load.map) for load in loads if load.buffer == each.tensor]
-        if any(not one.set_tuple_name(islpy.dim_type.out, tuple_name(each.tensor)).is_equal(wanted) for one in found):
-            return f"its loops do not load `{each.tensor}` where it is read"
+        loaded = [isl_read(load.map) for load in loads if load.buffer == access.tensor]
+        name = tuple_name(access.tensor)
+        if any(not load.set_tuple_name(islpy.dim_type.out, name).is_equal(wanted) for load in loaded):
+            return f"its loops do not load `{access.tensor}` where it is read"
     return ""
 
 

@@ -1,8 +1,8 @@
-"""What a contraction is: a matrix product or a convolution, in the terms of seed 000 §5's ContractionPattern.
+"""Classifies a contraction as a matrix product or a convolution: the ContractionPattern of seed 000 §5.
 
-A rule decided that it is a contraction; here its maps are read. It is a convolution when a coordinate of an operand
-is a window: affine, over an axis of the output and a reduced one. All else is a matrix product, batched where
-both operands move along an axis of the output; strided or re-split coordinates stand in `affine_offsets`.
+A contraction is a convolution when a coordinate of an operand is a window: affine, over an axis of the output and a
+reduced axis. Every other contraction is a matrix product. Its batch axes are the axes of the output along which both
+operands move. Strided or re-split coordinates stand in `affine_offsets`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from codegen.poly.contraction_roles import op_groups
 from ir.index.expr import AxisExpr, FloorDiv
 from ir.poly.block import Pattern
-from ir.poly.indexbook import named
 from ir.region.region import Op, Operand
 
 
@@ -24,14 +23,14 @@ def pattern_of(op: Op, names: tuple[str, ...]) -> Pattern:
     The key is the first output axis in the coordinate, or `lhs.2` where there is none or the name is taken.
     """
     kept = len(op.domain) - op.reduced
-    plain = {named(expr, names) for each in op.inputs for expr in _coordinates(each)} & set(names)
-    offsets: dict[str, str] = {}
+    plain = {expr.text(names) for operand in op.inputs for expr in _coordinates(operand)} & set(names)
+    offsets: dict[str, AxisExpr] = {}
     lhs, rhs = (
-        _indices(side, _coordinates(each), names, kept, plain, offsets)
-        for side, each in zip(("lhs", "rhs"), op.inputs, strict=True)
+        _indices(side, _coordinates(operand), names, kept, plain, offsets)
+        for side, operand in zip(("lhs", "rhs"), op.inputs, strict=True)
     )
     batch, m, n = (tuple(names[axis] for axis in group) for group in op_groups(op))
-    windowed = any(_is_window(expr, kept) for each in op.inputs for expr in _coordinates(each))
+    windowed = any(_is_window(expr, kept) for operand in op.inputs for expr in _coordinates(operand))
     return Pattern(
         pattern="conv" if windowed else "matmul",
         lhs_idx=lhs,
@@ -56,22 +55,22 @@ def _indices(
     names: tuple[str, ...],
     kept: int,
     plain: set[str],
-    offsets: dict[str, str],
+    offsets: dict[str, AxisExpr],
 ) -> tuple[str, ...]:
-    """The index of each coordinate of one operand; what is neither 0 nor an axis goes to `offsets`, under a key
-    that is not an axis which either operand reads as it stands."""
-    found: list[str] = []
+    """The index of each coordinate of one operand. A coordinate that is neither 0 nor an axis goes to `offsets`; its
+    key is no axis that one of the operands reads as it stands."""
+    indices: list[str] = []
     for position, coordinate in enumerate(coordinates):
-        text = named(coordinate, names)
+        text = coordinate.text(names)
         if text == "0" or text in plain:
-            found.append(text)
+            indices.append(text)
             continue
         own = [names[axis] for axis in sorted(coordinate.axes) if axis < kept]
         taken = not own or own[0] in plain or own[0] in offsets
         key = f"{side}.{position}" if taken else own[0]
-        offsets[key] = text
-        found.append(key)
-    return tuple(found)
+        offsets[key] = coordinate
+        indices.append(key)
+    return tuple(indices)
 
 
 def _is_window(expr: AxisExpr, kept: int) -> bool:
@@ -80,7 +79,8 @@ def _is_window(expr: AxisExpr, kept: int) -> bool:
 
 
 def _groups(op: Op, batch: tuple[str, ...], names: tuple[str, ...]) -> int:
-    """Blocks of a grouped convolution: an output channel read at floor(channel / size), or axes of their own."""
+    """The number of groups of a convolution. A group is an axis of its own, or a block of output channels, which an
+    operand reads at floor(channel / size)."""
     sizes = dict(zip(names, op.domain, strict=True))
     groups = {name: sizes[name] for name in batch}
     for operand in op.inputs:

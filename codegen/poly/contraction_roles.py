@@ -22,16 +22,16 @@ class Groups(NamedTuple):
 
 
 def groups_of(axes: Iterable[int], lhs: Collection[int], rhs: Collection[int]) -> Groups:
-    """The roles of an output's axes, when `lhs` and `rhs` are those along which the operands move."""
-    found: dict[str, list[int]] = {"batch": [], "m": [], "n": []}
-    for each in axes:
-        found["m" if each not in rhs else "batch" if each in lhs else "n"].append(each)
-    return Groups(**{role: tuple(group) for role, group in found.items()})
+    """The roles of an output's axes. lhs, rhs: the axes along which the left and the right operand move."""
+    groups: dict[str, list[int]] = {"batch": [], "m": [], "n": []}
+    for axis_ in axes:
+        groups["m" if axis_ not in rhs else "batch" if axis_ in lhs else "n"].append(axis_)
+    return Groups(**{role: tuple(group) for role, group in groups.items()})
 
 
 def op_groups(op: Op) -> Groups:
-    """The roles of a contraction's own axes, as they stand."""
-    lhs, rhs = (support(each.map) if isinstance(each, Operand) else frozenset() for each in op.inputs)
+    """The roles of a contraction's own axes, not cut into digits."""
+    lhs, rhs = (support(operand.map) if isinstance(operand, Operand) else frozenset() for operand in op.inputs)
     return groups_of(range(len(op.domain) - op.reduced), lhs, rhs)
 
 
@@ -42,46 +42,48 @@ def roles_of(region: Region, contraction: Definition, place: AxisMap) -> Roles:
     at_loops = lift(place, reduced)
     loops, rank = (*shape, *reduced), len(shape)
     names = (*(f"i{axis}" for axis in range(rank)), *(f"r{axis}" for axis in range(len(reduced))))
-    maps = [*_operand_maps(op, at_loops), *(each.map for side in _reads(region, op, at_loops) for each in side)]
+    maps = [*_operand_maps(op, at_loops), *(read.map for side in _reads(region, op, at_loops) for read in side)]
     cut = [cut_of(position, size, maps) for position, size in enumerate(loops)]
     sizes = tuple(size for digits in cut for size in digits)
     kept = sum(map(len, cut[:rank]))
-    found_digits = in_digits(cut)
-    point = compose(at_loops, axis_map(sizes, found_digits))
-    sides = [support(each) for each in _operand_maps(op, point)]
+    loops_in_digits = in_digits(cut)
+    point = compose(at_loops, axis_map(sizes, loops_in_digits))
+    sides = [support(view) for view in _operand_maps(op, point)]
     lhs, rhs = sides if len(sides) == 2 else (frozenset[int](), frozenset[int]())
-    found = groups_of((each for each in range(kept) if sizes[each] != 1), lhs, rhs)
+    groups = groups_of((digit for digit in range(kept) if sizes[digit] != 1), lhs, rhs)
     return Roles(
         names=names_of(names, cut),
         sizes=sizes,
         rank=kept,
-        batch=found.batch,
-        m=found.m,
-        n=found.n,
-        k=tuple(each for each in range(kept, len(sizes)) if sizes[each] != 1),
-        out=axis_map(sizes[:kept], found_digits[:rank]),
+        batch=groups.batch,
+        m=groups.m,
+        n=groups.n,
+        k=tuple(digit for digit in range(kept, len(sizes)) if sizes[digit] != 1),
+        out=axis_map(sizes[:kept], loops_in_digits[:rank]),
         point=point,
         reads=_reads(region, op, point),
     )
 
 
 def _operand_maps(op: Op, at: AxisMap) -> list[AxisMap]:
-    return [compose(each.map, at) for each in op.operands]
+    return [compose(operand.map, at) for operand in op.operands]
 
 
 def _reads(region: Region, op: Op, at: AxisMap) -> tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]:
-    lhs, rhs = (tuple(buffer_reads(region, each, at)) if isinstance(each, Operand) else () for each in op.inputs)
+    lhs, rhs = (
+        tuple(buffer_reads(region, operand, at)) if isinstance(operand, Operand) else () for operand in op.inputs
+    )
     return lhs, rhs
 
 
 def buffer_reads(region: Region, operand: Operand, at: AxisMap) -> Iterator[OperandRead]:
-    """The buffers that an operand is computed from, at `at` of its op's domain, each place once."""
+    """The reads of buffers from which an operand is computed, at `at` of its op's domain; equal reads once."""
     ops = {let.name: let.op for let in region.body}
 
     def below(read: tuple[str, AxisMap]) -> list[tuple[str, AxisMap]]:
         value, place = read
         operands = ops[value].operands if value in ops else ()
-        return [(each.value, compose(each.map, place)) for each in operands]
+        return [(operand.value, compose(operand.map, place)) for operand in operands]
 
     for value, place in post_order([(operand.value, compose(operand.map, at))], below):
         if value not in ops:
@@ -92,7 +94,7 @@ def buffer_reads(region: Region, operand: Operand, at: AxisMap) -> Iterator[Oper
 
 
 def cut_of(position: int, size: int, maps: Iterable[AxisMap]) -> list[int]:
-    """The sizes of the digits into which loop `position` falls where maps divide it, outermost first."""
+    """The sizes of the digits, outermost first, into which loop `position` is cut, because maps divide it."""
     exprs = [e for m in maps for e in (*m.exprs, *(b.expr for guard in m.guards for b in guard.bounds))]
     places = sorted(place for place in set(_divisions(position, exprs)) if 1 < place < size and size % place == 0)
     kept = [1]
@@ -115,19 +117,19 @@ def _divisions(position: int, exprs: Iterable[AxisExpr]) -> Iterator[int]:
 def in_digits(cut: Sequence[Sequence[int]]) -> list[AxisExpr]:
     """The loops in terms of their digits."""
     box = box_of([max(size, 1) for digits in cut for size in digits])
-    found, start = [], 0
+    loops, start = [], 0
     for digits in cut:
-        found.append(flat((axis(start + n, box) for n in range(len(digits))), row_major(digits)))
+        loops.append(flat((axis(start + n, box) for n in range(len(digits))), row_major(digits)))
         start += len(digits)
-    return found
+    return loops
 
 
 def names_of(loops: Iterable[str], cut: Iterable[Sequence[int]]) -> tuple[str, ...]:
-    """The digits' names, by those of the loops."""
-    return tuple(name for loop, digits in zip(loops, cut, strict=True) for name in _named(loop, digits))
+    """The names of the digits. loops: the names of the loops."""
+    return tuple(name for loop, digits in zip(loops, cut, strict=True) for name in _digit_names(loop, digits))
 
 
-def _named(axis_name: str, digits: Sequence[int]) -> list[str]:
+def _digit_names(axis_name: str, digits: Sequence[int]) -> list[str]:
     """i1 of one digit; i1/64 and i1%64, or i1/64, i1/8%8 and i1%8, of several."""
     names = []
     for position, (size, weight) in enumerate(zip(digits, row_major(digits), strict=True)):

@@ -23,7 +23,7 @@ def dependences(region: Region, core: PolyCore) -> tuple[Dependence, ...]:
         for operand in let.op.inputs
         if isinstance(operand, Operand)
     ]
-    reads += [(each.buffer, each.value, each.map) for each in region.yields]
+    reads += [(end.buffer, end.value, end.map) for end in region.yields]
     flow = [_true(reader, source, at) for reader, source, at in reads if source in used]
     return (*dict.fromkeys(flow), *_through_memory(region, reads))
 
@@ -35,12 +35,12 @@ def _true(reader: str, source: str, at: AxisMap) -> Dependence:
 def _through_memory(region: Region, reads: list[tuple[str, str, AxisMap]]) -> list[Dependence]:
     found = []
     written: dict[str, str] = {}
-    for each in region.yields:
-        everything = f"{{ {points(each.value, len(each.map.exprs))} -> {points(each.buffer, len(each.map.sizes))} }}"
+    for end in region.yields:
+        everything = f"{{ {points(end.value, len(end.map.exprs))} -> {points(end.buffer, len(end.map.sizes))} }}"
         for reader, source, _ in reads:
-            if source == each.buffer:
-                found.append(Dependence("anti", reader, each.buffer, everything))
-        if each.buffer in written:
-            found.append(Dependence("output", written[each.buffer], each.buffer, everything))
-        written[each.buffer] = each.value
+            if source == end.buffer:
+                found.append(Dependence("anti", reader, end.buffer, everything))
+        if end.buffer in written:
+            found.append(Dependence("output", written[end.buffer], end.buffer, everything))
+        written[end.buffer] = end.value
     return found

@@ -1,4 +1,4 @@
-"""What the output reads beyond its own points, per axis and in bytes (seed 000 §4.6)."""
+"""The halo: the elements that the output reads beyond its own points, per axis and in bytes (seed 000 §4.6)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ir.region.region import Region
 def halo(region: Region, core: PolyCore) -> Halo:
     """The halo of the region's windowed reads, for the whole output.
 
-    A coordinate s·x + w(r) with an outer axis x moves s elements per output, and its window spans w's range over
-    the reduced axes: what exceeds s is the halo, as much of it before as w goes below 0.
+    A coordinate s·x + w(r) with an outer axis x moves s elements per output, and its window spans the range of w over
+    the reduced axes. The halo is the part of the window that exceeds s; the part where w is below 0 comes before.
     """
     sizes = dict(core.outer)
     dtypes = {buffer.name: buffer.memref.dtype for buffer in region.inputs}

@@ -1,7 +1,7 @@
 """IndexBook → Poly-View: one block per value, a contraction with its product in one (seed 000 §5.2, seed 001 §2).
 
-Axes keep the names of the IndexBook. A gather reads where data says, so it is no part of the view; what reads its
-value reads a tensor.
+Axes keep the names of the IndexBook. Data decides where a gather reads, so the gather is no part of the view: a reader
+of its value reads a tensor.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _KINDS: dict[str, BlockKind] = {
 def poly_view(region: Region, book: IndexBook) -> PolyView:
     """The affine part of a region whose IndexBook is `book`."""
     writes: dict[str, list[Access]] = {}
-    for each in region.yields:
-        (read,) = book.values[each.buffer].inputs
-        writes.setdefault(each.value, []).append(Access(each.buffer, read.map, "write"))
+    for end in region.yields:
+        (read,) = book.values[end.buffer].inputs
+        writes.setdefault(end.value, []).append(Access(end.buffer, read.map, "write"))
     affine = [let for let in region.body if not book.values[let.name].non_scop]
     return PolyView(
         region.name,

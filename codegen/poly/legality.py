@@ -1,7 +1,8 @@
-"""May a region be one kernel? The verdict, from the sites of its values and the patterns of its contractions.
+"""Whether a region may be one kernel, by the sites of its values and the patterns of its contractions.
 
-Elementwise values can be computed at any point, so they are never in the way. An accumulator is finished in the
-outer scope, at the axes it depends on, before the axes it does not: what follows from that is checked here.
+An elementwise value can be computed at any point, so it forbids nothing. An accumulator is finished in the outer scope,
+inside the loops over the axes on which it depends and outside the other loops. This file checks that all accumulators
+can be.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ir.region.region import Definition, Operand, Region
 
 @dataclass(frozen=True)
 class Candidate:
-    """A region that may become a kernel, and where its values are."""
+    """A region that may become a kernel, and the sites of its values."""
 
     region: Region
     view: PolyView
@@ -32,7 +33,7 @@ class Candidate:
 
     @cached_property
     def accumulators(self) -> list[tuple[Definition, list[Site]]]:
-        """Those that are used, with their sites."""
+        """The accumulators that are used, with their sites."""
         lets = [let for let in self.region.body if let.op.kind in ACCUMULATORS]
         return [(let, sites) for let in lets if (sites := self.found.of(let.name))]
 
@@ -47,23 +48,23 @@ class Candidate:
 
     @cached_property
     def streams(self) -> StreamRoles | str | None:
-        """The loops of its streams, or why tiles of their scores are no kernel; None where there are no streams."""
+        """The loops of the region's streams, or why there can be no tiles of scores; None without streams."""
         if not any(let.op.kind == "stream" for let, _ in self.accumulators):
             return None
         return stream_roles(self.accumulators, outer_scope(self.region))
 
     @cached_property
     def carried(self) -> Mapping[str, int | None]:
-        """Scan → the outer axis along which it carries its value; None where that axis has one point."""
+        """Scan → the outer axis along which the scan carries its value; None where that axis has one point."""
         return {let.name: _scanned_axis(let, sites[0]) for let, sites in self.accumulators if let.op.kind == "scan"}
 
 
 _Rule = Callable[[Candidate], Iterator[str]]
 
 
-def reason_against(each: Candidate) -> tuple[Kind | None, str]:
-    """Why the region can not be one kernel, with the kind of diagnostic that says so; (None, "") when it can."""
-    in_tiles = isinstance(each.streams, StreamRoles) or holds_contraction(each.accumulators)
+def reason_against(candidate: Candidate) -> tuple[Kind | None, str]:
+    """The kind of diagnostic and the reason why the region can be no kernel; (None, "") if it can be one."""
+    in_tiles = isinstance(candidate.streams, StreamRoles) or holds_contraction(candidate.accumulators)
     loops: tuple[_Rule, ...] = (_streams,) if in_tiles else (_accumulators, _contractions, _scans)
     rules: tuple[tuple[Kind, _Rule], ...] = (
         (Kind.UNSUPPORTED_OP, _outputs),
@@ -71,13 +72,13 @@ def reason_against(each: Candidate) -> tuple[Kind | None, str]:
         (Kind.NON_SCOP, _gathers),
         *((Kind.UNSUPPORTED_OP, rule) for rule in loops),
     )
-    return next(((kind, reason) for kind, rule in rules for reason in rule(each)), (None, ""))
+    return next(((kind, reason) for kind, rule in rules for reason in rule(candidate)), (None, ""))
 
 
 def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
-    """The output axes (of more than one point) on which an accumulator of these sizes, read at `view`, depends:
-    those it picks, or all where no two outputs read one point of it. None when its points would be computed
-    repeatedly, or stand under padding."""
+    """The output axes (of more than one point) on which an accumulator of these sizes, read at `view`, depends: the
+    axes that `view` picks, or all axes if no two outputs read one point of the accumulator. None if the kernel would
+    compute a point repeatedly, or compute points that are padding."""
     picked = picked_axes(view, sizes)
     if picked is not None:
         return frozenset(picked)
@@ -86,14 +87,14 @@ def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
     return frozenset(axis for axis, size in enumerate(view.sizes) if size != 1)
 
 
-def _outputs(each: Candidate) -> Iterator[str]:
-    """Each output is written once per point, none over an input, all over the domain of the first: at its own points,
-    or where its axes are some of them."""
-    first, *_ = each.region.outputs
-    places = {written.buffer: written.at for written in each.region.yields}
-    names = [written.buffer for written in each.region.yields]
-    inputs = {buffer.name for buffer in each.region.inputs}
-    for buffer in each.region.outputs:
+def _outputs(candidate: Candidate) -> Iterator[str]:
+    """Each output is written once, and is no input. It is written over the domain of the first output: at the same
+    points, or at some of their axes."""
+    first, *_ = candidate.region.outputs
+    places = {written.buffer: written.at for written in candidate.region.yields}
+    names = [written.buffer for written in candidate.region.yields]
+    inputs = {buffer.name for buffer in candidate.region.inputs}
+    for buffer in candidate.region.outputs:
         if names.count(buffer.name) != 1:
             yield f"output `{buffer.name}` is written {names.count(buffer.name)} times"
         if buffer.name in inputs:
@@ -105,34 +106,34 @@ def _outputs(each: Candidate) -> Iterator[str]:
             yield f"the axes of output `{buffer.name}` are none of those of `{first.name}`"
 
 
-def _pieces(each: Candidate) -> Iterator[str]:
-    """Padding of padding of padding is cheaper through memory."""
-    for read in each.found.reads:
+def _pieces(candidate: Candidate) -> Iterator[str]:
+    """A read has few guards: a value that is padded many times is cheaper to store."""
+    for read in candidate.found.reads:
         if len(read.map.guards) >= MOST_PIECES:
             yield f"`{read.value}` reads `{read.source}` in {len(read.map.guards) + 1} pieces"
 
 
-def _gathers(each: Candidate) -> Iterator[str]:
-    """Data may pick a coordinate of a buffer, not of a value computed here."""
-    inputs = {buffer.name for buffer in each.region.inputs}
-    for let in each.region.body:
-        source = let.op.inputs[0] if let.name in each.view.non_scop else None
+def _gathers(candidate: Candidate) -> Iterator[str]:
+    """A gather reads a buffer in memory, not a value that the kernel computes."""
+    inputs = {buffer.name for buffer in candidate.region.inputs}
+    for let in candidate.region.body:
+        source = let.op.inputs[0] if let.name in candidate.view.non_scop else None
         if isinstance(source, Operand) and source.value not in inputs:
             yield f"`{let.name}` gathers from `{source.value}`, which is not in memory"
 
 
-def _accumulators(each: Candidate) -> Iterator[str]:
-    """Accumulators live in the outer scope, each at one place, on nested sets of its axes."""
+def _accumulators(candidate: Candidate) -> Iterator[str]:
+    """Every accumulator has one site, in the outer scope, and their sets of outer axes are nested."""
     placed: list[tuple[str, frozenset[int]]] = []
-    for let, sites in each.accumulators:
-        nested = next((site.scope for site in sites if site.scope != outer_scope(each.region)), None)
+    for let, sites in candidate.accumulators:
+        nested = next((site.scope for site in sites if site.scope != outer_scope(candidate.region)), None)
         if nested is not None:
             yield f"`{let.name}` is accumulated inside `{nested}`"
             return
         if len(sites) > 1:
             yield f"`{let.name}` is read at {len(sites)} different maps of the output"
             return
-        axes = each.finished[let.name]
+        axes = candidate.finished[let.name]
         if axes is None:
             yield f"`{let.name}` is read at {sites[0].map}: its points would be padded or computed repeatedly"
             return
@@ -143,42 +144,43 @@ def _accumulators(each: Candidate) -> Iterator[str]:
             yield f"no order of the output's axes finishes both `{inner}` and `{name}` before their readers"
 
 
-def _contractions(each: Candidate) -> Iterator[str]:
-    """One tile of accumulators: contractions share domain, roles and place, and no other accumulator is there."""
-    several = [(let, sites) for let, sites in each.accumulators if let.op.kind == "contraction"]
+def _contractions(candidate: Candidate) -> Iterator[str]:
+    """Contractions share one tile of sums: they have one domain, the same roles and one site, and there is no other
+    accumulator."""
+    several = [(let, sites) for let, sites in candidate.accumulators if let.op.kind == "contraction"]
     if not several:
         return
     first, place = several[0]
-    for let, sites in each.accumulators:
+    for let, sites in candidate.accumulators:
         if let.op.kind != "contraction":
             yield f"`{let.name}` ({let.op.kind}) shares the kernel with the contraction `{first.name}`"
         elif (let.op.domain, let.op.reduced) != (first.op.domain, first.op.reduced) or sites[0].map != place[0].map:
             yield f"contractions `{first.name}` and `{let.name}` have different domains"
-        elif each.view.pattern(let.name).roles != each.view.pattern(first.name).roles:
+        elif candidate.view.pattern(let.name).roles != candidate.view.pattern(first.name).roles:
             yield f"contractions `{first.name}` and `{let.name}` give their axes different roles"
-    if not _covers(each, first):
+    if not _covers(candidate, first):
         yield f"`{first.name}` would be repeated over output axes that it does not have"
 
 
-def _streams(each: Candidate) -> Iterator[str]:
-    """Tiles of scores: all accumulators are streams of one score, its maxima, or the contraction in it."""
-    if isinstance(each.streams, str):
-        yield each.streams
+def _streams(candidate: Candidate) -> Iterator[str]:
+    """All accumulators are streams of one score, maxima of that score, or the contraction in the score."""
+    if isinstance(candidate.streams, str):
+        yield candidate.streams
 
 
-def _scans(each: Candidate) -> Iterator[str]:
-    """A scan runs over the whole output; several run along one axis."""
+def _scans(candidate: Candidate) -> Iterator[str]:
+    """Every scan runs over the whole output, and all scans run along one axis."""
     along = None
-    for let, sites in each.accumulators:
+    for let, sites in candidate.accumulators:
         if let.op.kind != "scan":
             continue
-        if not _covers(each, let):
+        if not _covers(candidate, let):
             yield f"`{let.name}` would be repeated over output axes that it does not have"
         if picked_axes(sites[0].map, let.op.shape) is None:
             yield f"`{let.name}` is a scan read at {sites[0].map}, which does not just pick axes of the output"
-        if along not in (None, each.carried[let.name]):
+        if along not in (None, candidate.carried[let.name]):
             yield f"`{let.name}` scans along another axis than the scan before it"
-        along = each.carried[let.name]
+        along = candidate.carried[let.name]
 
 
 def _scanned_axis(let: Definition, site: Site) -> int | None:
@@ -190,8 +192,8 @@ def _scanned_axis(let: Definition, site: Site) -> int | None:
     return picked[sum(size != 1 for size in own[:along])]
 
 
-def _covers(each: Candidate, let: Definition) -> bool:
+def _covers(candidate: Candidate, let: Definition) -> bool:
     """Whether the value has every output axis of more than one point."""
-    outer = each.region.outputs[0].memref.shape
-    axes = each.finished[let.name]
+    outer = candidate.region.outputs[0].memref.shape
+    axes = candidate.finished[let.name]
     return axes is not None and len(axes) == sum(size != 1 for size in outer)

@@ -13,10 +13,10 @@ from ir.region.region import Op, Region
 
 
 def memory_accesses(region: Region, found: Sites) -> tuple[MemoryAccess, ...]:
-    """Every read of an input buffer and every write of an output, writes first; a read that is padding everywhere
-    touches no memory and is none."""
+    """Every write of an output, then every read of an input buffer. A read that is padding everywhere touches no
+    memory and is left out."""
     ops = {let.name: let.op for let in region.body}
-    places = {each.buffer: each.at for each in region.yields}
+    places = {end.buffer: end.at for end in region.yields}
     shapes = {buffer.name: buffer.memref.shape for buffer in (*region.inputs, *region.outputs)}
     accesses = []
     for read in found.reads:

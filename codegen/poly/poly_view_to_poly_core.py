@@ -1,8 +1,8 @@
 """Poly-View → Poly Core: whether a region is one kernel, and what its plans and its code are made from.
 
-Pricing runs this on every candidate kernel, so it works on index maps alone: their intervals are exact where the
-verdict needs them. isl is asked once per kernel that is lowered (`codegen.poly.contraction_check`), and the tests
-hold the rest against it.
+Pricing does this for every candidate kernel, so it works on index maps alone: their intervals are exact where the
+verdict needs them. isl checks every kernel that is lowered once (`codegen.poly.contraction_check`), and tests compare
+the rest with isl.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from ir.region.region import Region
 
 
 def poly_core(region: Region, book: IndexBook, view: PolyView) -> PolyCore:
-    """Poly Core of a region that has at least one output: the region says what is computed and what is memory, the
-    IndexBook where every value is read (the data-dependent ones too), the view what its blocks are."""
+    """Poly Core of a region that has at least one output. book: has every read, data-dependent reads included."""
     found = find_sites(region, book)
     candidate = Candidate(region, view, found)
     refusal, reason = reason_against(candidate)

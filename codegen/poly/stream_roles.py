@@ -1,4 +1,4 @@
-"""Streams of one score: where their terms read it, and whether tiles of it can be scored, summed and multiplied.
+"""The loops of streams of one score, and whether a kernel can compute the streams by tiles of scores.
 
 s[b, i, k] = f(Σ_d Q[b, i, d]·K[b, k, d], …)          a contraction is finished inside the streams
 A[b, i, j] = Σ_k e^(s[b, i, k] - m)·V[b, k, j]        a product of the weights and a matrix
@@ -22,8 +22,9 @@ Accumulators = Sequence[tuple[Definition, list[Site]]]
 
 
 def score_read(op: Op, site: Site) -> tuple[str, AxisMap] | None:
-    """The value whose maximum an accumulator at `site` runs along with, and where its terms read it, over the axes of
-    the scope and then the reduced ones: the score of a stream, the operand of a maximum. None for all others."""
+    """The value whose running maximum an accumulator at `site` needs, and the map by which its terms read the value,
+    over the axes of the scope and then the reduced axes. The value is the score of a stream or the operand of a
+    maximum; None for other accumulators."""
     if op.kind != "stream" and (op.kind, op.fn) != ("reduce", "max"):
         return None
     score = op.inputs[0]
@@ -33,12 +34,12 @@ def score_read(op: Op, site: Site) -> tuple[str, AxisMap] | None:
 
 
 def holds_contraction(accumulators: Accumulators) -> bool:
-    """Whether a contraction stands beside streams, or inside them."""
+    """Whether there is a stream and a contraction."""
     return {"stream", "contraction"} <= {let.op.kind for let, _ in accumulators}
 
 
 def stream_roles(accumulators: Accumulators, outer: str) -> StreamRoles | str:
-    """The loops of streams whose accumulators these are, in the scope `outer`; or why they have no tiles."""
+    """The loops of the streams among these accumulators, in the scope `outer`; or why there can be no tiles."""
     members = [(let, sites) for let, sites in accumulators if let.op.kind != "contraction"]
     contractions = [(let, sites) for let, sites in accumulators if let.op.kind == "contraction"]
     streams = [(let, sites[0]) for let, sites in members if let.op.kind == "stream"]
@@ -73,7 +74,7 @@ def stream_roles(accumulators: Accumulators, outer: str) -> StreamRoles | str:
             return f"the value of `{let.name}` does not move along all columns"
         beside |= value
         product = True
-    found = StreamRoles(
+    roles = StreamRoles(
         score=score,
         read=view,
         members=tuple(let.name for let, _ in members),
@@ -84,20 +85,20 @@ def stream_roles(accumulators: Accumulators, outer: str) -> StreamRoles | str:
         sizes=view.sizes,
     )
     if contractions:
-        inner = _nested(found, members, *contractions[0])
+        inner = _nest_contraction(roles, members, *contractions[0])
         if isinstance(inner, str):
             return inner
-        found, keyed = inner
+        roles, keyed = inner
         beside |= keyed
     elif not columns:
         return f"the streams of `{score}` are no products"
     if columns and not product:
         return f"no stream of `{score}` moves along all axes of the outputs"
     batch, rows, _ = groups_of((axis for axis in own if axis in scored), scored, beside)
-    return _replaced(found, batch=batch, rows=rows)
+    return msgspec.structs.replace(roles, batch=batch, rows=rows)
 
 
-def _nested(
+def _nest_contraction(
     roles: StreamRoles, members: Accumulators, let: Definition, sites: Sequence[Site]
 ) -> tuple[StreamRoles, frozenset[int]] | str:
     """The roles with the contraction `let`, and the loops that move its keys."""
@@ -108,7 +109,7 @@ def _nested(
         return f"`{let.name}` is read outside of the streams"
     places = {
         compose(site.map, scopes[site.scope])
-        if site.scope in scopes  # else one term: what it needs is finished before it
+        if site.scope in scopes  # else the streams have one term, and the contraction is finished before them
         else axis_map(roles.sizes, site.map.exprs, site.map.guards)
         for site in sites
     }
@@ -121,14 +122,16 @@ def _nested(
     if support(place) != scored:
         return f"`{let.name}` would be repeated over axes of the score that it does not have"
     at = lift(place, let.op.domain[len(let.op.shape) :])
-    sides = [support(compose(each.map, at)) if isinstance(each, Operand) else frozenset() for each in let.op.inputs]
+    sides = [
+        support(compose(operand.map, at)) if isinstance(operand, Operand) else frozenset() for operand in let.op.inputs
+    ]
     moved = [side.intersection(roles.terms) for side in sides]
     keys = max((1, 0), key=lambda side: (len(moved[side]), -len(sides[side])))
     if moved[1 - keys] or not moved[keys] >= set(roles.terms):
         return f"both operands of `{let.name}`, or none, move along the terms"
-    if not all(isinstance(each, Operand) for each in let.op.inputs):
+    if not all(isinstance(operand, Operand) for operand in let.op.inputs):
         return f"`{let.name}` multiplies a number"
-    return _replaced(roles, contraction=let.name, place=place, keys=keys), frozenset(sides[keys])
+    return msgspec.structs.replace(roles, contraction=let.name, place=place, keys=keys), frozenset(sides[keys])
 
 
 def _terms_at(op: Op, site: Site) -> AxisMap:
@@ -140,7 +143,3 @@ def _value_support(op: Op, site: Site) -> frozenset[int]:
     """The loops that move a stream's value."""
     value = op.inputs[1]
     return support(compose(value.map, _terms_at(op, site))) if isinstance(value, Operand) else frozenset()
-
-
-def _replaced(roles: StreamRoles, **changes: object) -> StreamRoles:
-    return msgspec.structs.replace(roles, **changes)

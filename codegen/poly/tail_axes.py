@@ -27,10 +27,10 @@ def tail_axes(loops: Iterable[Steps]) -> tuple[str, ...]:
 
 
 def check_tails(loops: Iterable[Steps], predicated: Collection[str], stage: str, region: str) -> None:
-    """An axis that is not predicated promises that its step divides it.
+    """Check that a step divides every axis without a predicate.
 
     Raises:
-        EqsatError: AlignmentMismatch where one does not.
+        EqsatError: AlignmentMismatch where a step does not.
     """
     for loop in loops:
         if loop.is_cut and loop.axis not in predicated:

@@ -1,4 +1,4 @@
-"""Along one axis, where a guarded read is never padded."""
+"""The range of one axis in which a guarded read is never padded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from ir.index.guard import Bound
 from ir.index.map import AxisMap
 
 _LONGEST_SEARCH = 4096
+"""The longest axis, in points, along which a bound with a floor is tried point by point; a longer axis counts as
+guarded everywhere."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -33,7 +35,7 @@ def is_guarded(view: AxisMap, axis: int) -> bool:
 def _within(bound: Bound, sizes: tuple[int, ...], axis: int) -> tuple[int, int]:
     parts = bound.expr.split(axis)
     if parts is None:
-        return _searched(bound, sizes, axis)
+        return _search(bound, sizes, axis)
     c, rest = parts
     least, greatest = interval(rest, box_of(sizes))
     # lo ≤ c·x + rest ≤ hi - 1 for every rest in [least, greatest]
@@ -43,21 +45,22 @@ def _within(bound: Bound, sizes: tuple[int, ...], axis: int) -> tuple[int, int]:
     return -(-low // c), high // c + 1
 
 
-def _searched(bound: Bound, sizes: tuple[int, ...], axis: int) -> tuple[int, int]:
-    """The longest run, tried value by value where the axis stands under a floor."""
+def _search(bound: Bound, sizes: tuple[int, ...], axis: int) -> tuple[int, int]:
+    """The longest run of points at which the bound holds; every point is tried, since the axis stands under a floor."""
     if sizes[axis] > _LONGEST_SEARCH:
         return 0, 0
     best = start = (0, 0)
     for x in range(sizes[axis]):
-        low, high = interval(*_fixed(bound.expr, sizes, axis, x))
+        low, high = interval(*_fix_axis(bound.expr, sizes, axis, x))
         start = (start[0], x + 1) if bound.lo <= low and high < bound.hi else (x + 1, x + 1)
         if start[1] - start[0] > best[1] - best[0]:
             best = start
     return best
 
 
-def _fixed(
+def _fix_axis(
     expr: AxisExpr, sizes: tuple[int, ...], axis: int, value: int
 ) -> tuple[AxisExpr, tuple[tuple[int, int], ...]]:
-    box = tuple((value, value) if k == axis else each for k, each in enumerate(box_of(sizes)))
+    """The expression and its box where `axis` has this value."""
+    box = tuple((value, value) if k == axis else bounds for k, bounds in enumerate(box_of(sizes)))
     return substitute(expr, tuple(axis_expr(k, box) for k in range(len(box))), box), box

@@ -1,8 +1,9 @@
 """Where every value of a region is computed: the scopes of `ir.poly.core`, and the sites in them.
 
-From each output backwards: an elementwise value is computed where it is read, at the composition of the maps on
-the way; an accumulator is computed in the outer scope, and what it accumulates in a scope of its own. One that another
-reads at the same point of all terms (the maximum of a row, in a sum over the row) is finished before it, where that is.
+The walk goes from the outputs backwards. An elementwise value is computed where it is read, at the composition of the
+maps on the way. An accumulator is computed in the outer scope, and its terms are computed in a scope of their own. An
+accumulator may read another one at the same point for all its terms: the sum of a softmax reads the maximum of its row.
+The inner accumulator is then finished at the site of the outer one, before it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ ACCUMULATORS = frozenset({"contraction", "reduce", "stream", "scan"})
 
 @dataclass(frozen=True)
 class Read:
-    """Access number `input` of value `value` in the IndexBook reads `source` at `map`, in the axes of `scope`; -1 is
-    a yield, where `value` is the output and `source` the value yielded."""
+    """Access number `input` of `value` in the IndexBook reads `source` at `map`, over the axes of `scope`. For a yield
+    `input` is −1, `value` is the output and `source` is the value that is written."""
 
     value: str
     input: int
@@ -48,16 +49,16 @@ def outer_scope(region: Region) -> str:
     return region.outputs[0].name
 
 
-def _from_outside(each: Yield) -> AxisMap:
+def _from_outside(end: Yield) -> AxisMap:
     """The points of the outer scope → the coordinates of the value that is yielded there."""
-    return each.map if each.at is None else compose(each.map, each.at)
+    return end.map if end.at is None else compose(end.map, end.at)
 
 
 def find_sites(region: Region, book: IndexBook) -> Sites:
     """Every scope, site and read of the region, in body order, the yields first."""
     outer = outer_scope(region)
     pending: dict[str, dict[tuple[str, AxisMap], None]] = {}
-    yields = [Read(each.buffer, -1, each.value, outer, _from_outside(each)) for each in region.yields]
+    yields = [Read(end.buffer, -1, end.value, outer, _from_outside(end)) for end in region.yields]
     for read in yields:
         pending.setdefault(read.source, {})[outer, read.map] = None
     accumulators = {let.name: let.op for let in region.body if let.op.kind in ACCUMULATORS}
@@ -84,7 +85,8 @@ def find_sites(region: Region, book: IndexBook) -> Sites:
 
 
 def _before_terms(view: AxisMap, accumulator: Op) -> AxisMap | None:
-    """Where the accumulator's own point takes a value that its terms read at `view`, if it is one for all of them."""
+    """The map, over the accumulator's own axes, by which the accumulator reads a value that its terms read at `view`;
+    None if the terms read the value at several points."""
     own = range(len(accumulator.shape))
     if accumulator.axis is not None and accumulator.axis in support(view):
         return None
@@ -92,12 +94,12 @@ def _before_terms(view: AxisMap, accumulator: Op) -> AxisMap | None:
 
 
 def _reads(let: Definition, book: IndexBook, places: Iterable[tuple[str, AxisMap]]) -> list[Read]:
-    """What a value reads: once in its own scope if it accumulates, else at each of its places."""
+    """The reads of a value: in its own scope if it is an accumulator, else at each of its places."""
     accesses = list(enumerate(book.reads(let.name)))
     if let.op.kind in ACCUMULATORS:
-        return [Read(let.name, position, each.value_id, let.name, each.map) for position, each in accesses]
+        return [Read(let.name, position, access.value_id, let.name, access.map) for position, access in accesses]
     return [
-        Read(let.name, position, each.value_id, scope, compose(each.map, at))
+        Read(let.name, position, access.value_id, scope, compose(access.map, at))
         for scope, at in places
-        for position, each in accesses
+        for position, access in accesses
     ]

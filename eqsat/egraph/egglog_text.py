@@ -90,11 +90,11 @@ def joined_tables(query: Rule | Clause) -> tuple[Table, ...]:
 def table_text(table: Table) -> Iterator[str]:
     """The declaration of a table, and the rule that fills it, in its own ruleset."""
     yield table.declaration
-    yield f"(ruleset {filling(table.name)})"
-    yield f"(rule ({' '.join(table.body)}) ({table.row}) :ruleset {filling(table.name)})"
+    yield f"(ruleset {filling_ruleset(table.name)})"
+    yield f"(rule ({' '.join(table.body)}) ({table.row}) :ruleset {filling_ruleset(table.name)})"
 
 
-def filling(table: str) -> str:
+def filling_ruleset(table: str) -> str:
     """The ruleset that fills a table."""
     return f"fill_{table}"
 

@@ -32,8 +32,9 @@ _CALLS = 1 << 20
 
 
 class Interruption(Exception):  # noqa: N818 - no error: a limit is reached
-    """Raised inside a `watched` block to end a run in the middle of an iteration, when a limit is reached. The e-graph
-    stays consistent and keeps what was found so far; the rest of the iteration is lost."""
+    """Raised inside a `watch_calls` block to end a run in the middle of an iteration, when a limit is reached.
+
+    The e-graph stays consistent and keeps all nodes built so far. The rest of the iteration is lost."""
 
 
 class _Watching(threading.local):
@@ -46,7 +47,7 @@ _watching = _Watching()
 
 
 @contextmanager
-def watched(check: Callable[[], None]) -> Iterator[None]:
+def watch_calls(check: Callable[[], None]) -> Iterator[None]:
     """Calls `check` with every primitive inside the block; `check` may raise `Interruption`."""
     before, _watching.check = _watching.check, check
     try:
@@ -87,7 +88,7 @@ class EGraph:
         (output,) = self._run("(print-size)")
         return dict(cast("bindings.PrintAllFunctionsSize", output).sizes)
 
-    def filled(self) -> frozenset[str]:
+    def filled_tables(self) -> frozenset[str]:
         """The tables that have rows."""
         return frozenset(name for name, rows in self.sizes().items() if rows)
 

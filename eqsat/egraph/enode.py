@@ -3,7 +3,8 @@
     node.buffer    the class of the buffer that a Load reads
     node.map       where the Load reads, as an AxisMap
 
-In the e-graph, maps, sizes and types are texts. The attributes of a node are the parsed values; a text is parsed once.
+In the e-graph and in a node, maps, sizes and types are texts. An attribute of a node is the parsed value: it is looked
+up by the text, in the table of all maps (`ir.index.map`) or in a cache (`ir.term.text`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from ir.tiny.graph import Graph, Imm, Node, Ref
 from ir.uop.table import UOpKind
 
 
-def finite(graph: Graph) -> tuple[Ref, ...]:
+def find_finite(graph: Graph) -> tuple[Ref, ...]:
     """The uops whose values hold no infinity or NaN that the program itself wrote: as a number operand, as the fill of
     a PAD, or as the start of a REDUCE. A maximum or minimum is assumed to pick a finite element."""
     infinite: set[Ref] = set()

@@ -1,4 +1,4 @@
-"""Decides when an e-graph grows so fast that one more iteration could take minutes, and which rules must stop then."""
+"""Decides when an e-graph grows so fast that one more iteration could take minutes, and which rules stop then."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Growth:
     def __init__(self, nodes: int, loaded: int) -> None:
         """nodes: the most e-nodes that are allowed. loaded: the number of e-nodes at first."""
         self._most = TOO_MANY * nodes
-        self._look_at = max(FEWEST, STEEP * loaded)
+        self._next_check = max(FEWEST, STEEP * loaded)
 
     def is_steep(self, nodes: int, matches: int) -> bool:
         """Whether the next iteration should be forecast: the number of e-nodes is large and has doubled since the last
         forecast, or one rule matched more often than there are e-nodes."""
-        if nodes <= self._look_at and matches <= max(FEWEST, nodes):
+        if nodes <= self._next_check and matches <= max(FEWEST, nodes):
             return False
-        self._look_at = max(self._look_at, 2 * nodes)
+        self._next_check = max(self._next_check, 2 * nodes)
         return True
 
     def too_many(self, rows: Mapping[str, Sequence[Row]], rules: Iterable[Rule]) -> list[Rule]:

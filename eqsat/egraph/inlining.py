@@ -32,8 +32,8 @@ class Inlining(NamedTuple):
     sources: Sources
 
 
-def inlining(graph: Graph, copies: int) -> Inlining:
-    """The decisions on a graph."""
+def decide_inlining(graph: Graph, copies: int) -> Inlining:
+    """Decide which producers of a graph may be inlined. copies: the most places at which a producer is computed."""
     sources, piecewise = _sources(graph)
     computed = tuple(node.id for node in graph.nodes if sources[node.id][0] == node.id)
     stored = _stored_producers(graph, sources, copies)

@@ -32,11 +32,11 @@ def load_text(terms: Sequence[tuple[str, App]], marks: Marked, parts: Sequence[A
         yield f"(rule ((= ?term ({table} ?index))) ((set ({LOADED} ?index) ?term) {facts}) :ruleset {_RULESET})"
     buffers = {name: f"({tables[facts_of[name]]} {index})" for index, (name, _) in enumerate(terms)}
     for name, term in terms:
-        yield f"(set {buffers[name]} {_ground(term, buffers)})"
+        yield f"(set {buffers[name]} {_ground_text(term, buffers)})"
         for part in subterms(term):
             if is_op(part) and part != held_value(term):
                 yield from (
-                    f"({fact.name} {_ground(part, buffers)})" for fact in parts if part.ctor.result is fact.over
+                    f"({fact.name} {_ground_text(part, buffers)})" for fact in parts if part.ctor.result is fact.over
                 )
     for analysis, texts in marks.items():
         if analysis.valued and isinstance(texts, Mapping):
@@ -44,10 +44,10 @@ def load_text(terms: Sequence[tuple[str, App]], marks: Marked, parts: Sequence[A
     yield f"(run {_RULESET} 1)"
 
 
-def _ground(term: Term, buffers: Mapping[str, str]) -> str:
+def _ground_text(term: Term, buffers: Mapping[str, str]) -> str:
     match term:
         case App():
-            return f"({term.ctor.name} {' '.join([_ground(arg, buffers) for arg in term.args])})"
+            return f"({term.ctor.name} {' '.join([_ground_text(arg, buffers) for arg in term.args])})"
         case Var():
             return buffers[term.name]
         case str():

@@ -56,7 +56,7 @@ class _Product(NamedTuple):
         return None if enlarged is None else self._replace(read=enlarged.read, weights_read=enlarged.weights)
 
 
-def places(graph: Graph, known: Sources, constants: Collection[str], enlarging: bool = False) -> dict[Ref, str]:
+def find_places(graph: Graph, known: Sources, constants: Collection[str], enlarging: bool = False) -> dict[Ref, str]:
     """The place of every input that belongs to a group. Only constants are grouped, because other inputs would have to
     be concatenated at every call. enlarging: also form groups by enlarging windows."""
     groups: list[list[_Product]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from eqsat.egraph.egglog_text import (
@@ -13,7 +13,6 @@ from eqsat.egraph.egglog_text import (
     rule_text,
     schema,
     table_text,
-    trace_text,
 )
 from eqsat.egraph.engine import CALL
 from ir.term.language import CTORS, App, EView, PView, subterms
@@ -48,17 +47,10 @@ def declarations(phases: Sequence[PhaseRules]) -> list[str]:
     families = dict.fromkeys(family for phase in phases for family in phase.families)
     lines = schema(CTORS.values(), known.ANALYSES, CALL)
     lines += [f"(ruleset {name})" for name in (ANALYSES, *map(ruleset_of, families))]
-    return [*lines, *(combined(phase.ruleset, " ".join(map(ruleset_of, phase.families))) for phase in phases)]
+    return [*lines, *(combine_rulesets(phase.ruleset, map(ruleset_of, phase.families)) for phase in phases)]
 
 
-def told(rule: Rule, traced: bool = False) -> Iterator[str]:
-    """The text of a rule in the ruleset of its family; `traced` keeps its matches."""
-    if traced:
-        yield trace_text(rule)
-    yield told_in(rule, ruleset_of(rule.family), traced)
-
-
-def told_in(rule: Rule, ruleset: str, traced: bool = False) -> str:
+def write_rule(rule: Rule, ruleset: str, traced: bool = False) -> str:
     """The text of a rule in a ruleset; `traced` keeps its matches in the rule's match table."""
     return rule_text(rule, ruleset, _marks(rule), traced)
 
@@ -71,7 +63,7 @@ def program(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES) -> 
         *declarations(tuple(schedule(rules, phases))),
         *(line for table in tables.values() for line in table_text(table)),
         *map(clause_text, known.CLAUSES),
-        *(line for rule in rules for line in told(rule)),
+        *(write_rule(rule, ruleset_of(rule.family)) for rule in rules),
     ]
 
 
@@ -80,9 +72,9 @@ def program_text(rules: Sequence[Rule], phases: Sequence[Sequence[str]] = PHASES
     return "\n".join(program(rules, phases))
 
 
-def combined(name: str, rulesets: str) -> str:
+def combine_rulesets(name: str, rulesets: Iterable[str]) -> str:
     """The declaration of a ruleset that consists of others."""
-    return f"(unstable-combined-ruleset {name} {rulesets})"
+    return f"(unstable-combined-ruleset {name} {' '.join(rulesets)})"
 
 
 def _marks(rule: Rule) -> Marks:

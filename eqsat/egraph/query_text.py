@@ -146,9 +146,10 @@ class Body:
 
     def require_acyclic(self, descending: bool = False) -> None:
         """Require that no part of the pattern is the root's class, and no operand of a part is that part's class.
-        Otherwise regrouping could go on for ever: if x = 0, then x·7 = x, and it would build every 7ⁿ. `descending`:
-        also require that operands of parts are older, because regrouping x = y·3, y = x·(1/3), as rounded, is endless.
-        """
+        Otherwise regrouping could go on for ever: if x = 0, then x·7 = x, and a rule would build every 7ⁿ.
+
+        descending: also require that operands of parts are older than the parts. If x = y·3 and, as rounded,
+        y = x·(1/3), regrouping would be endless."""
         self._separate(self._root, (), descending)
 
     def _separate(self, pattern: App, above: tuple[App, ...], descending: bool) -> None:
@@ -210,7 +211,7 @@ class Body:
                 case Var(name, Sort.STR):
                     row.append(self._name_of_text(name, shared))
                 case Fact() if column not in self._bound:
-                    row.append(self._bound.setdefault(column, self._unbound))
+                    row.append(self._bound.setdefault(column, self._new_text))
                 case Fact():
                     row.append(f"{self._bound[column]}{len(self._rows)}")
                 case _:
@@ -248,7 +249,7 @@ class Body:
         return f"({pattern.ctor.name} {' '.join(args)})"
 
     @property
-    def _unbound(self) -> str:
+    def _new_text(self) -> str:
         return f"?text{len(self._bound)}_"
 
     def _bind(self, term: Prim | Fact) -> str:
@@ -257,7 +258,7 @@ class Body:
         else:
             value = self._call([*self._guards, term])
             self._guards.clear()
-        name = self._unbound
+        name = self._new_text
         self._conditions.append(f"(= {name} {value})")
         if isinstance(term, Prim):
             self._conditions.append(f'(!= {name} "")')

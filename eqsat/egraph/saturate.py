@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from eqsat.egraph.engine import EGraph, Interruption, watched
-from eqsat.egraph.finite import finite
+from eqsat.egraph.engine import EGraph, Interruption, watch_calls
+from eqsat.egraph.finite import find_finite
 from eqsat.egraph.growing import GrowingProgram
 from eqsat.egraph.growth import Growth
-from eqsat.egraph.inlining import inlining
+from eqsat.egraph.inlining import decide_inlining
 from eqsat.egraph.loading import Marked, load_text
 from eqsat.egraph.meter import Meter
-from eqsat.egraph.places import places
+from eqsat.egraph.places import find_places
 from eqsat.egraph.program import declarations, schedule
 from eqsat.egraph.read import VIEWED, class_numbers, read_view
 from eqsat.egraph.stop import Stop
@@ -50,8 +50,8 @@ _MEASURED = (Stop.TIME_LIMIT, Stop.MEMORY_LIMIT)
 
 
 class PhaseStats(msgspec.Struct, frozen=True):
-    """One phase. families: the rules that ran. nodes: at its end. seconds: wall time. resting: rules of the families
-    that were stopped, because they would have matched too often."""
+    """One phase. families: the families of rules that ran. nodes: the number of e-nodes at its end. seconds: wall time.
+    resting: rules of the families that were stopped, because they would have matched too often."""
 
     families: tuple[str, ...]
     stop: Stop
@@ -62,9 +62,8 @@ class PhaseStats(msgspec.Struct, frozen=True):
 
 
 class SaturationStats(msgspec.Struct, frozen=True):
-    """The work of a saturation. matches: by rule; families: matches by family; nodes, classes: at the end; piecewise:
-    movements whose map is too long to be composed with others.
-    """
+    """The work of a saturation. matches: by rule. families: matches by family. nodes, classes: their number at the end.
+    piecewise: movements whose map is too long to be composed with others."""
 
     phases: tuple[PhaseStats, ...]
     matches: Mapping[str, int]
@@ -146,7 +145,7 @@ def begin(
 ) -> Saturation:
     """A saturation with the graph loaded, ready to run as in `saturate`; `traced` keeps every match."""
     budget = budget or Budget()
-    decisions, constant_uops = inlining(graph, budget.copies), _constant_uops(graph, constants)
+    decisions, constant_uops = decide_inlining(graph, budget.copies), _constant_uops(graph, constants)
     marks: Marked = {
         known.Computed: decisions.computed,
         known.Inlined: decisions.inlined,
@@ -154,16 +153,16 @@ def begin(
         known.Constant: tuple(node.id for name, node in graph.inputs.items() if name in constants),
         known.Weight: tuple(constant_uops),
         known.Runs: tuple(node.id for node in graph.nodes if node.id not in constant_uops),
-        known.Finite: finite(graph) if exactness is Exactness.RANGE else (),
-        known.Place: places(graph, decisions.sources, constants, enlarging=exactness is Exactness.RANGE),
+        known.Finite: find_finite(graph) if exactness is Exactness.RANGE else (),
+        known.Place: find_places(graph, decisions.sources, constants, enlarging=exactness is Exactness.RANGE),
     }
     terms = tiny_to_terms(graph)
     return Saturation(terms, rules, exactness, budget, phases, marks, decisions.piecewise, traced)
 
 
 class Iteration(NamedTuple):
-    """One iteration. phase: from 0 on. matches: by rule. nodes: after it. changed: whether it changed the e-graph.
-    stop: why it ended its phase; None if the phase goes on."""
+    """One iteration. phase: its place, from 0 on. matches: by rule. nodes: the number of e-nodes afterwards. changed:
+    whether the e-graph changed. stop: why the phase ends; None if the phase goes on."""
 
     phase: int
     matches: Mapping[str, int]
@@ -279,9 +278,9 @@ class Saturation:
         return Iteration(place, matched, self._nodes, changed, ended)
 
     def _run_rules(self, place: int) -> tuple[Mapping[str, int], bool]:
-        """Runs an iteration: matches by rule, and whether anything changed. An interrupted one reports no matches."""
+        """Run an iteration. Returns the matches by rule, and whether anything changed; no matches if interrupted."""
         try:
-            with watched(self._meter.check):
+            with watch_calls(self._meter.check):
                 return self._program.iterate(place)
         except Interruption:
             return {}, True

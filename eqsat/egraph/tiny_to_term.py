@@ -36,11 +36,11 @@ from ir.term.language import (
 from ir.term.text import number_text, parse_number, sizes_text, type_text
 from ir.tiny.graph import Graph, Node, Ref
 from ir.tiny.graph import Imm as Immediate
-from ir.uop.table import UOpKind
+from ir.uop.table import SCANS, UOpKind
 
 Types = Sequence[TensorType]
 
-SCANS = {"CUMSUM": "sum", "CUMPROD": "prod", "CUMMAX": "max"}
+_SCAN_FUNCTIONS = {uop: function for function, uop in SCANS.items()}
 _COMBINES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
@@ -112,7 +112,7 @@ def _reduced_map(node: Node, src: Types) -> AxisMap:
 
 def _scan(node: Node, src: Types, out: TensorType) -> App:
     read = _operand(node.src[0], src[0])
-    return _store(Fin(Scan(SCANS[node.uop], out.dtype.name, node.arg["axis"], read)), out)
+    return _store(Fin(Scan(_SCAN_FUNCTIONS[node.uop], out.dtype.name, node.arg["axis"], read)), out)
 
 
 def _gather(node: Node, src: Types, out: TensorType) -> App:

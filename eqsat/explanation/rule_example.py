@@ -11,7 +11,7 @@ from ir.dtype import DTYPES
 from ir.index.map import identity, parse_map
 from ir.term.language import App, Term, subterms
 from ir.term.rule import Rule
-from rules.soundness import Draw, drawn, rewritten
+from rules.soundness import Draw, draw_instances, rewrite
 from rules.styles import PLAIN, Style
 
 _FEW, _MOST = 16, 32
@@ -36,8 +36,8 @@ def _best(rule: Rule, style: Style | None = None, elements: tuple[str, ...] = ()
         if not draw.elements:
             return None
     instances: list[tuple[App, Term]] = []
-    for instance in drawn(draw, np.random.default_rng(0), _ATTEMPTS, style=style):
-        rhs = rewritten(rule, instance)
+    for instance in draw_instances(draw, np.random.default_rng(0), _ATTEMPTS, style=style):
+        rhs = rewrite(rule, instance)
         if rhs is None:
             continue
         instances.append((instance.term, rhs))

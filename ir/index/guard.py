@@ -41,7 +41,11 @@ class Bound:
         self.expr, self.lo, self.hi = expr, lo, hi
 
     def __str__(self) -> str:
-        return f"{self.lo}<={self.expr}<{self.hi}"
+        return self.text()
+
+    def text(self, names: tuple[str, ...] | None = None) -> str:
+        """The bound over axes of these names; over i0, i1, … without names."""
+        return f"{self.lo}<={self.expr.text(names)}<{self.hi}"
 
     def __repr__(self) -> str:
         return f"Bound({self})"
@@ -72,7 +76,12 @@ class Guard:
         return self.bounds == NEVER
 
     def __str__(self) -> str:
-        return f"if {' and '.join(map(str, self.bounds)) if not self.is_never else 'false'} else {self.fill!r}"
+        return self.text()
+
+    def text(self, names: tuple[str, ...] | None = None) -> str:
+        """The guard over axes of these names; over i0, i1, … without names."""
+        holds = "false" if self.is_never else " and ".join(bound.text(names) for bound in self.bounds)
+        return f"if {holds} else {self.fill!r}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Guard) and self.bounds == other.bounds and same_fill(self.fill, other.fill)

@@ -23,9 +23,7 @@ class FloorDiv(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     divisor: int
 
     def __str__(self) -> str:
-        (term, coefficient), *more = self.expr.terms
-        bare = not more and coefficient == 1 and self.expr.const == 0 and isinstance(term, int)
-        return f"{self.expr}//{self.divisor}" if bare else f"({self.expr})//{self.divisor}"
+        return _term_text(self, None)
 
 
 Term: TypeAlias = "int | FloorDiv"
@@ -39,6 +37,10 @@ class AxisExpr(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
     def __str__(self) -> str:
         return _text(self)
+
+    def text(self, names: tuple[str, ...] | None = None) -> str:
+        """The expression over axes of these names; over i0, i1, … without names."""
+        return _text(self, names)
 
     def __add__(self, other: AxisExpr) -> AxisExpr:
         return linear(self.const + other.const, (*self.terms, *other.terms))
@@ -156,15 +158,22 @@ def _floor_order(floor: FloorDiv) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=_CACHE)
-def _text(expr: AxisExpr) -> str:
+def _text(expr: AxisExpr, names: tuple[str, ...] | None = None) -> str:
     terms: list[tuple[int, str]] = []
     for term, c in expr.terms:
         leading_minus = c == -1 and not terms
-        name = f"i{term}" if isinstance(term, int) else str(term)
+        name = _term_text(term, names)
         if isinstance(term, FloorDiv) and (abs(c) != 1 or leading_minus):  # `-x//4` would be floor(-x/4)
             name = f"({name})"
         terms.append((c, name))
     return sum_text(terms, expr.const)
+
+
+def _term_text(term: Term, names: tuple[str, ...] | None) -> str:
+    if isinstance(term, int):
+        return f"i{term}" if names is None else names[term]
+    numerator, is_axis = _text(term.expr, names), term.expr.lone_axis is not None and term.expr.const == 0
+    return f"{numerator}//{term.divisor}" if is_axis else f"({numerator})//{term.divisor}"
 
 
 def sum_text(terms: Iterable[tuple[int, str]], const: int, times: str = "*") -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from ir.index.expr import AxisExpr
 from ir.index.map import AxisMap
 
 BlockKind = Literal["contraction_pattern", "reduce", "stream", "scan", "ewise"]
@@ -28,7 +29,7 @@ class Pattern(msgspec.Struct, frozen=True):
     """The axes of a contraction by role.
 
     The `_idx` are axis names in the order of the operand or output. A coordinate that is a window over several axes
-    has the name of its output axis, and `affine_offsets` has the window by that axis: {"i2": "2*i2 + r1 - 1"}.
+    has the name of its output axis, and `affine_offsets` has the window by that axis: 2*i2 + r1 - 1 for "i2".
     `groups` is the number of blocks of a grouped convolution. Both operands depend on `batch_idx`; only the lhs or
     neither depends on `m_idx`, only the rhs on `n_idx`.
     """
@@ -38,11 +39,17 @@ class Pattern(msgspec.Struct, frozen=True):
     rhs_idx: tuple[str, ...]
     out_idx: tuple[str, ...]
     reduce_idx: tuple[str, ...]
-    affine_offsets: dict[str, str] = {}
+    affine_offsets: dict[str, AxisExpr] = {}
     batch_idx: tuple[str, ...] = ()
     m_idx: tuple[str, ...] = ()
     n_idx: tuple[str, ...] = ()
     groups: int = 1
+
+    @property
+    def offset_texts(self) -> dict[str, str]:
+        """The `affine_offsets` as texts: {"i2": "2*i2 + r1 - 1"}."""
+        names = self.out_idx + self.reduce_idx
+        return {index: offset.text(names) for index, offset in self.affine_offsets.items()}
 
     @property
     def roles(self) -> tuple[tuple[str, ...], ...]:

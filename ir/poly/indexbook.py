@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 import msgspec
 
 from ir.diagnostics import jsonable
-from ir.index.expr import AxisExpr
 from ir.index.map import AxisMap, Bound
 
 AxisKind = Literal["iter", "reduce", "broadcast"]
@@ -125,16 +123,9 @@ def product(contraction: str) -> str:
     return f"{contraction}.mul"
 
 
-def named(expression: object, names: tuple[str, ...]) -> str:
-    """An expression or a bound as text, with these names of axes instead of i0, i1, …"""
-    if isinstance(expression, AxisExpr) and expression.const == 0 and expression.lone_axis is not None:
-        return names[expression.lone_axis]
-    return re.sub(r"\bi(\d+)\b", lambda match: names[int(match[1])], str(expression))
-
-
 def coordinates(access: AxisMap, names: tuple[str, ...]) -> list[str]:
     """The coordinates of a map as texts, with these names of axes."""
-    return [named(expr, names) for expr in access.exprs]
+    return [expr.text(names) for expr in access.exprs]
 
 
 def _info(info: IndexInfo) -> dict[str, Any]:
@@ -161,11 +152,11 @@ def _domain(info: IndexInfo) -> dict[str, Any]:
 
 
 def _sides(bound: Bound, names: tuple[str, ...]) -> tuple[str, str]:
-    expression = named(bound.expr, names).replace(" ", "")
+    expression = bound.expr.text(names).replace(" ", "")
     return f"{bound.lo}<={expression}", f"{expression}<{bound.hi}"
 
 
 def _piece(piece: DomainPiece, names: tuple[str, ...]) -> str:
-    where = " and ".join(named(bound, names) for bound in piece.bounds)
+    where = " and ".join(bound.text(names) for bound in piece.bounds)
     action = "read" if piece.fill is None else f"{piece.fill}"
     return f"{action} where {where}" if where else f"{action} else"

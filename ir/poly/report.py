@@ -101,10 +101,10 @@ class PolyReport(msgspec.Struct, frozen=True):
                 "reason": core.reason,
                 "affine_closed": core.affine_closed,
                 "finished": {name: list(axes) for name, axes in core.finished.items()},
-                "dependences": [msgspec.to_builtins(each) for each in self.dependences],
-                "barriers": [msgspec.to_builtins(each) for each in self.barriers],
-                "bank_conflicts": [msgspec.to_builtins(each) for each in self.bank_conflicts],
-                "buffers": {each.value: {"buffer": each.buffer, "depth": each.depth} for each in self.buffers},
+                "dependences": [msgspec.to_builtins(dependence) for dependence in self.dependences],
+                "barriers": [msgspec.to_builtins(barrier) for barrier in self.barriers],
+                "bank_conflicts": [msgspec.to_builtins(conflict) for conflict in self.bank_conflicts],
+                "buffers": {buffer.value: {"buffer": buffer.buffer, "depth": buffer.depth} for buffer in self.buffers},
             }
         }
 

@@ -92,7 +92,7 @@ def _pattern(pattern: Pattern) -> dict[str, Any]:
         "rhs_idx": list(pattern.rhs_idx),
         "out_idx": list(pattern.out_idx),
         "reduce_idx": list(pattern.reduce_idx),
-        "affine_offsets": dict(pattern.affine_offsets),
+        "affine_offsets": pattern.offset_texts,
     }
     if pattern.groups > 1:
         record["groups"] = pattern.groups

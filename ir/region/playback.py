@@ -16,10 +16,7 @@ from ir.host.memory import memory_for
 from ir.index.map import AxisMap, apply, support
 from ir.region.region import MemRef, Number, Op, Operand, Region, Yield
 from ir.uop.playback import Array, convert, storage
-from ir.uop.table import UOPS
-
-SCANS = {"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"}
-"""The uop of every scan function."""
+from ir.uop.table import SCANS, UOPS
 
 
 def play_region(

@@ -17,7 +17,6 @@ axes; a value is defined only over the axes that it depends on.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -330,13 +329,9 @@ def _read(value: str, view: AxisMap, kept: int) -> str:
 
 def _reading(view: AxisMap, kept: int) -> str:
     """The coordinates and guards of a map; the reduced axes (from `kept` on) are written r0, r1, …"""
-    reading = str(view).partition(" -> ")[2]
-
-    def axis(match: re.Match[str]) -> str:
-        position = int(match[1])
-        return f"i{position}" if position < kept else f"r{position - kept}"
-
-    return re.sub(r"\bi(\d+)", axis, reading)
+    names = tuple(f"i{axis}" if axis < kept else f"r{axis - kept}" for axis in range(len(view.sizes)))
+    coordinates = ", ".join(expr.text(names) for expr in view.exprs)
+    return " ".join([f"[{coordinates}]", *(guard.text(names) for guard in view.guards)])
 
 
 def _sizes(shape: tuple[int, ...]) -> str:

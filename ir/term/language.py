@@ -169,11 +169,17 @@ class Prim:
             if sort_of(arg).is_class:
                 raise TypeError(f"{self.fn.name} takes texts and integers, got {arg}")
 
+    @property
+    def arguments(self) -> dict[str, Term]:
+        """Parameter → argument."""
+        return dict(zip(self.fn.parameters, self.args, strict=False))
+
     def argument(self, parameter: str) -> Term:
         """The argument of a parameter. Raises TypeError if the primitive does not have the parameter."""
-        if parameter not in self.fn.parameters:
-            raise TypeError(f"{self.fn.name} has no {parameter}, but {', '.join(self.fn.parameters)}")
-        return self.args[self.fn.parameters.index(parameter)]
+        arguments = self.arguments
+        if parameter not in arguments:
+            raise TypeError(f"{self.fn.name} has no {parameter}, but {', '.join(arguments)}")
+        return arguments[parameter]
 
     def __str__(self) -> str:
         return f"{self.fn.name}({', '.join(map(str, self.args))})"

@@ -20,12 +20,10 @@ from ir.index.map import apply, parse_map
 from ir.term.language import App, Term, Var
 from ir.term.text import parse_number, parse_sizes, parse_type, sizes_text
 from ir.uop.playback import convert
-from ir.uop.table import UOPS
+from ir.uop.table import SCANS, UOPS
 
 Array = NDArray[Any]
 Value = Array | str | int
-
-SCANS: Mapping[str, str] = MappingProxyType({"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"})
 
 
 def evaluate(

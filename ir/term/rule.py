@@ -119,7 +119,7 @@ class Rule:
     @property
     def bound(self) -> Mapping[str, Var]:
         """The variables that a match binds."""
-        return {name: var for each in self.patterns for name, var in variables(each).items()}
+        return {name: var for pattern in self.patterns for name, var in variables(pattern).items()}
 
     def __str__(self) -> str:
         conditions = f"  when {', '.join(map(str, self.when))}" if self.when else ""
@@ -161,10 +161,10 @@ class Clause:
 
 def condition_terms(conditions: Iterable[Condition]) -> tuple[Term, ...]:
     """The terms that conditions speak of."""
-    return tuple(term for each in conditions for term in _spoken_of(each))
+    return tuple(term for condition in conditions for term in _terms_of(condition))
 
 
-def _spoken_of(condition: Condition) -> tuple[Term, ...]:
+def _terms_of(condition: Condition) -> tuple[Term, ...]:
     match condition:
         case Equal(left, right):
             return left, right
@@ -192,13 +192,13 @@ def map_condition(condition: Condition, change: Callable[[Term], Term]) -> Condi
 
 def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:
     """The terms that conditions ask for."""
-    return tuple(each.pattern for each in conditions if isinstance(each, Exists))
+    return tuple(condition.pattern for condition in conditions if isinstance(condition, Exists))
 
 
 def steers(condition: Condition) -> bool:
     """Whether a condition is about what is worth doing: it rests on a fact that steers."""
-    facts = (each for term in _spoken_of(condition) for each in subterms(term) if isinstance(each, Fact))
-    return any(each.analysis.steers for each in facts)
+    facts = (part for term in _terms_of(condition) for part in subterms(term) if isinstance(part, Fact))
+    return any(fact.analysis.steers for fact in facts)
 
 
 def check_name(name: str) -> None:
@@ -211,7 +211,7 @@ def check_bound(owner: str, patterns: Sequence[App], others: Iterable[Term]) -> 
     """Patterns hold constructors, variables and constants; every other variable is bound by one of them."""
     bound: dict[str, Var] = {}
     for pattern in patterns:
-        if any(isinstance(each, Prim | Fact) for each in subterms(pattern)):
+        if any(isinstance(part, Prim | Fact) for part in subterms(pattern)):
             fail(Kind.UNSOUND_RULE, "rules", "a pattern cannot call functions", at=owner, pattern=str(pattern))
         for name, var in variables(pattern).items():
             if bound.setdefault(name, var) != var:
@@ -230,10 +230,10 @@ def pattern_variables(spec: str) -> tuple[Var, ...]:
     """
     sorts = {"B": Sort.BUF, "P": Sort.PRO, "A": Sort.ACC, "E": Sort.EPI, "S": Sort.STR, "I": Sort.I64}
     found = []
-    for each in spec.split():
-        name, _, letter = each.partition(":")
+    for variable in spec.split():
+        name, _, letter = variable.partition(":")
         if not name.isidentifier() or letter not in sorts:
             hint = f"name:letter, as in p:P; a letter is one of {' '.join(sorts)}"
-            fail(Kind.UNSOUND_RULE, "rules", f"{each!r} is no pattern variable", hint=hint)
+            fail(Kind.UNSOUND_RULE, "rules", f"{variable!r} is no pattern variable", hint=hint)
         found.append(Var(name, sorts[letter]))
     return tuple(found)

@@ -15,10 +15,7 @@ from ir.dtype import TensorType, dtype
 from ir.index.map import AxisMap, parse_map
 from ir.term.language import App, Term
 from ir.term.text import parse_number, parse_sizes, parse_type
-from ir.uop.table import UOPS
-
-SCANS: Mapping[str, str] = MappingProxyType({"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"})
-"""The uop of every scan function."""
+from ir.uop.table import SCANS, UOPS
 
 
 class IllTyped(Exception):  # noqa: N818 - a verdict on a term

@@ -23,7 +23,7 @@ from ir.uop.playback import Array, Meaning
 from ir.uop.types import TypeRule
 from ir.uop.view import view, view_array
 
-__all__ = ["ELEMENTARY", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
+__all__ = ["ELEMENTARY", "SCANS", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
 
 
 class UOpKind(enum.StrEnum):
@@ -93,6 +93,9 @@ dtypes."""
 
 ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})
 """Functions that every implementation approximates."""
+
+SCANS: Mapping[str, str] = MappingProxyType({"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"})
+"""The uop of every scan function."""
 
 
 def _args(**specs: ArgKind | tuple[ArgKind]) -> Mapping[str, ArgSpec]:

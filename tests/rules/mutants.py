@@ -32,7 +32,7 @@ from ir.term.text import parse_sizes, parse_type, sizes_text, type_text
 from rules import RULES
 from rules.epilogues import in_epilogue
 from rules.instances import Instance
-from rules.soundness import Draw, difference, drawn, rewritten
+from rules.soundness import Draw, difference, draw_instances, rewrite
 
 INSTANCES, ENOUGH, ATTEMPTS = 300, 1_000, 6_000
 """A mutant is compared where it differs from its rule, on so many instances; it is the same if it is on ENOUGH. A level
@@ -107,7 +107,7 @@ def judge(rule: Rule, mutant: Mutant) -> Verdict:
     for attempts in (ATTEMPTS, 4 * ATTEMPTS):
         try:
             for instance in _instances(Draw.of(mutant.rule), attempts):
-                rhs = rewritten(mutant.rule, instance)
+                rhs = rewrite(mutant.rule, instance)
                 if rhs is None:
                     continue
                 applied += 1
@@ -129,13 +129,13 @@ def judge(rule: Rule, mutant: Mutant) -> Verdict:
 @lru_cache(maxsize=1 << 13)
 def _unchanged(rule: Rule, instance: Instance) -> Term | None:
     """What the rule itself makes of an instance."""
-    return rewritten(rule, instance)
+    return rewrite(rule, instance)
 
 
 @lru_cache(maxsize=4)
 def _instances(draw: Draw, attempts: int) -> Replayed:
     """The instances that mutants are tried on: most mutants of a rule are drawn alike."""
-    return Replayed(drawn(draw, np.random.default_rng(7 + attempts), attempts))
+    return Replayed(draw_instances(draw, np.random.default_rng(7 + attempts), attempts))
 
 
 class Replayed:

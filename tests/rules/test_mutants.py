@@ -7,7 +7,7 @@ import pytest
 from ir.term.language import Fact, subterms
 from ir.term.rule import Rule
 from rules import RULES
-from rules.proof import proved
+from rules.proof import is_proved
 from tests.rules.equivalent import EQUIVALENT
 from tests.rules.mutants import Verdict, judge, mutants, originals, survivors
 
@@ -46,9 +46,9 @@ def test_no_mutant_that_is_killed_has_a_proof() -> None:
     """The proofs are checked, too: by the counterexamples."""
     wrong = [
         f"{rule.name}: {mutant.change}"
-        for rule in filter(proved, ORIGINALS)
+        for rule in filter(is_proved, ORIGINALS)
         for mutant in mutants(rule)
-        if proved(mutant.rule) and judge(rule, mutant) is Verdict.KILLED
+        if is_proved(mutant.rule) and judge(rule, mutant) is Verdict.KILLED
     ]
     assert not wrong
 

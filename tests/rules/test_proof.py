@@ -26,7 +26,7 @@ from rules.certificates import certificate
 from rules.op_fills import preimage, same_number
 from rules.primitives import compose as composed
 from rules.primitives import domain, fill_everywhere, fill_of_reduction, fill_of_unary, filled_with, reads_all
-from rules.proof import proved
+from rules.proof import is_proved
 
 b, p, q, m, n, o, d, t, k, v = pattern_variables("b:B p:P q:P m:S n:S o:S d:S t:S k:S v:S")
 
@@ -182,7 +182,7 @@ WRONG = {
 
 @pytest.mark.parametrize("rule", WRONG.values(), ids=WRONG.keys())
 def test_what_does_not_hold_is_not_proved(rule: Rule) -> None:
-    assert not proved(rule)
+    assert not is_proved(rule)
 
 
 def test_a_primitive_of_ones_own_is_not_taken_for_another_of_its_name() -> None:
@@ -190,8 +190,8 @@ def test_a_primitive_of_ones_own_is_not_taken_for_another_of_its_name() -> None:
         return read
 
     compose.__qualname__ = "compose"
-    assert proved(Rule("r", "w", "", PView(PView(p, m), n), PView(p, composed(m, n))))
-    assert not proved(Rule("w", "w", "", PView(PView(p, m), n), PView(p, Primitive(compose)(m, n))))
+    assert is_proved(Rule("r", "w", "", PView(PView(p, m), n), PView(p, composed(m, n))))
+    assert not is_proved(Rule("w", "w", "", PView(PView(p, m), n), PView(p, Primitive(compose)(m, n))))
 
 
 def test_the_families_of_index_rules_are_proved() -> None:

@@ -11,7 +11,7 @@ from ir.dtype import TensorType
 from ir.term.rule import Exactness
 from ir.term.text import parse_sizes
 from rules import RULES
-from rules.soundness import Draw, agree, applications, drawn
+from rules.soundness import Draw, agree, applications, draw_instances
 from rules.styles import LARGE, SPECIALS, Style
 
 by_level = pytest.mark.parametrize("level", Exactness, ids=lambda level: level.name)
@@ -76,14 +76,14 @@ def test_most_instances_have_elements_and_some_have_none() -> None:
     rule = next(rule for rule in RULES if rule.name == "view_through_unary")
     empty = [
         any(0 in array.shape for array in instance.inputs.values())
-        for instance in drawn(Draw.of(rule), np.random.default_rng(4), 1_000)
+        for instance in draw_instances(Draw.of(rule), np.random.default_rng(4), 1_000)
     ]
     assert 0.02 < np.mean(empty) < 0.4
 
 
 def test_the_same_seed_gives_the_same_instances() -> None:
     rule = next(rule for rule in RULES if rule.name == "sum_of_products")
-    first, second = (list(drawn(Draw.of(rule), np.random.default_rng(5), 60)) for _ in range(2))
+    first, second = (list(draw_instances(Draw.of(rule), np.random.default_rng(5), 60)) for _ in range(2))
     assert [str(each.term) for each in first] == [str(each.term) for each in second]
     for one, other in zip(first, second, strict=True):
         assert one.inputs.keys() == other.inputs.keys()

@@ -11,10 +11,10 @@ import pytest
 
 from eqsat.egraph import meter
 from eqsat.egraph.dump import to_json
-from eqsat.egraph.engine import Interruption, watched
+from eqsat.egraph.engine import Interruption, watch_calls
 from eqsat.egraph.forecast import Forecast
 from eqsat.egraph.meter import Meter
-from eqsat.egraph.program import told_in
+from eqsat.egraph.program import write_rule
 from eqsat.egraph.saturate import begin, saturate
 from eqsat.egraph.stop import Stop
 from eqsat.egraph.view import EGraphView
@@ -106,12 +106,12 @@ def test_there_are_no_more_matches_than_were_forecast(graph: Graph) -> None:
     saturation = begin(graph, RULES)
     saturation.finish()
     forecast = Forecast(saturation.egraph.rows(CTORS))
-    told = [rule for several in saturation._program._told.values() for rule in several]
-    assert told
-    saturation.egraph.execute(["(ruleset again)", *(told_in(rule, "again") for rule in told)])
+    declared = [rule for rules in saturation._program._declared.values() for rule in rules]
+    assert declared
+    saturation.egraph.execute(["(ruleset again)", *(write_rule(rule, "again") for rule in declared)])
     matches, _ = saturation.egraph.run("(run again)")
     assert sum(matches.values()) > 0
-    for rule in told:  # x ∧ x is counted once for each operand
+    for rule in declared:  # x ∧ x is counted once for each operand
         assert matches.get(rule.name, 0) <= 2 * forecast.of(rule), rule.name
 
 
@@ -145,7 +145,7 @@ def test_only_watched_calls_are_interrupted() -> None:
 
     saturation = begin(graphs.gemm_bias_relu(), RULES)
     saturation._program.iterate(0)
-    with pytest.raises(Interruption), watched(interrupt):
+    with pytest.raises(Interruption), watch_calls(interrupt):
         saturation._program.iterate(0)
     saturation.finish()
     assert all(phase.stop is Stop.SATURATED for phase in saturation.phases)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from eqsat import nn, tensor
-from eqsat.egraph.finite import finite
+from eqsat.egraph.finite import find_finite
 from eqsat.model import read_model
 from eqsat.tensor import Tensor
 
@@ -41,4 +41,4 @@ CASES = {
 def test_what_a_program_makes_infinite(name: str) -> None:
     value, answer = CASES[name]
     graph = read_model([value]).bind({}, False).graph
-    assert (graph.outputs[0] in finite(graph)) == answer
+    assert (graph.outputs[0] in find_finite(graph)) == answer

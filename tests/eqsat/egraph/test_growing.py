@@ -1,4 +1,4 @@
-"""A program that is told to the engine part by part does what it does when all of it is told at once."""
+"""A program that is declared to the engine part by part does what it does when it is declared whole."""
 
 from __future__ import annotations
 
@@ -55,23 +55,22 @@ def test_what_waits_matches_as_if_it_had_been_there(number: int, traced: bool, m
     for watched in (True, False):
         monkeypatch.setattr(growing, "_builds", lambda _, watched=watched: watched)
         assert outcome() == usual
-    monkeypatch.setattr(EGraph, "filled", lambda _: _every_table())
+    monkeypatch.setattr(EGraph, "filled_tables", lambda _: _every_table())
     assert outcome() == usual
 
 
-def test_most_rules_are_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    kept = program.told
+def test_most_rules_are_never_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared: list[str] = []
 
-    def listening(rule: Rule, traced: bool) -> Iterator[str]:
-        told.append(rule.name)
-        return kept(rule, traced)
+    def write_and_note(rule: Rule, ruleset: str, traced: bool) -> str:
+        declared.append(rule.name)
+        return program.write_rule(rule, ruleset, traced)
 
-    monkeypatch.setattr(growing, "told", listening)
+    monkeypatch.setattr(growing, "write_rule", write_and_note)
     _, stats = saturate(graphs.gemm_bias_relu(), RULES)
     matched = {name for name, times in stats.matches.items() if times}
-    assert matched <= set(told)
-    assert len(told) == len(set(told)) < len(RULES) / 5
+    assert matched <= set(declared)
+    assert len(declared) == len(set(declared)) < len(RULES) / 5
 
 
 def test_what_a_watch_has_found_need_not_be_found_again() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqsat import nn, tensor
-from eqsat.egraph.inlining import inlining
+from eqsat.egraph.inlining import decide_inlining
 from eqsat.egraph.stop import Stop
 from eqsat.model import read_model
 from eqsat.options import Budget
@@ -89,8 +89,8 @@ def test_covers_of_such_programs_are_right(chain: Callable[[int], Tensor]) -> No
 def test_what_stands_at_more_maps_than_allowed_is_stored() -> None:
     graph = graph_of(stencil(3))
     everything = {node.id for node in graph.nodes}
-    assert set(inlining(graph, copies=1000).inlined) == everything
-    few = set(inlining(graph, copies=4).inlined)
+    assert set(decide_inlining(graph, copies=1000).inlined) == everything
+    few = set(decide_inlining(graph, copies=4).inlined)
     assert few < everything
     _, unbounded = saturate(graph, RULES, budget=Budget(copies=1000))
     _, bounded = saturate(graph, RULES, budget=Budget(copies=4))
@@ -102,7 +102,7 @@ def test_a_producer_of_one_reader_is_always_inlined() -> None:
     for _ in range(100):
         x = x * 0.5 + 1.0
     graph = graph_of(x.sum(axis=0))
-    assert len(inlining(graph, copies=2).inlined) == len(graph.nodes)
+    assert len(decide_inlining(graph, copies=2).inlined) == len(graph.nodes)
 
 
 def test_a_map_of_many_pieces_is_stored_with_a_word() -> None:
