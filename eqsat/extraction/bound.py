@@ -12,7 +12,6 @@ from eqsat.extraction.cover_search import CoverSearch
 from eqsat.extraction.extractors.oracles.exact import exact, lower_bound
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.problem import Column, Problem
-from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from ir.pricer import Pricer
 
 
@@ -26,9 +25,9 @@ class CoverBound:
     proven_ns: float
 
     def gap(self, cover: Cover) -> float:
-        """By how much the cover, before kernels were joined, is dearer than the linear bound, relative to that; 0 where
-        both cost nothing."""
-        return cover.apart_ns / self.linear_ns - 1 if self.linear_ns else 0.0
+        """By how much a cover of kernels of one output, with all buffers row-major, is dearer than the linear bound,
+        relative to the bound; 0 where both cost nothing."""
+        return cover.time_ns / self.linear_ns - 1 if self.linear_ns else 0.0
 
 
 def bound(
@@ -37,14 +36,13 @@ def bound(
     pricer: Pricer,
     *,
     constants: Iterable[str] = (),
-    limits: EnumerationLimits = DEFAULT,
 ) -> CoverBound:
     """What no extractor can beat, whatever it chooses. Prices every candidate.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
-    candidates = Candidates(view, outputs, pricer, constants, limits)
+    candidates = Candidates(view, outputs, pricer, constants)
     CoverSearch(candidates, pareto).price_all()
     columns = (
         Column(each.buffer, each.reads, each.price.time_ns if each.price else 0.0, candidates.marks(each))

@@ -40,9 +40,12 @@ class CoverKernel:
 class Cover:
     """The kernels in an order in which they can run, and what was learnt on the way.
 
-    names: Buf class → the name of its buffer. considered: candidates; priced: distinct regions priced. saved_ns: what
-    kernels of several outputs save, which no choice among candidates of one output can. diagnostics: a word where a
-    limit ended the search for a better one. orders: of the buffers that are not row-major.
+    outputs      Tiny node → the Buf class that holds its value
+    names        Buf class → the name of its buffer
+    constants    the Buf classes that are known when the program is built
+    considered   how many candidates there were, and `priced` how many distinct regions were priced
+    diagnostics  where a limit ended the search for a better cover
+    orders       the order of axes of every buffer that is not row-major
     """
 
     kernels: tuple[CoverKernel, ...]
@@ -51,7 +54,6 @@ class Cover:
     constants: frozenset[int]
     considered: int = 0
     priced: int = 0
-    saved_ns: float = 0.0
     diagnostics: tuple[Diagnostic, ...] = ()
     orders: Mapping[int, Order] = field(default_factory=dict)
 
@@ -59,19 +61,9 @@ class Cover:
     def time_ns(self) -> float:
         return sum(kernel.time_ns for kernel in self.kernels)
 
-    @property
-    def apart_ns(self) -> float:
-        """The time with one kernel per output."""
-        return self.time_ns + self.saved_ns
-
 
 def assert_acyclic(kernels: Sequence[CoverKernel]) -> None:
-    """The order of the kernels is one in which they can run; networkx is a second opinion on that."""
-    import networkx
-
+    """The order of the kernels is one in which they can run."""
     place = {buffer: position for position, kernel in enumerate(kernels) for buffer in kernel.writes}
-    reads = ((read, position) for position, kernel in enumerate(kernels) for read in kernel.reads if read in place)
-    graph = networkx.DiGraph((place[read], position) for read, position in reads)
-    assert networkx.is_directed_acyclic_graph(graph), "the cover has a cycle"
     for position, kernel in enumerate(kernels):
         assert all(place.get(read, -1) < position for read in kernel.reads), "a kernel runs before its source"

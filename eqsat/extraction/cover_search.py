@@ -62,9 +62,9 @@ class CoverSearch:
             problem, columns = self._problem()
             place = {candidate: index for index, candidate in enumerate(columns)}
             found = refined(problem, [place[candidate] for candidate in chosen])
-            if disputed(problem.marks_of(found)) is not None:
-                return chosen
             better = tuple(columns[index] for index in found)
+            if self._is_disputed(better):
+                return chosen
             if not self.candidates.prices.learn(better):
                 return self._cheaper(chosen, better)
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush
 from itertools import product
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
+from eqsat.extraction.fixpoint import to_fixpoint
 from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, streamed_scores
 from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.menus import Menu, Menus, Question
@@ -144,40 +144,19 @@ class _NodeEnumeration:
 
     def _settle(self, root: int) -> None:
         """Find the alternatives of a class and of all below it that are not known yet."""
-        order = self._below(root)
-        place = {each: position for position, each in enumerate(order)}
+
+        def below(value: int) -> list[int]:
+            kids = (kid for _, operands in self._extractable(value) for kid in operands)
+            return [kid for kid in kids if not self._is_known(kid)]
+
+        order = [] if self._is_known(root) else post_order([root], below)
         readers: dict[int, dict[int, None]] = {each: {} for each in order}
         for each in order:
             for _, kids in self._extractable(each):
                 for kid in kids:
                     if kid in readers:
                         readers[kid][each] = None
-        waiting = list(range(len(order)))
-        queued = set(waiting)
-        while waiting:
-            position = heappop(waiting)
-            queued.discard(position)
-            if self._improve(order[position]):
-                for reader in readers[order[position]]:
-                    if place[reader] not in queued:
-                        queued.add(place[reader])
-                        heappush(waiting, place[reader])
-
-    def _below(self, root: int) -> list[int]:
-        """The unknown classes from `root` down, operands first as far as there are no cycles."""
-        order: dict[int, None] = {}
-        entered = set(order)
-        stack: list[tuple[int, bool]] = [(root, False)]
-        while stack:
-            each, done = stack.pop()
-            if done:
-                order[each] = None
-            elif each not in entered and not self._is_known(each):
-                entered.add(each)
-                stack.append((each, True))
-                below = [kid for _, kids in self._extractable(each) for kid in kids]
-                stack.extend((kid, False) for kid in reversed(below))
-        return list(order)
+        to_fixpoint(order, readers, self._improve)
 
     def _is_known(self, each: int) -> bool:
         """Whether the alternatives of a class are settled, here or in the whole."""

@@ -90,7 +90,7 @@ def joined(cover: Cover, setting: JoiningContext, is_wanted: Wanted = gains) -> 
         found, fresh = joining.round(found, fresh)
     kernels = joining.explained(found)
     assert_acyclic(kernels)
-    return replace(cover, kernels=kernels, saved_ns=cover.time_ns - sum(each.time_ns for each in kernels))
+    return replace(cover, kernels=kernels)
 
 
 class _Joining:

@@ -23,12 +23,11 @@ class ReadFacts:
     """What is known of the buffers of one e-graph. `given` ones exist in any case: inputs and outputs; `constant`
     ones are computed before the program runs, so that reading one saves work."""
 
-    def __init__(self, view: EGraphView, given: frozenset[int], constant: frozenset[int] = frozenset()) -> None:
+    def __init__(self, view: EGraphView, given: frozenset[int], constant: frozenset[int]) -> None:
         self._view, self._given, self._constant = view, given, constant
         self._readers = _readers(view)
         self._loaded = frozenset(view.tiny.values())
         self._avoidable: dict[int, bool] = {}
-        self._extra: dict[int, bool] = {}
         self._copies: dict[int, bool] = {}
         self._readers_of: dict[int, frozenset[int]] = {}
         self._successors: dict[int, int | None] = {}
@@ -57,9 +56,7 @@ class ReadFacts:
     def costs_a_kernel(self, buffer: int) -> bool:
         """Whether having the buffer takes one kernel more: an avoidable one that no reduction or contraction could
         write in place of its own result."""
-        if buffer not in self._extra:
-            self._extra[buffer] = self.is_avoidable(buffer) and not self._is_epilogue(buffer)
-        return self._extra[buffer]
+        return self.is_avoidable(buffer) and not self._is_epilogue(buffer)
 
     def successor(self, buffer: int) -> int | None:
         """The one buffer that is computed from this, where storing that instead is always as good: it is no larger,

@@ -7,8 +7,9 @@ from functools import lru_cache
 
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.parts import apart
-from eqsat.extraction.extractors.problem import Covering, Problem, resolve, to_fixpoint
+from eqsat.extraction.extractors.problem import Covering, Problem, resolve
 from eqsat.extraction.extractors.swaps import refined
+from eqsat.extraction.fixpoint import to_fixpoint
 
 SETS, MOST_SETS = 16, 512
 """How many sets of kernels are kept per buffer, at least and at most."""
@@ -41,7 +42,7 @@ def _refined(problem: Problem, sets: int) -> Covering | None:
 def cheapest_sets(problem: Problem, sets: int) -> Covering | None:
     """The same for a problem as a whole; remembered, since most parts stay as they are while prices are learnt."""
     program = _ParetoProgram(problem, sets)
-    to_fixpoint(problem, program.improve)
+    to_fixpoint(problem.order, problem.readers, program.improve)
     together = program.together(problem.roots)
     found = resolve(problem, members(together[0][1])) if together else None
     return None if found is None else Covering(found)

@@ -9,13 +9,13 @@ propagation", 2003; Keyder, Richter and Helmert, "Sound and complete landmarks f
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, cheapest_writers, resolve
+from eqsat.extraction.fixpoint import to_fixpoint
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Subproblem:
 
 def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     """The independent parts, without the columns that no optimum needs; None where there is no cover."""
+    from networkx.utils import UnionFind
+
     kept = _useful(problem)
     left = problem.restricted(kept)
     if any(root not in left.writers for root in problem.roots):
@@ -55,12 +57,12 @@ def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     known, knots = landmarks(left), _knots(left)
     contested = _contested(left)
     slim = [_slim(each, known, knots, contested) for each in left.columns]
-    groups = _Groups()
+    groups = UnionFind()
     for column in slim:
-        groups.join(column.writes, *column.reads, *(("value", value) for value, _ in column.marks))
+        groups.union(column.writes, *column.reads, *(("value", value) for value, _ in column.marks))
     found: dict[Hashable, list[int]] = {}
     for index, column in enumerate(slim):
-        found.setdefault(groups.of(column.writes), []).append(index)
+        found.setdefault(groups[column.writes], []).append(index)
     return tuple(_part(slim, indices, kept, known) for indices in found.values())
 
 
@@ -86,23 +88,19 @@ def landmarks(problem: Problem) -> frozenset[int]:
     numbers = {buffer: number for number, buffer in enumerate(problem.order)}
     everything = (1 << len(numbers)) - 1
     behind = dict.fromkeys(numbers, everything)
-    waiting = deque(numbers)
-    queued = set(numbers)
-    while waiting:
-        buffer = waiting.popleft()
-        queued.discard(buffer)
+
+    def improve(buffer: int) -> bool:
+        before = behind[buffer]
         common = everything
         for index in problem.writers.get(buffer, ()):
             needed = 0
             for read in problem.columns[index].reads:
                 needed |= behind[read]
             common &= needed
-        common |= 1 << numbers[buffer]
-        if common != behind[buffer]:
-            behind[buffer] = common
-            fresh = [each for each in problem.readers.get(buffer, ()) if each in numbers and each not in queued]
-            waiting.extend(fresh)
-            queued.update(fresh)
+        behind[buffer] = common | 1 << numbers[buffer]
+        return behind[buffer] != before
+
+    to_fixpoint(problem.order, problem.readers, improve)
     found = 0
     for root in problem.roots:
         found |= behind[root]
@@ -166,23 +164,3 @@ def _part(slim: list[Column], indices: list[int], kept: list[int], known: frozen
     columns = tuple(slim[index] for index in indices)
     roots = dict.fromkeys(column.writes for column in columns if column.writes in known)
     return Subproblem(Problem(columns, tuple(roots)), tuple(kept[index] for index in indices))
-
-
-class _Groups:
-    """Disjoint sets."""
-
-    def __init__(self) -> None:
-        self._parent: dict[Hashable, Hashable] = {}
-
-    def of(self, each: Hashable) -> Hashable:
-        """The one that stands for the set."""
-        while (parent := self._parent.setdefault(each, each)) != each:
-            self._parent[each] = self._parent[parent]
-            each = parent
-        return each
-
-    def join(self, first: Hashable, *others: Hashable) -> None:
-        """Put these into one set."""
-        home = self.of(first)
-        for other in others:
-            self._parent[self.of(other)] = home

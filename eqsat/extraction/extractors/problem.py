@@ -8,10 +8,13 @@ that of a least delete-free plan: buffers are facts, columns are actions.)
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from eqsat.extraction.fixpoint import to_fixpoint
+from ir.post_order import post_order
 
 Mark = tuple[int, int]
 """A value, and the way in which it is computed; the columns of one cover compute a value in one way."""
@@ -56,19 +59,11 @@ class Problem:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """The buffers below the roots, what is read before what reads it as far as there are no cycles."""
-        order: dict[int, None] = {}
-        entered: set[int] = set()
-        stack = [(root, False) for root in reversed(self.roots)]
-        while stack:
-            buffer, done = stack.pop()
-            if done:
-                order[buffer] = None
-            elif buffer not in entered:
-                entered.add(buffer)
-                stack.append((buffer, True))
-                reads = [read for index in self.writers.get(buffer, ()) for read in self.columns[index].reads]
-                stack.extend((read, False) for read in reversed(reads))
-        return tuple(order)
+
+        def reads(buffer: int) -> Iterator[int]:
+            return (read for index in self.writers.get(buffer, ()) for read in self.columns[index].reads)
+
+        return tuple(post_order(self.roots, reads))
 
     @cached_property
     def readers(self) -> Mapping[int, tuple[int, ...]]:
@@ -144,39 +139,10 @@ def resolve(problem: Problem, chosen: Iterable[int]) -> tuple[int, ...] | None:
                 heapq.heappush(ready, (problem.columns[reader].cost, reader))
     if any(root not in writer for root in problem.roots):
         return None
-    return _schedule(problem, writer)
-
-
-def _schedule(problem: Problem, writer: Mapping[int, int]) -> tuple[int, ...]:
-    """The columns behind the roots, depth first: what is read runs just before what reads it."""
-    order: dict[int, None] = {}
-    stack = [(writer[root], False) for root in reversed(problem.roots)]
-    while stack:
-        index, done = stack.pop()
-        if index in order:
-            continue
-        if done:
-            order[index] = None
-        else:
-            stack.append((index, True))
-            stack.extend((writer[read], False) for read in reversed(problem.columns[index].reads))
-    return tuple(order)
-
-
-def to_fixpoint(problem: Problem, improve: Callable[[int], bool]) -> None:
-    """Call `improve` on every buffer, and again on the readers of each that changed, until none changes."""
-    place = {buffer: position for position, buffer in enumerate(problem.order)}
-    queue = list(range(len(place)))
-    queued = set(queue)
-    while queue:
-        position = heapq.heappop(queue)
-        queued.discard(position)
-        if improve(problem.order[position]):
-            for reader in problem.readers.get(problem.order[position], ()):
-                again = place.get(reader)
-                if again is not None and again not in queued:
-                    queued.add(again)
-                    heapq.heappush(queue, again)
+    indices = post_order(
+        [writer[root] for root in problem.roots], lambda index: [writer[read] for read in problem.columns[index].reads]
+    )
+    return tuple(indices)
 
 
 def cheapest_writers(problem: Problem) -> Mapping[int, tuple[float, int]]:
@@ -194,5 +160,5 @@ def cheapest_writers(problem: Problem) -> Mapping[int, tuple[float, int]]:
                     best[buffer] = (cost, index)
         return best.get(buffer) != before
 
-    to_fixpoint(problem, improve)
+    to_fixpoint(problem.order, problem.readers, improve)
     return best

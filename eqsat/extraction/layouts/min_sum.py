@@ -24,10 +24,6 @@ class Cost(NamedTuple):
     variables: tuple[int, ...]
     table: NDArray[np.float64]
 
-    def of(self, labels: Sequence[int]) -> float:
-        """What it is with these labels, one per variable."""
-        return float(self.table[tuple([labels[variable] for variable in self.variables])])
-
 
 class Labels(NamedTuple):
     """A label per variable, and the variables that were bound before the search, since tables would have been too

@@ -105,8 +105,7 @@ def test_one_kernel_writes_all(name: str) -> None:
     cover = extract(saturated(graph), graph.outputs, pricer())
     (written,) = running(cover)
     assert len(written) == len(graph.outputs)
-    assert cover.saved_ns > 0
-    assert cover.apart_ns == pytest.approx(cover.time_ns + cover.saved_ns)
+    assert cover.time_ns < extract(saturated(graph), graph.outputs, pricer(), joining=False).time_ns
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from eqsat.extraction.extractors.oracles.exact import exact
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.parts import apart
 from eqsat.extraction.extractors.problem import Covering, Problem
+from eqsat.extraction.extractors.swaps import LEAST_GAIN
 
 WINDOW = 64
 """Buffers that are reconsidered together; the next window starts half of it later."""
@@ -20,9 +21,6 @@ PASSES = 4
 
 LIMITS = SolverLimits(nodes=2_000, seconds=10.0)
 """Of one window."""
-
-_LEAST_GAIN = 1e-9
-"""Relative: below it, sums differ by their order."""
 
 
 def windowed(problem: Problem, window: int = WINDOW, limits: SolverLimits = LIMITS) -> Covering | None:
@@ -58,4 +56,4 @@ def _reconsidered(
     assert found is not None, "the cover itself is among them"
     picked = tuple(kept[index] for index in found.columns)
     gain = problem.cost_of(columns) - problem.cost_of(picked)
-    return (picked if gain > _LEAST_GAIN * problem.cost_of(columns) else columns), found.stopped
+    return (picked if gain > LEAST_GAIN * problem.cost_of(columns) else columns), found.stopped
