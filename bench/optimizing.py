@@ -51,7 +51,7 @@ def sample_optimization(build: Callable[[], Program], options: Options | None = 
     import egglog  # noqa: F401 - its import is no part of any stage
     import networkx  # noqa: F401
 
-    from eqsat.collector import uncollected
+    from eqsat.collector import release_memory, uncollected
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract
     from eqsat.find_target import find_target
@@ -72,6 +72,7 @@ def sample_optimization(build: Callable[[], Program], options: Options | None = 
             constants=program.constants,
         )
         saturated = time.perf_counter()
+        release_memory()
         cover = extract(view, graph.outputs, pricer_for(target, options), constants=program.constants)
         done = time.perf_counter()
     phases = {f"phase {number}": phase.seconds for number, phase in enumerate(stats.phases)}

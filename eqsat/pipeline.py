@@ -17,7 +17,7 @@ from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
 from eqsat.assembly.assemble import assemble
 from eqsat.clock import Clock, Progress
-from eqsat.collector import uncollected
+from eqsat.collector import release_memory, uncollected
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.failure.internal_error import reported
@@ -83,6 +83,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
         egraph, saturation = saturate(graph, rules, options.exactness, options.budget, constants=constants)
+        release_memory()  # the e-graph is gone; its view remains
     with clock.stage("extract"):
         cover = extract(
             egraph,

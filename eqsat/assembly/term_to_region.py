@@ -39,20 +39,22 @@ def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer]) -> 
 
     Inputs come in the order of first use. The region's name lists its ops: `dot_add_relu`.
     """
-    return region_of_several([Written(tree, output)], input_of)
+    return region_of_several([Written(tree, output)], input_of)[0]
 
 
-def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer]) -> Region:
-    """The region that computes several Store trees at the points of the first one; shared parts are computed once."""
+def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer]) -> tuple[Region, tuple[int, ...]]:
+    """The region that computes several Store trees at the points of the first one, and the Buf classes that are its
+    inputs. Shared parts are computed once."""
     builder = _Builder([result.output.name for result in written], input_of)
     yields = tuple(builder.yield_of(result) for result in written)
-    return Region(
+    region = Region(
         name=titles([result.tree for result in written]),
         inputs=tuple(builder.inputs.values()),
         outputs=tuple(result.output for result in written),
         body=tuple(builder.body),
         yields=yields,
     )
+    return region, tuple(builder.inputs)
 
 
 def titles(trees: Sequence[Tree]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqsat.egraph.enode import ENode
-from eqsat.extraction.kernel_tree import STEPS, Forest, Tree
+from eqsat.egraph.view import STEPS
+from eqsat.extraction.kernel_tree import Forest, Tree
 from ir.index.map import identity
 
 

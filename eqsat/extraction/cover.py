@@ -21,6 +21,7 @@ class CoverKernel:
               it reads, in the order of its inputs
     region    shared by all kernels that differ only in what they are applied to
     price     of its best plan; None for a kernel that runs once, when the program is built
+    parts     the kernels of one output that it was joined from; none where it was not joined
     selection what else could have written the buffers, where that was asked for
     """
 
@@ -29,6 +30,7 @@ class CoverKernel:
     reads: tuple[int, ...]
     region: Region
     price: Price | None
+    parts: tuple[CoverKernel, ...] = ()
     selection: Selection = UNCONTESTED
 
     @property

@@ -1,111 +1,96 @@
-"""The search for a cheap cover: cover, price what was chosen, cover again.
+"""The search for a cheap cover: cover, price the chosen kernels, cover again.
 
-A candidate is estimated by its lower bound, scaled by what kernels of its kind turned out to cost. What a cover
-chooses is priced by its own best plan, and the cover is computed again, until all its kernels are priced. Then the
-nearest rivals of its kernels are priced as well, and the search goes on from there, until no cover is cheaper.
+The cost of a candidate is its lower bound, scaled by the ratio of prices to bounds of kernels of its kind. The kernels
+of a cover are priced by their own best plans, and the cover is computed again, until all its kernels are priced. Then
+the nearest rivals of the kernels are priced as well, and the search goes on from there, until no cover is cheaper.
 
 The cover of ordinary fusion is made of the same candidates and competes: no cover is chosen that is dearer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from eqsat.extraction.candidate import KernelCandidate
-from eqsat.extraction.candidates import Candidates
+from eqsat.extraction.candidate import CandidateCover, KernelCandidate
+from eqsat.extraction.candidates import STAGE, Candidates
 from eqsat.extraction.extractors.agreement import agreeing, disputed
-from eqsat.extraction.extractors.problem import Covering, Extractor, Problem
-from eqsat.extraction.extractors.swaps import refined
-from eqsat.extraction.rivals import Contest
-from eqsat.extraction.selection import Selection
+from eqsat.extraction.extractors.greedy import greedy
+from eqsat.extraction.extractors.problem import Covering, Extractor
+from eqsat.extraction.extractors.swaps import refine
+from eqsat.extraction.rivals import Rivals
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 
-STAGE = "extract"
 ROUNDS = 8
-"""Covers computed before the choice is confined to candidates that are priced."""
+"""Covers that are computed before the choice is confined to candidates that are priced."""
 
-Chosen = tuple[KernelCandidate, ...]
-"""A cover: one candidate for each buffer that is written, in an order in which the kernels can run."""
+
+def learn_prices(candidates: Candidates, every: bool = False) -> None:
+    """Price the kernels that any extractor would try first, or every candidate."""
+    search = CoverSearch(candidates, greedy)
+    search.cover_with_known_prices()
+    while every and candidates.prices.learn(candidates.all()):
+        search.cover_with_known_prices()
 
 
 class CoverSearch:
     """Covers of the candidates of one e-graph, by one extractor."""
 
     def __init__(self, candidates: Candidates, extractor: Extractor) -> None:
-        self.candidates, self._extractor = candidates, extractor
+        self._candidates, self._extractor = candidates, extractor
         self._stopped: Covering | None = None
 
-    def price_all(self) -> None:
-        """Price every candidate."""
-        self.settled()
-        while self.candidates.prices.learn(self.candidates.all()):
-            self.settled()
-
-    def best(self, settled: Chosen, ordinary: Chosen | None, *, swaps: bool) -> Chosen:
-        """The cheapest cover that the search reaches from the extractor's and from the one of ordinary fusion.
-        `swaps`: by local search, too."""
-        best = self._cheaper(settled, ordinary)
-        best = self._swapped(best) if swaps else best
+    def best(self, is_baseline: bool = False) -> tuple[CandidateCover, CandidateCover | None]:
+        """The cheapest cover that the search reaches from the extractor's cover and from that of ordinary fusion; and
+        the latter, where there is one. A baseline stays with the covers of its extractor: ordinary fusion does not
+        compete, and there is no local search."""
+        best = self.cover_with_known_prices()
+        ordinary = None if is_baseline else self._ordinary()
+        best = self._cheaper(best, ordinary)
+        best = best if is_baseline else self._swap(best)
         while True:
-            self._contest(best)
-            again = self._cheaper(self.settled(), self._covered(_is_known))
-            if swaps:
-                again = self._cheaper(self._swapped(again), self._swapped(best))
+            self.price_rivals(best)
+            again = self._cheaper(self.cover_with_known_prices(), self._cover(_is_known))
+            if not is_baseline:
+                again = self._cheaper(self._swap(again), self._swap(best))
             if self._rank(again) >= self._rank(best):
-                return best
+                return best, ordinary
             best = again
 
-    def _swapped(self, chosen: Chosen) -> Chosen:
-        """The cover after local search among all candidates, whose prices are learnt on the way. The extractor swaps
-        within parts of the program; here kernels of several parts change together."""
-        while True:
-            problem, columns = self._problem()
-            place = {candidate: index for index, candidate in enumerate(columns)}
-            found = refined(problem, [place[candidate] for candidate in chosen])
-            better = tuple(columns[index] for index in found)
-            if self._is_disputed(better):
-                return chosen
-            if not self.candidates.prices.learn(better):
-                return self._cheaper(chosen, better)
-
-    def settled(self) -> Chosen:
-        """The extractor's cover of all candidates, every kernel priced. Where no cover computes each value in one way,
-        the kernels that buffers were written with become candidates.
+    def cover_with_known_prices(self) -> CandidateCover:
+        """The extractor's cover of all candidates, after every kernel of it was priced. Where no cover computes each
+        value in one way, the kernels that buffers were written with become candidates.
 
         Raises:
             EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
         """
-        candidates = self.candidates
+        candidates = self._candidates
         candidates.demand_roots()
         rounds = 0
         while True:
-            chosen = self._covered(_is_known) if rounds >= ROUNDS else None
-            chosen = chosen or self._covered()
+            cover = self._cover(_is_known) if rounds >= ROUNDS else None
+            cover = cover or self._cover()
             rounds += 1
-            if chosen is None:
+            if cover is None:
                 if not candidates.fall_back(candidates.blocked):
                     candidates.fail_uncovered()
-            elif not candidates.prices.learn(chosen) and not (
-                self._is_disputed(chosen) and candidates.fall_back(tuple(candidates.by_buffer))
+            elif not candidates.prices.learn(cover) and not (
+                self._is_disputed(cover) and candidates.fall_back(tuple(candidates.by_buffer))
             ):
-                return chosen
+                return cover
 
-    def ordinary(self) -> Chosen | None:
-        """The extractor's cover of the candidates of ordinary fusion; None where these make none that computes each
-        value in one way."""
+    def price_rivals(self, cover: CandidateCover) -> Rivals:
+        """The nearest rivals of a cover's kernels, priced, as are the kernels that the rivals would need."""
         while True:
-            chosen = self._covered(lambda candidate: candidate.ordinary)
-            if chosen is None or self._is_disputed(chosen):
-                return None
-            if not self.candidates.prices.learn(chosen):
-                return chosen
+            rivals = Rivals(self._candidates.problem(), cover)
+            if not self._candidates.prices.learn(rivals.needed):
+                return rivals
 
-    def selections(self, chosen: Chosen) -> Mapping[int, Selection]:
-        """What the kernels of a cover were chosen before, by the buffer that they write."""
-        return self._contest(chosen).selections(self.candidates.by_buffer, self.candidates.names)
+    def total_ns(self, cover: CandidateCover) -> float:
+        """The time of a cover."""
+        return sum(map(self._candidates.prices.cost, cover))
 
-    def stops(self, chosen: Chosen) -> tuple[Diagnostic, ...]:
-        """A word where a limit ended the search for a better cover than this one."""
+    def stops(self, cover: CandidateCover) -> tuple[Diagnostic, ...]:
+        """A warning where a limit ended the search for a better cover than this one."""
         if self._stopped is None:
             return ()
         stop = note(
@@ -114,52 +99,51 @@ class CoverSearch:
             "the binary program stopped at its limit; the program is right, a better one may be missed, and another "
             "run may differ",
             severity=Severity.WARNING,
-            cost_ns=self.total_ns(chosen),
+            cost_ns=self.total_ns(cover),
             proven_ns=self._stopped.bound,
         )
         return (stop,)
 
-    def _contest(self, chosen: Chosen) -> Contest:
-        """A cover's kernels against the other candidates for their outputs. The nearest are priced, and so are the
-        kernels that these would need."""
+    def _swap(self, cover: CandidateCover) -> CandidateCover:
+        """The cover after local search among all candidates, whose prices are learnt on the way. The extractor swaps
+        within parts of the program; here kernels of several parts change together."""
         while True:
-            problem, columns = self._problem()
-            contest = Contest(problem, columns, chosen)
-            if not self.candidates.prices.learn(contest.nearest):
-                return contest
+            problem = self._candidates.problem()
+            better = problem.cover(refine(problem.problem, problem.indices(cover)))
+            if self._is_disputed(better):
+                return cover
+            if not self._candidates.prices.learn(better):
+                return self._cheaper(cover, better)
 
-    def total_ns(self, chosen: Chosen) -> float:
-        """The time of a cover."""
-        return sum(map(self.candidates.prices.cost, chosen))
+    def _ordinary(self) -> CandidateCover | None:
+        """The extractor's cover of the candidates of ordinary fusion; None where these make none that computes each
+        value in one way."""
+        while True:
+            cover = self._cover(lambda candidate: candidate.ordinary)
+            if cover is None or self._is_disputed(cover):
+                return None
+            if not self._candidates.prices.learn(cover):
+                return cover
 
-    def _covered(self, is_meant: Callable[[KernelCandidate], bool] | None = None) -> Chosen | None:
-        """The extractor's cover of all candidates, or of those that are meant."""
-        problem, columns = self._problem(is_meant)
-        found = agreeing(problem, self._extractor)
-        if found is None:
-            return None
-        self._stopped = found if found.stopped else None
-        return tuple(columns[index] for index in found.columns)
+    def _cover(self, is_allowed: Callable[[KernelCandidate], bool] | None = None) -> CandidateCover | None:
+        """The extractor's cover of all candidates, or of those that are allowed."""
+        problem = self._candidates.problem(is_allowed)
+        covering = agreeing(problem.problem, self._extractor)
+        if is_allowed is None:
+            self._stopped = covering if covering and covering.stopped else None
+        return None if covering is None else problem.cover(covering.columns)
 
-    def _problem(
-        self, is_meant: Callable[[KernelCandidate], bool] | None = None
-    ) -> tuple[Problem, Sequence[KernelCandidate]]:
-        """The covering problem of the candidates that were not refused, all or those that are meant, and the candidate
-        of each column."""
-        columns = [each for each in self.candidates.all() if not each.refusal and (is_meant is None or is_meant(each))]
-        return Problem(tuple(map(self.candidates.column, columns)), self.candidates.roots), columns
-
-    def _cheaper(self, chosen: Chosen, other: Chosen | None) -> Chosen:
+    def _cheaper(self, cover: CandidateCover, other: CandidateCover | None) -> CandidateCover:
         """The better of two covers, the first of equals."""
-        return chosen if other is None else min(chosen, other, key=self._rank)
+        return cover if other is None else min(cover, other, key=self._rank)
 
-    def _rank(self, chosen: Chosen) -> tuple[bool, float]:
+    def _rank(self, cover: CandidateCover) -> tuple[bool, float]:
         """Orders covers: by price, and after all others those that compute a value in several ways."""
-        return self._is_disputed(chosen), self.total_ns(chosen)
+        return self._is_disputed(cover), self.total_ns(cover)
 
-    def _is_disputed(self, chosen: Chosen) -> bool:
+    def _is_disputed(self, cover: CandidateCover) -> bool:
         """Whether the kernels compute some value in several ways."""
-        return disputed(map(self.candidates.marks, chosen)) is not None
+        return disputed(map(self._candidates.marks, cover)) is not None
 
 
 def _is_known(candidate: KernelCandidate) -> bool:

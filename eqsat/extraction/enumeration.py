@@ -14,9 +14,9 @@ from functools import cached_property
 from itertools import product
 
 from eqsat.egraph.enode import ENode
-from eqsat.egraph.view import EGraphView
+from eqsat.egraph.view import STEPS, EGraphView
 from eqsat.extraction.fixpoint import to_fixpoint
-from eqsat.extraction.kernel_tree import STEPS, Forest, Tree, streamed_scores
+from eqsat.extraction.kernel_tree import Forest, Tree, streamed_scores
 from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.menus import Menu, Menus, Question
 from eqsat.extraction.ranking import LowerBound, Ranking
@@ -279,28 +279,3 @@ def _product(choices: list[tuple[Tree, ...]]) -> int:
     for each in choices:
         count *= len(each)
     return count
-
-
-def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[int]:
-    """The Buf classes that can be computed when the program is built: from constants, numbers and indices."""
-    needs: dict[int, list[list[int]]] = {}
-    waiting = list(dict.fromkeys(constants))
-    for each, nodes in view.classes.items():
-        for node in nodes:
-            if node.ctor not in ("Input", *STEPS):
-                operands = frozenset(node.children)
-                missing = [len(operands), each]
-                for operand in operands:
-                    needs.setdefault(operand, []).append(missing)
-                if not operands:
-                    waiting.append(each)
-    known: set[int] = set()
-    while waiting:
-        each = waiting.pop()
-        if each not in known:
-            known.add(each)
-            for missing in needs.get(each, ()):
-                missing[0] -= 1
-                if not missing[0]:
-                    waiting.append(missing[1])
-    return frozenset(each for each in known if view.sorts[each] is Sort.BUF)

@@ -1,11 +1,12 @@
-"""Kernels of several outputs: a priced cover, in which one kernel does the work of two wherever that is cheaper.
+"""Joining: one kernel of several outputs in place of two kernels of a priced cover, wherever that is cheaper.
 
     by-product  u = x + y is stored for a residual, and a kernel normalises u: it computes x + y, and stores that too
     siblings    tanh(x) and sigmoid(x), the sum and the maximum of a row: one loop nest, in which x is read once
 
-Either way the joint kernel is several Store trees at the points of the widest; what they share is computed once. Where
-one kernel reads the other's result, another candidate takes its place, which computes that by itself. The best pairs
-are joined first, each kernel at most once a round, until no pair gains: kernels of three outputs come of those of two.
+Either way the joint kernel is several Store trees at the points of the widest; what the trees share is computed once.
+Where one kernel reads the other's result, another candidate takes its place, which computes that result by itself. The
+best pairs are joined first, a kernel at most once a round, until no pair gains. Kernels of three outputs come of
+kernels of two.
 """
 
 from __future__ import annotations
@@ -16,55 +17,26 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from eqsat.assembly.term_to_region import Written, region_of_several
 from eqsat.egraph.enode import ENode
-from eqsat.extraction.candidate import KernelCandidate, PricedRegion
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
 from eqsat.extraction.enumeration import fits
 from eqsat.extraction.extractors.agreement import disputed
 from eqsat.extraction.kernel_graph import KernelGraph
 from eqsat.extraction.kernel_tree import Forest, Tree, subtrees
-from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.placing import Placing, shape_of
-from eqsat.extraction.selection import Apart, JointPart, Selection
-from ir.index.map import AxisMap
-from ir.pricer import Price, Pricer
-from ir.region.region import Buffer
+from eqsat.extraction.selection import Apart
+from ir.pricer import Price
 
 VARIANTS = 2
 """Candidates that are tried in place of one that reads what is to become a by-product."""
-
-Wanted = Callable[[float], bool]
-"""Says of what a joint kernel saves, in ns, whether to take it."""
+LEAST_GAIN_NS = 1e-6
+"""Below it, sums of times differ by their order alone."""
 
 _Key = tuple[int, ...]
 """A kernel of a cover, by what it writes."""
 _Stores = Mapping[int, Tree]
 """Buf class → the Store tree that computes it."""
-
-
-@dataclass(frozen=True)
-class JoiningContext:
-    """What joining needs to know of an extraction.
-
-    candidates  of a buffer; `cost` of one in ns, as far as it is known
-    edge, leaf  a buffer at the edge of a region, and what a price depends on of it
-    roundings   how kernels round what they compute
-    given       the buffers that are there before any kernel runs
-    roots       those that must be written
-    priced      joint kernels by structure, as far as they are known
-    """
-
-    forest: Forest
-    pricer: Pricer
-    candidates: Callable[[int], Sequence[KernelCandidate]]
-    cost: Callable[[KernelCandidate], float]
-    edge: Callable[[int], Buffer]
-    leaf: Callable[[int], str]
-    roundings: Roundings
-    given: frozenset[int]
-    roots: Sequence[int]
-    priced: dict[tuple[object, ...], PricedRegion]
 
 
 @dataclass(frozen=True)
@@ -76,40 +48,46 @@ class _JointKernel:
     gain: float
 
 
-def gains(saved_ns: float) -> bool:
-    """Whether a joint kernel saves anything, beyond what sums differ by their order."""
-    return saved_ns > 1e-6
+def is_gain(saved_ns: float) -> bool:
+    """Whether a joint kernel saves time."""
+    return saved_ns > LEAST_GAIN_NS
 
 
-def joined(cover: Cover, setting: JoiningContext, is_wanted: Wanted = gains) -> Cover:
-    """The cover, some of whose kernels do the work of several, in an order in which they can run."""
-    joining = _Joining(setting, is_wanted)
-    found = cover.kernels
-    fresh = {kernel.writes for kernel in found if kernel.price}
+def join_kernels(cover: Cover, candidates: Candidates, is_wanted: Callable[[float], bool] = is_gain) -> Cover:
+    """The cover, some of whose kernels do the work of several, in an order in which they can run.
+
+    Args:
+        is_wanted: says of the ns that a joint kernel saves whether to take the kernel.
+    """
+    joining = _Joining(candidates, is_wanted)
+    kernels = cover.kernels
+    fresh = {kernel.writes for kernel in kernels if kernel.price}
     while fresh:
-        found, fresh = joining.round(found, fresh)
-    kernels = joining.explained(found)
+        kernels, fresh = joining.join_once(kernels, fresh)
+    kernels = joining.explain(kernels)
     assert_acyclic(kernels)
     return replace(cover, kernels=kernels)
 
 
 class _Joining:
-    """Proposes joint kernels, and prices each distinct region once."""
+    """Proposes joint kernels."""
 
-    def __init__(self, setting: JoiningContext, is_wanted: Wanted) -> None:
-        self._setting, self._is_wanted = setting, is_wanted
+    def __init__(self, candidates: Candidates, is_wanted: Callable[[float], bool]) -> None:
+        self._candidates, self._is_wanted = candidates, is_wanted
         self._placing = Placing()
-        self._stored = _StoredValues(setting.forest)
+        self._values = _StoredValues(candidates.forest)
         self._apart: dict[tuple[_Key, _Key], Apart] = {}
 
-    def round(self, kernels: tuple[CoverKernel, ...], fresh: set[_Key]) -> tuple[tuple[CoverKernel, ...], set[_Key]]:
-        """The kernels after the best pairs of which one is `fresh` were joined, and which are joint by that."""
+    def join_once(
+        self, kernels: tuple[CoverKernel, ...], fresh: set[_Key]
+    ) -> tuple[tuple[CoverKernel, ...], set[_Key]]:
+        """The kernels after the best pairs with a `fresh` kernel were joined, and the joint kernels among them."""
         cover = self._graph(kernels)
-        pairs = (pair for pair in cover.neighbours() if not fresh.isdisjoint([each.writes for each in pair]))
+        pairs = (pair for pair in cover.neighbours() if not fresh.isdisjoint([kernel.writes for kernel in pair]))
         proposals = [joint for pair in pairs for joint in self._proposals(cover, *pair)]
         taken: set[_Key] = set()
         made: set[_Key] = set()
-        for joint in sorted(proposals, key=lambda each: -each.gain):
+        for joint in sorted(proposals, key=lambda joint: -joint.gain):
             if taken.isdisjoint(joint.parts) and self._is_wanted(joint.gain):
                 after = self._graph(kernels).with_one(joint.kernel, joint.parts)
                 if after is not None and self._agrees(joint.kernel, after):
@@ -119,25 +97,23 @@ class _Joining:
         return kernels, made
 
     def _graph(self, kernels: Sequence[CoverKernel]) -> KernelGraph:
-        return KernelGraph(kernels, self._setting.roots, self._setting.given)
+        return KernelGraph(kernels, self._candidates.roots, self._candidates.inputs)
 
     def _agrees(self, joint: CoverKernel, kernels: Sequence[CoverKernel]) -> bool:
         """Whether the joint kernel computes no value in another way than any other kernel."""
-        found = self._setting.roundings
-        marks = (found.marks(each.trees, folded=each.price is None) for each in kernels)
-        return not found.disagree(joint.trees) and disputed(marks) is None
+        roundings = self._candidates.roundings
+        marks = (roundings.marks(kernel.trees, folded=kernel.price is None) for kernel in kernels)
+        return not roundings.disagree(joint.trees) and disputed(marks) is None
 
-    def explained(self, kernels: tuple[CoverKernel, ...]) -> tuple[CoverKernel, ...]:
-        """The kernels with what became of their pairs."""
+    def explain(self, kernels: tuple[CoverKernel, ...]) -> tuple[CoverKernel, ...]:
+        """The kernels, with the neighbours before them that they were not joined with."""
         there = {kernel.writes for kernel in kernels}
-        apart: dict[_Key, list[Apart]] = {}
-        for (first, second), found in self._apart.items():
+        apart: dict[_Key, tuple[Apart, ...]] = {}
+        for (first, second), reason in self._apart.items():
             if first in there and second in there:
-                apart.setdefault(second, []).append(found)
+                apart[second] = (*apart.get(second, ()), reason)
         return tuple(
-            replace(kernel, selection=structs.replace(kernel.selection, apart=tuple(apart[kernel.writes])))
-            if kernel.writes in apart
-            else kernel
+            replace(kernel, selection=structs.replace(kernel.selection, apart=apart.get(kernel.writes, ())))
             for kernel in kernels
         )
 
@@ -156,10 +132,10 @@ class _Joining:
         self._apart[first.writes, second.writes] = apart
 
     def _names(self, buffers: Iterable[int]) -> tuple[str, ...]:
-        return tuple(self._setting.edge(buffer).name for buffer in buffers)
+        return tuple(self._candidates.names[buffer] for buffer in buffers)
 
     def _variants(self, cover: KernelGraph, first: CoverKernel, second: CoverKernel) -> Iterator[_Stores]:
-        """What a kernel may store that is both."""
+        """What a kernel may store that does the work of both."""
         own = dict(zip(first.writes, first.trees, strict=True))
         others = dict(zip(second.writes, second.trees, strict=True))
         if not cover.is_before(first, second.reads):
@@ -168,87 +144,47 @@ class _Joining:
         kept = {buffer: tree for buffer, tree in own.items() if cover.is_read_beside(buffer, second)}
         if not kept and len(others) == 1:
             return  # one kernel in place of the two was a candidate like any other
-        choices = {buffer: self._without(cover, first, buffer, tree) for buffer, tree in others.items()}
-        ranks = max(map(len, choices.values())) if all(choices.values()) else 0
-        for rank in range(ranks):
-            trees = {buffer: several[min(rank, len(several) - 1)] for buffer, several in choices.items()}
-            yield {**trees, **{buffer: self._within(trees, buffer) or tree for buffer, tree in kept.items()}}
+        choices = {buffer: self._trees_without(cover, first, buffer, tree) for buffer, tree in others.items()}
+        count = max(map(len, choices.values())) if all(choices.values()) else 0
+        for turn in range(count):
+            trees = {buffer: several[min(turn, len(several) - 1)] for buffer, several in choices.items()}
+            yield {**trees, **{buffer: self._store_within(trees, buffer) or tree for buffer, tree in kept.items()}}
 
-    def _without(self, cover: KernelGraph, first: CoverKernel, buffer: int, tree: Tree) -> list[Tree]:
+    def _trees_without(self, cover: KernelGraph, first: CoverKernel, buffer: int, tree: Tree) -> list[Tree]:
         """The tree, or the cheapest candidates for its buffer that need nothing of what the first kernel writes."""
         if not cover.is_before(first, tree.reads):
             return [tree]
-        found = [
-            choice
-            for choice in self._setting.candidates(buffer)
-            if not (choice.refusal or choice.compile_time or cover.is_before(first, choice.tree.reads))
-            and cover.has(choice.tree.reads)
+        others = [
+            candidate
+            for candidate in self._candidates.by_buffer.get(buffer, ())
+            if not (candidate.refusal or candidate.compile_time or cover.is_before(first, candidate.tree.reads))
+            and cover.has(candidate.tree.reads)
         ]
-        return [choice.tree for choice in sorted(found, key=self._setting.cost)[:VARIANTS]]
+        return [candidate.tree for candidate in sorted(others, key=self._candidates.prices.cost)[:VARIANTS]]
 
-    def _within(self, trees: _Stores, buffer: int) -> Tree | None:
-        """The Store of a buffer as these trees compute its value anyway, where they do."""
-        forest = self._setting.forest
-        for each in subtrees(*trees.values()):
-            for store, wrapped in self._stored[buffer].get(each.node, ()):
-                value = each if wrapped is None else forest.make(wrapped, (each,))
-                return forest.make(store, (value,))
+    def _store_within(self, trees: _Stores, buffer: int) -> Tree | None:
+        """The Store of a buffer over its value as these trees compute it anyway; None where they do not."""
+        forest = self._candidates.forest
+        for tree in subtrees(*trees.values()):
+            for store, mark in self._values.of(buffer).get(tree.node, ()):
+                return forest.make(store, (tree if mark is None else forest.make(mark, (tree,)),))
         return None
 
     def _kernel(self, stores: _Stores, parts: tuple[CoverKernel, CoverKernel]) -> CoverKernel | str:
         """The kernel that stores all of these, or why there is none."""
-        trees = sorted(stores.items(), key=lambda each: -math.prod(shape_of(each[1])))
-        if not fits(frozenset[Tree]().union(*(tree.accumulators for _, tree in trees))):
+        ordered = sorted(stores.items(), key=lambda store: -math.prod(shape_of(store[1])))
+        buffers, trees = zip(*ordered, strict=True)
+        if not fits(frozenset[Tree]().union(*(tree.accumulators for tree in trees))):
             return "one kernel may not hold the accumulators of both"
-        (_, widest), *others = trees
         try:
-            places = [None, *(self._placing.at(widest, tree) for _, tree in others)]
+            places = [None, *(self._placing.at(trees[0], tree) for tree in trees[1:])]
         except LookupError as error:
             return str(error)
-        priced, buffers = self._priced(trees, places)
-        if self._setting.roundings.repeats_sums([tree for _, tree in trees], priced.region):
-            return SUM_TWICE.reason
+        priced = self._candidates.prices.of(ordered, places)
         if not isinstance(priced.price, Price):
             return priced.price.reason if priced.price else ""
-        return CoverKernel(
-            writes=tuple(buffer for buffer, _ in trees),
-            trees=tuple(tree for _, tree in trees),
-            reads=tuple(buffers[place] for place in priced.inputs),
-            region=priced.region,
-            price=priced.price,
-            selection=self._selection(parts),
-        )
-
-    def _selection(self, parts: tuple[CoverKernel, CoverKernel]) -> Selection:
-        """What else could have written the results of the parts, and what these were."""
-        rivals = [rival for each in parts for rival in each.selection.rivals]
-        rivals.sort(key=lambda each: math.inf if each.extra_ns is None else each.extra_ns)
-        return Selection(
-            candidates=sum(each.selection.candidates for each in parts),
-            rivals=tuple(rivals),
-            parts=tuple(part for each in parts for part in each.selection.parts or (self._part(each),)),
-        )
-
-    def _part(self, kernel: CoverKernel) -> JointPart:
-        return JointPart(kernel.region.name, self._names(kernel.writes), kernel.time_ns)
-
-    def _priced(
-        self, trees: Sequence[tuple[int, Tree]], places: Sequence[AxisMap | None]
-    ) -> tuple[PricedRegion, tuple[int, ...]]:
-        """The region and its price, and the buffers in whose terms its inputs are told."""
-        setting = self._setting
-        number, buffers = setting.forest.shapes.joined(
-            ("joint", tuple(places)), [setting.forest.shape_of(tree) for _, tree in trees]
-        )
-        key = (number, *map(setting.leaf, (*(buffer for buffer, _ in trees), *buffers)))
-        if key not in setting.priced:
-            outputs = [structs.replace(setting.edge(buffer), constant=False) for buffer, _ in trees]
-            written = [Written(*each) for each in zip((tree for _, tree in trees), outputs, places, strict=True)]
-            region = region_of_several(written, setting.edge)
-            by_name = {setting.edge(buffer).name: buffer for buffer in buffers}
-            inputs = tuple(buffers.index(by_name[each.name]) for each in region.inputs)
-            setting.priced[key] = PricedRegion(region, inputs, setting.pricer.price(region))
-        return setting.priced[key], buffers
+        single = tuple(kernel for part in parts for kernel in part.parts or (part,))
+        return CoverKernel(buffers, trees, priced.reads, priced.region, priced.price, single)
 
 
 class _StoredValues:
@@ -258,16 +194,16 @@ class _StoredValues:
         self._view = forest.view
         self._known: dict[int, dict[ENode, list[tuple[ENode, ENode | None]]]] = {}
 
-    def __getitem__(self, buffer: int) -> dict[ENode, list[tuple[ENode, ENode | None]]]:
-        """Node of a value → the Store of it, and the node that makes it one that can be stored, where it must be."""
+    def of(self, buffer: int) -> dict[ENode, list[tuple[ENode, ENode | None]]]:
+        """Node of a value → the Store of it, and the Pure node between the two, where there is one."""
         if buffer not in self._known:
-            found: dict[ENode, list[tuple[ENode, ENode | None]]] = {}
+            stores_of: dict[ENode, list[tuple[ENode, ENode | None]]] = {}
             classes = self._view.classes
             for store in self._view.stores(buffer):
                 for value in classes[store.value]:
-                    found.setdefault(value, []).append((store, None))
+                    stores_of.setdefault(value, []).append((store, None))
                     if value.ctor == "Pure":
-                        for each in classes[value.x]:
-                            found.setdefault(each, []).append((store, value))
-            self._known[buffer] = found
+                        for inner in classes[value.x]:
+                            stores_of.setdefault(inner, []).append((store, value))
+            self._known[buffer] = stores_of
         return self._known[buffer]

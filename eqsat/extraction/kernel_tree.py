@@ -18,9 +18,6 @@ from ir.index.map import AxisMap, support
 from ir.post_order import post_order
 from ir.region.work import flops_per_point, footprint
 
-STEPS = ("PView", "EView", "PMax")
-"""Steps of derivations, as movements on their way down to the reads: no kernel can hold one."""
-
 
 class Tree:
     """One shared term.

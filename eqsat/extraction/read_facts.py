@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eqsat.egraph.enode import ENode
-from eqsat.egraph.view import EGraphView
-from eqsat.extraction.kernel_tree import STEPS
+from eqsat.egraph.view import STEPS, EGraphView
 from ir.index.facts import is_injective
 from ir.post_order import post_order
 

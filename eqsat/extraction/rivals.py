@@ -1,68 +1,77 @@
-"""How near the rejected came: what a cover would cost with another kernel in one place."""
+"""How near the rejected candidates came: what a cover would cost with another kernel in one place."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from eqsat.extraction.candidate import KernelCandidate
-from eqsat.extraction.extractors.problem import Problem
+from eqsat.extraction.candidate import CandidateCover, CandidateProblem, KernelCandidate
+from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.extractors.swaps import Swap, Swaps
-from eqsat.extraction.selection import Rival, Selection
+from eqsat.extraction.selection import JointPart, Rival, Selection
 
 NEAREST = 8
-"""Rivals of one kernel that are priced and told of, besides those refused."""
+"""Rivals of one kernel that are priced and reported, besides the refused ones."""
 
 
-class Contest:
-    """The kernels of a cover against the other candidates for their outputs.
+class Rivals:
+    """For each kernel of a cover that runs when the program does, the candidates whose swap costs least.
 
     Args:
-        problem: every candidate that was not refused, `candidates` in the order of its columns.
-        picked: the cover, in an order in which it runs.
+        problem: of every candidate that was not refused.
     """
 
-    def __init__(
-        self, problem: Problem, candidates: Sequence[KernelCandidate], picked: Sequence[KernelCandidate]
-    ) -> None:
+    def __init__(self, problem: CandidateProblem, cover: CandidateCover) -> None:
+        candidates, writers = problem.candidates, problem.problem.writers
         self._candidates = candidates
-        self._winners = [candidate for candidate in picked if not candidate.compile_time]
-        index = {candidate: position for position, candidate in enumerate(candidates)}
-        swaps = Swaps(problem, [index[candidate] for candidate in picked])
-        self._ranked: dict[int, list[tuple[KernelCandidate, Swap | None]]] = {}
-        for winner in self._winners:
-            others = [each for each in problem.writers[winner.buffer] if candidates[each] is not winner]
-            found = [(candidates[each], swaps.with_column(each)) for each in others]
-            self._ranked[winner.buffer] = sorted(found, key=_distance)[:NEAREST]
+        swaps = Swaps(problem.problem, problem.indices(cover))
+        self._nearest: dict[int, list[tuple[KernelCandidate, Swap | None]]] = {}
+        for winner in cover:
+            if not winner.compile_time:
+                others = [index for index in writers[winner.buffer] if candidates[index] is not winner]
+                rivals = [(candidates[index], swaps.with_column(index)) for index in others]
+                self._nearest[winner.buffer] = sorted(rivals, key=_distance)[:NEAREST]
 
     @property
-    def nearest(self) -> list[KernelCandidate]:
-        """The rivals that are to be told of, and the kernels that would compute what they read."""
-        found: dict[KernelCandidate, None] = {}
-        for ranked in self._ranked.values():
-            for rival, swap in ranked:
-                found |= dict.fromkeys([rival, *(self._candidates[index] for index in (swap.joining if swap else ()))])
-        return list(found)
+    def needed(self) -> list[KernelCandidate]:
+        """The rivals, and the kernels that would compute what the rivals read."""
+        needed: dict[KernelCandidate, None] = {}
+        for nearest in self._nearest.values():
+            for rival, swap in nearest:
+                entering = swap.entering if swap else ()
+                needed |= dict.fromkeys([rival, *(self._candidates[index] for index in entering)])
+        return list(needed)
 
-    def selections(
-        self, candidates: Mapping[int, Sequence[KernelCandidate]], names: Mapping[int, str]
-    ) -> dict[int, Selection]:
-        """Per buffer that a kernel writes when the program runs; `candidates` are all of each buffer, those refused
-        among them."""
-        return {
-            winner.buffer: Selection(
-                len(candidates[winner.buffer]),
-                (
-                    *(_rival(rival, swap, names) for rival, swap in self._ranked[winner.buffer]),
-                    *(_rival(each, None, names) for each in candidates[winner.buffer] if each.refusal),
-                ),
-            )
-            for winner in self._winners
-        }
+    def explain(
+        self, kernel: CoverKernel, candidates: Mapping[int, Sequence[KernelCandidate]], names: Mapping[int, str]
+    ) -> CoverKernel:
+        """A kernel of the finished cover, with the candidates that it was chosen before. Once all are priced.
+
+        Args:
+            candidates: all of each buffer, the refused ones among them.
+        """
+        if kernel.price is None:
+            return kernel
+        rivals: list[Rival] = []
+        for part in kernel.parts or (kernel,):
+            (buffer,) = part.writes
+            rivals += [_rival(rival, swap, names) for rival, swap in self._nearest[buffer]]
+            rivals += [_rival(candidate, None, names) for candidate in candidates[buffer] if candidate.refusal]
+        selection = Selection(
+            candidates=sum(len(candidates[buffer]) for part in kernel.parts or (kernel,) for buffer in part.writes),
+            rivals=tuple(sorted(rivals, key=lambda rival: math.inf if rival.extra_ns is None else rival.extra_ns)),
+            parts=tuple(
+                JointPart(part.region.name, tuple(names[buffer] for buffer in part.writes), part.time_ns)
+                for part in kernel.parts
+            ),
+            apart=kernel.selection.apart,
+        )
+        return replace(kernel, selection=selection)
 
 
-def _distance(found: tuple[KernelCandidate, Swap | None]) -> float:
-    return found[1].extra_ns if found[1] else math.inf
+def _distance(rival: tuple[KernelCandidate, Swap | None]) -> float:
+    return rival[1].extra_ns if rival[1] else math.inf
 
 
 def _rival(candidate: KernelCandidate, swap: Swap | None, names: Mapping[int, str]) -> Rival:

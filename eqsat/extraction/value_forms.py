@@ -10,8 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from eqsat.egraph.enode import ENode
-from eqsat.egraph.view import EGraphView
-from eqsat.extraction.kernel_tree import STEPS
+from eqsat.egraph.view import STEPS, EGraphView
 from eqsat.extraction.same_values import SameValues
 
 _Form = tuple[object, ...]

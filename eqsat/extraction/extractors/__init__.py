@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from eqsat.extraction.extractors.greedy import greedy
 from eqsat.extraction.extractors.oracles.exact import exact
@@ -11,16 +12,25 @@ from eqsat.extraction.extractors.oracles.windowed import windowed
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.problem import Extractor
 
-EXTRACTORS: Mapping[str, Extractor] = {
-    "pareto": pareto,
-    "windowed": windowed,
-    "exact": exact,
-    "greedy": greedy,
-    "tree": tree,
+
+@dataclass(frozen=True)
+class ExtractorEntry:
+    """An extractor, and how the search uses it.
+
+    needs_all_prices  whether it weighs every candidate against every other, as oracles do
+    is_baseline       whether it shows what other extractors are worth: ordinary fusion does not compete with its
+                      covers, and there is no local search
+    """
+
+    cover: Extractor
+    needs_all_prices: bool = False
+    is_baseline: bool = False
+
+
+EXTRACTORS: Mapping[str, ExtractorEntry] = {
+    "pareto": ExtractorEntry(pareto),
+    "windowed": ExtractorEntry(windowed, needs_all_prices=True),
+    "exact": ExtractorEntry(exact, needs_all_prices=True),
+    "greedy": ExtractorEntry(greedy, is_baseline=True),
+    "tree": ExtractorEntry(tree, is_baseline=True),
 }
-
-SIMPLE = frozenset({"greedy", "tree"})
-"""Those that show what the others are worth: they keep to what they find themselves."""
-
-OPTIMAL = frozenset({"windowed", "exact"})
-"""Those that weigh every candidate against every other, and so need all of their prices."""

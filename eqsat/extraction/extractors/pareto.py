@@ -8,7 +8,7 @@ from functools import lru_cache
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.parts import apart
 from eqsat.extraction.extractors.problem import Covering, Problem, resolve
-from eqsat.extraction.extractors.swaps import refined
+from eqsat.extraction.extractors.swaps import refine
 from eqsat.extraction.fixpoint import to_fixpoint
 
 SETS, MOST_SETS = 16, 512
@@ -35,7 +35,7 @@ def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
 @lru_cache(maxsize=1 << 12)
 def _refined(problem: Problem, sets: int) -> Covering | None:
     found = cheapest_sets(problem, sets)
-    return None if found is None else Covering(refined(problem, found.columns))
+    return None if found is None else Covering(refine(problem, found.columns))
 
 
 @lru_cache(maxsize=1 << 12)

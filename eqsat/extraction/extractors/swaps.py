@@ -19,7 +19,7 @@ Cheapest = Mapping[int, tuple[float, int]]
 class Swap(NamedTuple):
     """The columns that would join a cover, and what that adds to its cost in ns."""
 
-    joining: tuple[int, ...]
+    entering: tuple[int, ...]
     extra_ns: float
 
 
@@ -42,14 +42,14 @@ class Swaps:
     def with_column(self, index: int) -> Swap | None:
         """The cover with this column in place of the one that writes the same buffer; None where it would read
         what is computed from its own result, or what nothing can compute."""
-        joining = self._joining(index)
-        if joining is None or self._reaches(joining, self._columns[index].writes):
+        entering = self._entering(index)
+        if entering is None or self._reaches(entering, self._columns[index].writes):
             return None
-        leaving = self._leaving(self._columns[index].writes, joining)
-        cost = sum(self._columns[each].cost for each in joining) - sum(self._columns[each].cost for each in leaving)
-        return Swap(joining, cost)
+        leaving = self._leaving(self._columns[index].writes, entering)
+        cost = sum(self._columns[each].cost for each in entering) - sum(self._columns[each].cost for each in leaving)
+        return Swap(entering, cost)
 
-    def _joining(self, index: int) -> tuple[int, ...] | None:
+    def _entering(self, index: int) -> tuple[int, ...] | None:
         """The column, and the cheapest writers of what is not written."""
         found = {index: None}
         waiting = [index]
@@ -65,9 +65,9 @@ class Swaps:
                     waiting.append(writer)
         return tuple(found)
 
-    def _reaches(self, joining: Sequence[int], buffer: int) -> bool:
+    def _reaches(self, entering: Sequence[int], buffer: int) -> bool:
         """Whether something that these read is computed from the buffer: only what runs after it can be."""
-        waiting = [read for index in joining for read in self._columns[index].reads]
+        waiting = [read for index in entering for read in self._columns[index].reads]
         seen: set[int] = set()
         while waiting:
             read = waiting.pop()
@@ -78,10 +78,10 @@ class Swaps:
                 waiting.extend(self._columns[self.writer[read]].reads)
         return False
 
-    def _leaving(self, buffer: int, joining: Sequence[int]) -> tuple[int, ...]:
+    def _leaving(self, buffer: int, entering: Sequence[int]) -> tuple[int, ...]:
         """The column that wrote the buffer, and those whose results nobody reads any more."""
         readers = Counter[int]()
-        for index in joining:
+        for index in entering:
             readers.update(set(self._columns[index].reads))
         found = {self.writer[buffer]: None}
         waiting = [self.writer[buffer]]
@@ -94,17 +94,17 @@ class Swaps:
         return tuple(found)
 
 
-def refined(problem: Problem, chosen: Sequence[int]) -> tuple[int, ...]:
+def refine(problem: Problem, chosen: Sequence[int]) -> tuple[int, ...]:
     """A cover with swaps made as long as one makes it cheaper: local search from `chosen`."""
     cheapest = cheapest_writers(problem)
     before: tuple[int, ...] = ()
     cover = tuple(chosen)
     while cover != before:
-        before, cover = cover, _swept(problem, cover, cheapest)
+        before, cover = cover, _sweep(problem, cover, cheapest)
     return cover
 
 
-def _swept(problem: Problem, cover: tuple[int, ...], cheapest: Cheapest) -> tuple[int, ...]:
+def _sweep(problem: Problem, cover: tuple[int, ...], cheapest: Cheapest) -> tuple[int, ...]:
     """Every column tried once, in order."""
     least = LEAST_GAIN * problem.cost_of(cover)
     swaps = Swaps(problem, cover, cheapest)
@@ -113,7 +113,7 @@ def _swept(problem: Problem, cover: tuple[int, ...], cheapest: Cheapest) -> tupl
             swap = swaps.with_column(index)
             if swap is not None and swap.extra_ns < -least:
                 kept = [each for each in cover if problem.columns[each].writes != column.writes]
-                found = resolve(problem, [*kept, *swap.joining])
+                found = resolve(problem, [*kept, *swap.entering])
                 assert found is not None, "a swap closes no cycle"
                 cover, swaps = found, Swaps(problem, found, cheapest)
     return cover

@@ -31,7 +31,7 @@ _DOUBT = 0.01
 less are not known to differ."""
 
 
-def relaid(cover: Cover, forms: Forms) -> Cover:
+def choose_layouts(cover: Cover, forms: Forms) -> Cover:
     """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained.
 
     Args:
@@ -60,9 +60,7 @@ def relaid(cover: Cover, forms: Forms) -> Cover:
         buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
     }
     limits = _limits(cover, list(choices), labels)
-    return replace(
-        stored(cover, chosen, forms), priced=cover.priced + len(forms), diagnostics=(*cover.diagnostics, *limits)
-    )
+    return replace(stored(cover, chosen, forms), diagnostics=(*cover.diagnostics, *limits))
 
 
 class _Table:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from eqsat.assembly.term_to_region import region_of
+from eqsat.egraph.buffers import constant_classes, input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.as_written import as_written
-from eqsat.extraction.candidates import input_classes
-from eqsat.extraction.enumeration import Enumeration, constant_classes
+from eqsat.extraction.enumeration import Enumeration
 from eqsat.extraction.kernel_tree import Forest, rules_of, subtrees
 from eqsat.extraction.limits import EnumerationLimits
 from eqsat.extraction.shapes import Shape

@@ -18,8 +18,9 @@ from eqsat.extraction.extractors.oracles.windowed import windowed
 from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.parts import landmarks, parts
 from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, resolve
-from eqsat.extraction.extractors.swaps import Swaps, refined
+from eqsat.extraction.extractors.swaps import Swaps, refine
 
+ALL = [entry.cover for entry in EXTRACTORS.values()]
 LAST = 5
 """Buffers of the problems that are small enough to try everything."""
 
@@ -86,8 +87,7 @@ def check_runs(problem: Problem, found: Covering) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
     problem = random_problem(random.Random(seed), buffers=7)
-    extractors: tuple[Extractor, ...] = (*EXTRACTORS.values(), lambda each: shuffled(each, random.Random(seed)))
-    for extractor in extractors:
+    for extractor in (*ALL, lambda each: shuffled(each, random.Random(seed))):
         chosen = extractor(problem)
         assert (chosen is None) == (tree(problem) is None)
         if chosen is not None:
@@ -126,7 +126,7 @@ def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_better_the_dearer(seed: int) -> None:
     problem = layered(random.Random(seed))
-    found = {name: extractor(problem) for name, extractor in EXTRACTORS.items()}
+    found = {name: extractor(problem) for name, extractor in zip(EXTRACTORS, ALL, strict=True)}
     costs = {name: cost(problem, cover) for name, cover in found.items()}
     for cover in found.values():
         assert cover is not None
@@ -142,7 +142,7 @@ def test_the_better_the_dearer(seed: int) -> None:
 @pytest.mark.slow
 def test_an_extractor_gives_the_same_twice() -> None:
     problem = layered(random.Random(3), layers=12)
-    for extractor in EXTRACTORS.values():
+    for extractor in ALL:
         assert extractor(problem) == extractor(Problem(problem.columns, problem.roots))
 
 
@@ -175,13 +175,13 @@ def test_a_cycle_of_bargains_is_cut() -> None:
 
 def test_without_a_root_there_is_no_cover() -> None:
     for problem in (Problem((), (0,)), Problem((Column(0, (1,), 1.0), Column(1, (0,), 1.0)), (0,))):
-        assert [extractor(problem) for extractor in EXTRACTORS.values()] == [None] * len(EXTRACTORS)
+        assert [extractor(problem) for extractor in ALL] == [None] * len(ALL)
         assert lower_bound(problem) == float("inf")
 
 
 def test_nothing_to_compute() -> None:
     problem = Problem((Column(0, (), 1.0),), ())
-    for extractor in EXTRACTORS.values():
+    for extractor in ALL:
         assert extractor(problem) == Covering(())
     assert lower_bound(problem) == 0.0
 
@@ -284,7 +284,7 @@ def test_no_swap_betters_a_refined_cover(seed: int) -> None:
     start = shuffled(problem, random.Random(seed))
     if start is None:
         return
-    found = refined(problem, start.columns)
+    found = refine(problem, start.columns)
     assert problem.cost_of(found) <= problem.cost_of(start.columns)
     assert resolve(problem, found) is not None
     swaps = Swaps(problem, found)

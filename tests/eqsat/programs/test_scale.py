@@ -37,7 +37,7 @@ def settled(layers: int) -> tuple[Candidates, int]:
     """The candidates of an encoder after a search, and the e-nodes of its e-graph."""
     graph, view = encoder(layers)
     candidates = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
-    CoverSearch(candidates, pareto).settled()
+    CoverSearch(candidates, pareto).cover_with_known_prices()
     return candidates, sum(map(len, view.classes.values()))
 
 
@@ -116,7 +116,7 @@ def test_copies_are_what_would_have_been_chosen(
 
     def candidates() -> dict[int, list[object]]:
         made = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
-        CoverSearch(made, pareto).settled()
+        CoverSearch(made, pareto).cover_with_known_prices()
         buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
         return {each: list(map(known, made.enumeration.of(each))) for each in buffers}
 

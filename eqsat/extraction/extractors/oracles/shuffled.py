@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.extractors.oracles.tree import tree
 from eqsat.extraction.extractors.problem import Column, Covering, Problem, resolve
 
@@ -18,3 +19,10 @@ def shuffled(problem: Problem, rng: random.Random) -> Covering | None:
             return Covering(found)
     columns = tuple(Column(each.writes, each.reads, rng.expovariate(1.0)) for each in problem.columns)
     return tree(Problem(columns, problem.roots))
+
+
+def add_written(candidates: Candidates) -> None:
+    """Add the kernel that each buffer was written with: rules may have left none of them."""
+    candidates.demand_roots()
+    while candidates.fall_back(tuple(candidates.by_buffer)):
+        pass

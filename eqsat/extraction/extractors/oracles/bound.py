@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.cover_search import learn_prices
 from eqsat.extraction.extractors.oracles.exact import exact, lower_bound
-from eqsat.extraction.extractors.pareto import pareto
 from eqsat.extraction.extractors.problem import Column, Problem
 from ir.pricer import Pricer
 
@@ -43,11 +42,11 @@ def bound(
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     candidates = Candidates(view, outputs, pricer, constants)
-    CoverSearch(candidates, pareto).price_all()
+    learn_prices(candidates, every=True)
     columns = (
-        Column(each.buffer, each.reads, each.price.time_ns if each.price else 0.0, candidates.marks(each))
-        for each in candidates.all()
-        if not each.refusal
+        Column(kernel.buffer, kernel.reads, kernel.price.time_ns if kernel.price else 0.0, candidates.marks(kernel))
+        for kernel in candidates.all()
+        if not kernel.refusal
     )
     problem = Problem(tuple(columns), candidates.roots)
     best = exact(problem)
