@@ -10,7 +10,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidate import CandidateCover, CandidateProblem, KernelCandidate
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
-from eqsat.extraction.enumeration import Enumeration
+from eqsat.extraction.enumeration import EGraphFacts, Enumeration, ordinary_nodes
 from eqsat.extraction.extractors.problem import Column, Mark, Problem, cheapest_writers
 from eqsat.extraction.kernel_tree import Tree
 from eqsat.extraction.limits import DEFAULT, EnumerationLimits
@@ -47,8 +47,10 @@ class Candidates:
         self._made_of_nothing = constant_classes(view, ())
         buffers = [buffer for _, buffer in self.outputs]
         self.roots = tuple(buffer for buffer in dict.fromkeys(buffers) if buffer not in self.inputs)
-        self.enumeration = Enumeration(view, pricer.lower_bound, buffers, self.constant, limits)
-        self.forest = self.enumeration.forest
+        self.facts = EGraphFacts(view, pricer.lower_bound, buffers, self.constant, limits)
+        self.forest = self.facts.forest
+        self.enumeration = Enumeration(self.facts)
+        self._ordinary = Enumeration(self.facts, ordinary_nodes(view), self.enumeration)
         self.names = buffer_names(view, inputs, buffers)
         self.roundings = Roundings(view, self.constant, pricer.ordered)
         self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant)
@@ -147,7 +149,7 @@ class Candidates:
 
     def _trees(self, buffer: int) -> list[Tree]:
         """The candidates of a buffer as trees. A buffer that can be constant is computed from constants."""
-        trees = dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary(buffer)))
+        trees = dict.fromkeys((*self.enumeration.of(buffer), *self._ordinary.of(buffer)))
         return [
             tree
             for tree in trees
@@ -164,10 +166,14 @@ class Candidates:
             buffer,
             tree,
             reads=tuple(read for read in tree.reads if read not in self.inputs),
-            bound_ns=self._constant_ns(buffer) if compile_time else self.enumeration.bound_of(buffer, tree),
+            bound_ns=self._constant_ns(buffer) if compile_time else self._bound_ns(buffer, tree),
             compile_time=compile_time,
-            ordinary=tree in self.enumeration.ordinary(buffer),
+            ordinary=tree in self._ordinary.of(buffer),
         )
+
+    def _bound_ns(self, buffer: int, tree: Tree) -> float:
+        """A time that no plan of this candidate can beat."""
+        return self._pricer.lower_bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
 
     def _constant_ns(self, buffer: int) -> float:
         """What a constant costs. One made of indices and numbers alone, such as a causal mask, could be computed

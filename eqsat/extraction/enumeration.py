@@ -8,11 +8,12 @@ cyclic (relu(relu(x)) = relu(x)), so the choice is iterated until it rests.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
+from eqsat.egraph.buffers import input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import STEPS, EGraphView
 from eqsat.extraction.fixpoint import to_fixpoint
@@ -36,8 +37,8 @@ _ORDINARY = frozenset([None, *(rule.name for family in ORDINARY for rule in FAMI
 """The rules of ordinary fusion; None built what was loaded."""
 
 
-class Enumeration:
-    """Candidates of one saturated e-graph, made when they are asked for.
+class EGraphFacts:
+    """What enumeration knows of a saturated e-graph, whichever of its nodes are enumerated.
 
     Args:
         bound: the pricer's plan-free lower bound.
@@ -53,59 +54,33 @@ class Enumeration:
         constant: frozenset[int] = frozenset(),
         limits: EnumerationLimits = DEFAULT,
     ) -> None:
+        self.view, self.limits = view, limits
         self.forest = Forest(view)
         self.menus = Menus(self.forest)
-        self._bound = bound
-        given = frozenset(outputs) | {each for each, nodes in view.classes.items() if _is_input(nodes)}
+        given = frozenset(outputs) | {*input_classes(view).values()}
         program = frozenset(view.tiny.values())
-        reads = ReadFacts(view, given, constant)
-        ranking = Ranking(self.forest, bound, reads, given, constant, program | constant, limits)
-        facts = _EGraphFacts(
-            view, limits, self.forest, self.menus, reads, ranking, SumFacts(view, bound), _scores(view)
-        )
-        self._all = _NodeEnumeration(facts, view.classes)
-        self._ordinary = _NodeEnumeration(facts, _ordinary_nodes(view, program), self._all)
-
-    def of(self, buffer: int) -> tuple[Tree, ...]:
-        """The candidates of a Buf class, the most promising first."""
-        return self._all.of(buffer)
-
-    def ordinary(self, buffer: int) -> tuple[Tree, ...]:
-        """The candidates that ordinary fusion makes: of loaded nodes, and of nodes that its rules built."""
-        return self._ordinary.of(buffer)
-
-    def bound_of(self, buffer: int, tree: Tree) -> float:
-        """A time in ns that no plan of this candidate can beat."""
-        return self._bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
+        self.reads = ReadFacts(view, given, constant)
+        self.ranking = Ranking(self.forest, bound, self.reads, given, constant, program | constant, limits)
+        self.sums = SumFacts(view, bound)
+        self.scores = _scores(view)
 
 
-@dataclass(frozen=True)
-class _EGraphFacts:
-    """What is known of an e-graph, whichever of its nodes are enumerated. `scores`: the classes that a stream or a
-    maximum takes term by term."""
-
-    view: EGraphView
-    limits: EnumerationLimits
-    forest: Forest
-    menus: Menus
-    reads: ReadFacts
-    ranking: Ranking
-    sums: SumFacts
-    scores: frozenset[int]
-
-
-class _NodeEnumeration:
-    """The candidates of some of an e-graph's nodes.
+class Enumeration:
+    """Candidates from some nodes of a saturated e-graph, made when they are asked for.
 
     Args:
-        nodes: class → its nodes of which candidates are made.
+        nodes: class → its nodes of which candidates are made; all nodes by default.
         whole: an enumeration of all nodes. What it chose is taken over where no node that is left out stands below.
     """
 
     def __init__(
-        self, facts: _EGraphFacts, nodes: Mapping[int, Sequence[ENode]], whole: _NodeEnumeration | None = None
+        self,
+        facts: EGraphFacts,
+        nodes: Mapping[int, Sequence[ENode]] | None = None,
+        whole: Enumeration | None = None,
     ) -> None:
-        self._facts, self._nodes, self._whole = facts, nodes, whole
+        self._facts, self._whole, self.forest = facts, whole, facts.forest
+        self._nodes = facts.view.classes if nodes is None else nodes
         self._alternatives: dict[int, Menu] = {}
         self._candidates: dict[int, tuple[Tree, ...]] = {}
         self._extractables: dict[int, list[_Node]] = {}
@@ -126,7 +101,7 @@ class _NodeEnumeration:
             trees = [tree for tree in made if buffer not in tree.reads]
             fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
             return self._facts.ranking.best(
-                fresh or trees, self._facts.limits.candidates, self._facts.forest.type_of(buffer).nbytes
+                fresh or trees, self._facts.limits.candidates, self.forest.type_of(buffer).nbytes
             )
 
         nothing = Menu((), leaf(buffer))
@@ -220,12 +195,12 @@ class _NodeEnumeration:
             choices = [tuple([tree for tree in several if tree.kinds != ("Contract",)]) for several in choices]
         elif node.ctor not in ("Stream", "Reduce"):
             choices = [tuple([tree for tree in several if not _is_nested_product(tree)]) for several in choices]
-        while _product(choices) > self._facts.limits.combinations:
+        while math.prod(map(len, choices)) > self._facts.limits.combinations:
             longest = max(range(len(choices)), key=lambda k: len(choices[k]))
             choices[longest] = choices[longest][:-1]
         for kids in product(*choices):
             if len(kids) == 1 or fits(frozenset().union(*[kid.accumulators for kid in kids])):
-                tree = self._facts.forest.make(node, kids)
+                tree = self.forest.make(node, kids)
                 if not tree.captured and fits(tree.accumulators):
                     yield tree
 
@@ -251,9 +226,10 @@ def _is_nested_product(tree: Tree) -> bool:
     return tree.node.ctor == "At" and tree.kinds == ("Contract",)
 
 
-def _ordinary_nodes(view: EGraphView, program: frozenset[int]) -> Mapping[int, Sequence[ENode]]:
-    """Class → its nodes that ordinary fusion has: they read no buffer that a rule made."""
-    rule_of = view.rules.get
+def ordinary_nodes(view: EGraphView) -> Mapping[int, Sequence[ENode]]:
+    """Class → its nodes that ordinary fusion has: loaded nodes, and nodes that its rules built, that read no buffer
+    which a rule made."""
+    rule_of, program = view.rules.get, frozenset(view.tiny.values())
     return {
         each: [node for node in nodes if rule_of(node) in _ORDINARY and (node.source is None or node.source in program)]
         for each, nodes in view.classes.items()
@@ -268,14 +244,3 @@ def _scores(view: EGraphView) -> frozenset[int]:
         for node in nodes
         if node.ctor == "Stream" or (node.ctor == "Reduce" and node.op == "max")
     )
-
-
-def _is_input(nodes: Iterable[ENode]) -> bool:
-    return any(node.ctor == "Input" for node in nodes)
-
-
-def _product(choices: list[tuple[Tree, ...]]) -> int:
-    count = 1
-    for each in choices:
-        count *= len(each)
-    return count

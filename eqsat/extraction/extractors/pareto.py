@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from eqsat.extraction.extractors.bits import members
-from eqsat.extraction.extractors.parts import apart
+from eqsat.extraction.extractors.parts import cover_parts
 from eqsat.extraction.extractors.problem import Covering, Problem, resolve
 from eqsat.extraction.extractors.swaps import refine
 from eqsat.extraction.fixpoint import to_fixpoint
@@ -20,6 +20,9 @@ EFFORT = 1 << 16
 SLIGHT = 1e-3
 """Of the dearest column: sets that differ only in columns no dearer than that, as constants are, are one."""
 
+REMEMBERED = 1 << 12
+"""Covers of parts that an extractor remembers: most parts stay as they are while prices are learnt."""
+
 _Set = tuple[float, int]
 """A set of columns: the sum of their costs, and the set as bits."""
 
@@ -27,20 +30,19 @@ _Set = tuple[float, int]
 def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
     """The cheapest few sets behind each buffer of a part are kept, and combined until they rest; the cover that this
     gives is refined by swaps of single columns. The ways in which values are computed are left to the caller."""
-    return apart(
-        problem.unmarked(), lambda part: _refined(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2)))
+    return cover_parts(
+        problem.unmarked(), lambda part: _cover_part(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2)))
     )
 
 
-@lru_cache(maxsize=1 << 12)
-def _refined(problem: Problem, sets: int) -> Covering | None:
-    found = cheapest_sets(problem, sets)
-    return None if found is None else Covering(refine(problem, found.columns))
+@lru_cache(maxsize=REMEMBERED)
+def _cover_part(problem: Problem, sets: int) -> Covering | None:
+    start = cheapest_sets(problem, sets)
+    return None if start is None else Covering(refine(problem, start.columns))
 
 
-@lru_cache(maxsize=1 << 12)
 def cheapest_sets(problem: Problem, sets: int) -> Covering | None:
-    """The same for a problem as a whole; remembered, since most parts stay as they are while prices are learnt."""
+    """The cover by the cheapest sets behind the roots of a problem that is covered as a whole."""
     program = _ParetoProgram(problem, sets)
     to_fixpoint(problem.order, problem.readers, program.improve)
     together = program.together(problem.roots)

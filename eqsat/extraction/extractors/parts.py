@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 from eqsat.extraction.extractors.bits import members
 from eqsat.extraction.extractors.problem import ALONE, Column, Covering, Extractor, Problem, cheapest_writers, resolve
@@ -20,30 +20,11 @@ from eqsat.extraction.fixpoint import to_fixpoint
 
 @dataclass(frozen=True)
 class Subproblem:
-    """A problem of its own; `columns` are the places of its columns in the whole."""
+    """A problem of its own, with `columns`, the places of its columns in the whole. Its buffers and values are numbered
+    by first appearance, so that parts are equal that differ in these numbers only."""
 
     problem: Problem
     columns: tuple[int, ...]
-
-    @cached_property
-    def canonical(self) -> Problem:
-        """Equal for parts that differ in the numbers of their buffers and values only; columns keep their places."""
-        buffers: dict[int, int] = {}
-        values: dict[int, int] = {}
-
-        def named(buffer: int) -> int:
-            return buffers.setdefault(buffer, len(buffers))
-
-        columns = [
-            Column(
-                named(each.writes),
-                tuple(map(named, each.reads)),
-                each.cost,
-                tuple((values.setdefault(value, len(values)), way) for value, way in each.marks),
-            )
-            for each in self.problem.columns
-        ]
-        return Problem(tuple(columns), tuple(map(named, self.problem.roots)))
 
 
 def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
@@ -66,7 +47,7 @@ def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     return tuple(_part(slim, indices, kept, known) for indices in found.values())
 
 
-def apart(problem: Problem, extractor: Extractor) -> Covering | None:
+def cover_parts(problem: Problem, extractor: Extractor) -> Covering | None:
     """The extractor's covers of the parts, together; parts that are alike are covered once."""
     separate = parts(problem)
     if separate is None:
@@ -74,7 +55,7 @@ def apart(problem: Problem, extractor: Extractor) -> Covering | None:
     cover_of = cache(extractor)
     covers: list[tuple[Subproblem, Covering]] = []
     for part in separate:
-        cover = cover_of(part.canonical)
+        cover = cover_of(part.problem)
         if cover is None:
             return None
         covers.append((part, cover))
@@ -161,6 +142,21 @@ def _contested(problem: Problem) -> frozenset[int]:
 
 
 def _part(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Subproblem:
-    columns = tuple(slim[index] for index in indices)
-    roots = dict.fromkeys(column.writes for column in columns if column.writes in known)
-    return Subproblem(Problem(columns, tuple(roots)), tuple(kept[index] for index in indices))
+    buffers: dict[int, int] = {}
+    values: dict[int, int] = {}
+
+    def number(buffer: int) -> int:
+        return buffers.setdefault(buffer, len(buffers))
+
+    columns = [slim[index] for index in indices]
+    numbered = [
+        Column(
+            number(column.writes),
+            tuple(map(number, column.reads)),
+            column.cost,
+            tuple((values.setdefault(value, len(values)), way) for value, way in column.marks),
+        )
+        for column in columns
+    ]
+    roots = dict.fromkeys(number(column.writes) for column in columns if column.writes in known)
+    return Subproblem(Problem(tuple(numbered), tuple(roots)), tuple(kept[index] for index in indices))

@@ -40,7 +40,7 @@ class Forms:
     def __init__(self, pricer: Pricer) -> None:
         self._pricer = pricer
         self.walks = Walks()
-        self._known: dict[tuple[object, ...], Form] = {}
+        self._known: dict[tuple[object, ...], tuple[Region, Form]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -59,8 +59,9 @@ class Forms:
         key = id(kernel.region), *given.items()
         if key not in self._known:
             tried = [self._form(kernel, given, constants) for constants in self._constants(kernel, given)]
-            self._known[key] = min(tried, key=lambda form: form.time_ns)
-        return self._known[key]
+            best = min(tried, key=lambda form: form.time_ns)
+            self._known[key] = kernel.region, best  # while the region lives, no other has its id
+        return self._known[key][1]
 
     def _form(self, kernel: CoverKernel, given: Mapping[int, Order], constants: Mapping[int, Order]) -> Form:
         orders = {**given, **constants}

@@ -96,13 +96,14 @@ class Walks:
     """The walks of regions, worked out once for each: repeated blocks share theirs."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Walk, ...]] = {}
+        self._known: dict[int, tuple[Region, tuple[Walk, ...]]] = {}
 
     def of(self, region: Region) -> tuple[Walk, ...]:
         """The region's accesses, each way of walking a buffer once."""
         if id(region) not in self._known:
-            self._known[id(region)] = tuple(dict.fromkeys(_walks(region)))
-        return self._known[id(region)]
+            walks = tuple(dict.fromkeys(_walks(region)))
+            self._known[id(region)] = region, walks  # while the region lives, no other has its id
+        return self._known[id(region)][1]
 
 
 def _walks(region: Region) -> Iterator[Walk]:

@@ -89,7 +89,7 @@ def test_there_is_a_cover_within_any_limits(build: Callable[[], tuple[Tensor, ..
 def test_kernels_as_written_read_what_earlier_uops_wrote(build: Callable[[], tuple[Tensor, ...]]) -> None:
     graph, constants, _ = loaded(build)
     view, _ = saturate(graph, select(None), constants=constants)
-    forest = Candidates(view, graph.outputs, ApproximatePricer(), constants).enumeration.forest
+    forest = Candidates(view, graph.outputs, ApproximatePricer(), constants).forest
     place = {buffer: number for number, buffer in enumerate(dict.fromkeys(view.tiny.values()))}
     inputs = {view.tiny[node.id] for node in graph.inputs.values()}
     for buffer in place.keys() - inputs:

@@ -8,7 +8,7 @@ from eqsat.egraph.buffers import constant_classes, input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.as_written import as_written
-from eqsat.extraction.enumeration import Enumeration
+from eqsat.extraction.enumeration import EGraphFacts, Enumeration
 from eqsat.extraction.kernel_tree import Forest, rules_of, subtrees
 from eqsat.extraction.limits import EnumerationLimits
 from eqsat.extraction.shapes import Shape
@@ -26,7 +26,7 @@ BOUND = ApproximatePricer().lower_bound
 
 def enumeration(graph: Graph, view: EGraphView, limits: EnumerationLimits | None = None) -> Enumeration:
     roots = [view.tiny[ref] for ref in graph.outputs]
-    return Enumeration(view, BOUND, roots, frozenset(), limits or EnumerationLimits())
+    return Enumeration(EGraphFacts(view, BOUND, roots, limits=limits or EnumerationLimits()))
 
 
 def names(view: EGraphView) -> dict[int, str]:
@@ -134,7 +134,7 @@ def test_cyclic_classes_end() -> None:
     }
     sorts = {each: CTORS[several[0].ctor].result for each, several in nodes.items()}
     view = EGraphView(nodes, sorts, {"y": 4}, {})
-    (only,) = Enumeration(view, BOUND, [4]).of(4)
+    (only,) = Enumeration(EGraphFacts(view, BOUND, [4])).of(4)
     assert only.flops == 4
 
 

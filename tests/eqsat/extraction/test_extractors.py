@@ -229,7 +229,7 @@ def test_a_chain_falls_apart_at_what_every_cover_writes() -> None:
     found = parts(Problem(tuple(columns), (2 * links - 1,)))
     assert found is not None
     assert len(found) == links
-    assert len({part.canonical for part in found}) == 1
+    assert len({part.problem for part in found}) == 1
 
 
 def test_the_dearer_way_is_given_up() -> None:

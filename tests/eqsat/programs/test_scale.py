@@ -53,9 +53,9 @@ def stacked(block: str, times: int) -> Graph:
 def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     (four, four_nodes), (five, five_nodes), (six, six_nodes) = map(settled, (4, 5, 6))
     assert six_nodes - five_nodes == five_nodes - four_nodes, "e-nodes grow by the same for every layer"
-    asked = [len(each.enumeration.menus) for each in (four, five, six)]
+    asked = [len(each.facts.menus) for each in (four, five, six)]
     assert asked[2] - asked[1] <= 0.02 * asked[1], "further layers ask what others have asked"
-    trees = [len(each.enumeration.forest) for each in (four, five, six)]
+    trees = [len(each.forest) for each in (four, five, six)]
     assert trees[2] - trees[1] <= 1.05 * (trees[1] - trees[0])
     per_layer = trees[2] - trees[1]
     assert per_layer <= 5000, "copies of what was chosen, and nothing that was tried for it"

@@ -9,7 +9,7 @@ from collections import Counter
 from eqsat.extraction.extractors.agreement import agreeing
 from eqsat.extraction.extractors.oracles.binary_program import SolverLimits, least_cover, linear_bound
 from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.extractors.parts import apart, parts
+from eqsat.extraction.extractors.parts import cover_parts, parts
 from eqsat.extraction.extractors.problem import Covering, Problem
 
 LIMITS = SolverLimits()
@@ -23,7 +23,7 @@ def exact(problem: Problem, limits: SolverLimits = LIMITS) -> Covering | None:
     def least(part: Problem) -> Covering:
         return _least(part, SolverLimits(limits.nodes, max(0.0, deadline - time.monotonic())))
 
-    return apart(problem, least)
+    return cover_parts(problem, least)
 
 
 def lower_bound(problem: Problem) -> float:
@@ -32,7 +32,7 @@ def lower_bound(problem: Problem) -> float:
     separate = parts(problem)
     if separate is None:
         return math.inf
-    alike = Counter(part.canonical for part in separate)
+    alike = Counter(part.problem for part in separate)
     return sum(count * _relaxed(part) for part, count in alike.items())
 
 

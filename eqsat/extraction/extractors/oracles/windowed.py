@@ -9,7 +9,7 @@ from eqsat.extraction.extractors.agreement import agreeing
 from eqsat.extraction.extractors.oracles.binary_program import SolverLimits
 from eqsat.extraction.extractors.oracles.exact import exact
 from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.extractors.parts import apart
+from eqsat.extraction.extractors.parts import cover_parts
 from eqsat.extraction.extractors.problem import Covering, Problem
 from eqsat.extraction.extractors.swaps import LEAST_GAIN
 
@@ -25,7 +25,7 @@ LIMITS = SolverLimits(nodes=2_000, seconds=10.0)
 
 def windowed(problem: Problem, window: int = WINDOW, limits: SolverLimits = LIMITS) -> Covering | None:
     """Part by part, starting from the Pareto program's cover of it; the time grows with the number of windows."""
-    return apart(problem, lambda part: _improved(part, window, limits))
+    return cover_parts(problem, lambda part: _improved(part, window, limits))
 
 
 def _improved(problem: Problem, window: int, limits: SolverLimits) -> Covering | None:
