@@ -27,12 +27,12 @@ from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.greedy import greedy
+from eqsat.extraction.covering.oracles.bound import CoverBound, bound
+from eqsat.extraction.covering.oracles.shuffled import add_written, shuffled
+from eqsat.extraction.covering.problem import Column, Covering, Problem
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors.greedy import greedy
-from eqsat.extraction.extractors.oracles.bound import CoverBound, bound
-from eqsat.extraction.extractors.oracles.shuffled import add_written, shuffled
-from eqsat.extraction.extractors.problem import Column, Covering, Problem
 from eqsat.model import read_model
 from eqsat.options import RuleChoice, checked_options
 from eqsat.pipeline import lower_module

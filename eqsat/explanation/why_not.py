@@ -18,7 +18,7 @@ from eqsat.explanation.price_text import fusion_text, span
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.which import Wanted, place_of
 from eqsat.extraction.candidates import Candidates
-from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import KernelReport

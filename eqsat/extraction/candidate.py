@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from eqsat.extraction.extractors.problem import Problem
-from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.covering.problem import Problem
+from eqsat.extraction.enumeration.kernel_tree import Tree
 from ir.pricer import Price, Rejected
 from ir.region.region import Region
 

@@ -7,15 +7,15 @@ from typing import NoReturn
 
 from eqsat.egraph.buffers import buffer_names, constant_classes, input_classes
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.as_written import as_written
 from eqsat.extraction.candidate import CandidateCover, CandidateProblem, KernelCandidate
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
-from eqsat.extraction.enumeration import EGraphFacts, Enumeration, ordinary_nodes
-from eqsat.extraction.extractors.problem import Column, Mark, Problem, cheapest_writers
-from eqsat.extraction.kernel_tree import Tree
-from eqsat.extraction.limits import DEFAULT, EnumerationLimits
-from eqsat.extraction.one_rounding import Roundings
+from eqsat.extraction.covering.problem import Column, Mark, Problem, cheapest_writers
+from eqsat.extraction.enumeration.as_written import as_written
+from eqsat.extraction.enumeration.enumeration import EGraphFacts, Enumeration, ordinary_nodes
+from eqsat.extraction.enumeration.kernel_tree import Tree
+from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
+from eqsat.extraction.rounding.one_rounding import Roundings
 from ir.diagnostics import Diagnostic, EqsatError
 from ir.pricer import Pricer, Rejected
 

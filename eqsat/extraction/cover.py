@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from ir.diagnostics import Diagnostic
 from ir.pricer import Price

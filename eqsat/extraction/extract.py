@@ -21,12 +21,12 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidate import CandidateCover
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch, learn_prices
-from eqsat.extraction.extractors import EXTRACTORS
-from eqsat.extraction.joining import join_kernels
+from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.extractors import EXTRACTORS
+from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
+from eqsat.extraction.joining.join_kernels import join_kernels
 from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.relayout import choose_layouts
-from eqsat.extraction.limits import DEFAULT, EnumerationLimits
 from ir.pricer import Pricer
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from eqsat.assembly.term_to_region import Written, region_of_several
 from eqsat.extraction.candidate import KernelCandidate, PricedKernel
-from eqsat.extraction.kernel_tree import Forest, Tree
-from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
+from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
+from eqsat.extraction.rounding.one_rounding import SUM_TWICE, Roundings
+from eqsat.extraction.term_to_region import Written, region_of_several
 from ir.index.map import AxisMap
 from ir.pricer import Price, Pricer, Rejected
 from ir.region.region import Buffer, MemRef, Region

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch
-from eqsat.extraction.extractors.oracles.shuffled import add_written, shuffled
-from eqsat.extraction.joining import join_kernels
+from eqsat.extraction.covering.cover_search import CoverSearch
+from eqsat.extraction.covering.oracles.shuffled import add_written, shuffled
+from eqsat.extraction.joining.join_kernels import join_kernels
 from ir.pricer import Pricer
 
 JOINED_SHARE = 0.3

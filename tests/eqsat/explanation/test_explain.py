@@ -16,11 +16,11 @@ from eqsat import tensor as t
 from eqsat.explanation.explain import refusals_text
 from eqsat.explanation.price_text import micros, span
 from eqsat.extraction.cover import Cover
+from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.covering.problem import Column, Problem, resolve
+from eqsat.extraction.covering.rivals import NEAREST
+from eqsat.extraction.covering.swaps import Swaps
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.extractors.problem import Column, Problem, resolve
-from eqsat.extraction.extractors.swaps import Swaps
-from eqsat.extraction.rivals import NEAREST
 from ir.diagnostics import Kind
 from ir.region.region import Region
 from ir.tiny.graph import Graph

@@ -16,15 +16,15 @@ from eqsat.cost.targets import gpu_target
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.extractors import EXTRACTORS, ExtractorEntry
+from eqsat.extraction.covering.oracles.binary_program import SolverLimits
+from eqsat.extraction.covering.oracles.bound import bound
+from eqsat.extraction.covering.oracles.exact import exact
+from eqsat.extraction.covering.oracles.shuffled import shuffled
+from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.covering.problem import Covering, Problem
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors import EXTRACTORS, ExtractorEntry
-from eqsat.extraction.extractors.oracles.binary_program import SolverLimits
-from eqsat.extraction.extractors.oracles.bound import bound
-from eqsat.extraction.extractors.oracles.exact import exact
-from eqsat.extraction.extractors.oracles.shuffled import shuffled
-from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.extractors.problem import Covering, Problem
 from eqsat.options import Options, checked_options
 from eqsat.planning.target_pricer import pricer_for
 from ir.diagnostics import EqsatError, Kind, Severity

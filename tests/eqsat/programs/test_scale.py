@@ -6,13 +6,12 @@ from functools import cache
 import pytest
 
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction import menus
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.covering.cover_search import CoverSearch
+from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.kernel_tree import Tree
 from ir.tiny.graph import Graph
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, saturated
@@ -126,5 +125,5 @@ def test_copies_are_what_would_have_been_chosen(
         return str(tree), tree.kinds, found, derived
 
     copied = candidates()
-    monkeypatch.setattr(menus, "SMALL", 1 << 30)
+    monkeypatch.setattr(alternatives, "SMALL", 1 << 30)
     assert copied == candidates()
