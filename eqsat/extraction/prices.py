@@ -78,7 +78,9 @@ class Prices:
             bound_ns: what no plan can beat. Where it is given, the price tells how far bounds of this kind are off.
             compile_time: whether the kernel runs when the program is built; such a kernel has no price.
         """
-        number, buffers = self._forest.shapes.joined(tuple(places), [self._forest.shape_of(tree) for _, tree in stores])
+        number, buffers = self._forest.structures.combine(
+            tuple(places), [self._forest.structure_of(tree) for _, tree in stores]
+        )
         key = (number, *map(self._leaf, (*(buffer for buffer, _ in stores), *buffers)))
         if key not in self._known:
             region, reads = self.region(stores, places)

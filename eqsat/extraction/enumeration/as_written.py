@@ -1,4 +1,4 @@
-"""The kernel that a buffer was loaded with: one uop, legal whatever the rules found."""
+"""The kernel that a buffer was loaded with: one uop, legal whatever the rules add."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def as_written(forest: Forest, buffer: int) -> Tree | None:
     """The least kernel of nodes that no rule built, over inputs and the results of earlier uops. None for a buffer that
     no uop writes.
 
-    Identity reads put a value and the Load of what stores it in one class, so loaded nodes can be followed from one
-    uop into the next: the first read met ends the kernel. A rule may put a copy of the buffer's own value there, which
-    a later uop makes of it; kernels that read what earlier uops wrote form no cycle.
+    Identity reads put a value and the Load of its buffer in one class, so loaded nodes lead from one uop into the next:
+    the first read ends the kernel. A rule may add a copy of the buffer's own value, which a later uop makes; kernels
+    that read results of earlier uops alone form no cycle.
     """
     search = _WrittenSearch(forest, buffer)
     return search.least(forest.view.stores(buffer))
@@ -37,20 +37,20 @@ class _WrittenSearch:
         if node in self._forest.view.rules or node.ctor in STEPS or node.source in self._later:
             return None
         kids = [self._of_class(kid) for kid in node.inline_children]
-        found = tuple(kid for kid in kids if kid is not None)
-        return self._forest.make(node, found) if len(found) == len(kids) else None
+        operands = tuple(kid for kid in kids if kid is not None)
+        return self._forest.make(node, operands) if len(operands) == len(kids) else None
 
-    def _of_class(self, each: int) -> Tree | None:
-        if each not in self._known:
-            self._known[each] = None  # a value is no part of itself
-            nodes = self._forest.view.classes[each]
+    def _of_class(self, class_: int) -> Tree | None:
+        if class_ not in self._known:
+            self._known[class_] = None  # a value is no part of itself
+            nodes = self._forest.view.classes[class_]
             leaves = [node for node in nodes if node.ctor in ("Load", "Imm", "Index")]
             whole = [node for node in leaves if self._reads_whole(node)]
-            self._known[each] = self.least(whole) or self.least(leaves) or self.least(nodes)
-        return self._known[each]
+            self._known[class_] = self.least(whole) or self.least(leaves) or self.least(nodes)
+        return self._known[class_]
 
     def _reads_whole(self, node: ENode) -> bool:
-        """Whether it reads a buffer as it stands: the result of another uop, not what that uop reads."""
+        """Whether a node reads a whole buffer: the result of another uop, not what that uop reads."""
         return node.ctor == "Load" and node.map == identity(self._forest.type_of(node.buffer).shape)
 
 

@@ -1,7 +1,7 @@
 """Concrete kernels: terms of the e-graph language in which every class has been decided, down to buffers.
 
-A tree ends at reads of Buf classes, numbers and indices. Trees are shared: equal ones are one object, so that a
-kernel is a DAG, and its price counts each value once.
+A tree ends at reads of Buf classes, numbers and indices. Equal trees are one object, so a kernel is a DAG, and its
+price counts a shared value once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.enumeration.structures import Shape, Shapes, leaf
+from eqsat.extraction.enumeration.structures import Structure, Structures, leaf
 from eqsat.extraction.enumeration.work import ValueWork, union
 from ir.dtype import TensorType
 from ir.index.map import AxisMap, support
@@ -30,15 +30,16 @@ class Tree:
     own      operations of its root over the axes it depends on, None where the root computes nothing
     flops    operations of this tree, shared values once
     ops      how many values it computes, shared ones once
-    accumulators  the accumulators below, each once
-    finished the axes of its domain at which it reads values that are finished on chip
-    captured whether an accumulator would have such a value finished anew for each of its terms
-    shape    what it has in common with its likes, and `work` all that it computes, where somebody asked
+    accumulators  the accumulators below, shared ones once
+    finished domain axes at which an on-chip value is read
+    captured whether an accumulator would recompute such a value for each of its terms
+    structure the tree up to its buffers; computed on demand
+    work     all that it computes, as sets of values; computed on demand
     """
 
     __slots__ = (
         *("_kinds", "accumulators", "axes", "captured", "finished", "flops"),
-        *("kids", "node", "ops", "own", "rank", "reads", "serial", "shape", "work"),
+        *("kids", "node", "ops", "own", "rank", "reads", "serial", "structure", "work"),
     )
 
     def __init__(self, node: ENode, kids: tuple[Tree, ...], serial: int) -> None:
@@ -51,19 +52,19 @@ class Tree:
         self.accumulators: frozenset[Tree] = frozenset()
         self.finished: frozenset[int] = frozenset()
         self.captured = False
-        self.shape: Shape | None = None
+        self.structure: Structure | None = None
         self.work: ValueWork | None = None
         self._kinds: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"{self.node.ctor}({', '.join(map(str, (*self.kids, *self.node.texts)))})"
 
-    def be_like(self, other: Tree, renamed: Mapping[int, int]) -> None:
+    def copy_facts(self, other: Tree, renamed: Mapping[int, int]) -> None:
         """Take over what is known of the same tree over other buffers."""
         self.reads = {renamed[buffer]: size for buffer, size in other.reads.items()}
         self.axes, self.rank, self.finished, self.captured = other.axes, other.rank, other.finished, other.captured
         self.own, self.flops, self.ops = other.own, other.flops, other.ops
-        self.accumulators = _together(self.kids)
+        self.accumulators = _accumulators_of(self.kids)
         if other in other.accumulators:
             self.accumulators |= {self}
 
@@ -71,7 +72,7 @@ class Tree:
     def kinds(self) -> tuple[str, ...]:
         """The constructors of its accumulators, sorted: kernels of different kinds do not replace one another."""
         if self._kinds is None:
-            self._kinds = tuple(sorted(each.node.ctor for each in self.accumulators))
+            self._kinds = tuple(sorted(tree.node.ctor for tree in self.accumulators))
         return self._kinds
 
 
@@ -80,10 +81,10 @@ class Forest:
 
     def __init__(self, view: EGraphView) -> None:
         self.view = view
-        self.shapes = Shapes()
+        self.structures = Structures()
         self._trees: dict[tuple[ENode, tuple[int, ...]], Tree] = {}
         self._types: dict[int, TensorType] = {}
-        self._worked = 0
+        self._numbered = 0
 
     def __len__(self) -> int:
         """Distinct trees made."""
@@ -98,32 +99,32 @@ class Forest:
     def make(self, node: ENode, kids: tuple[Tree, ...]) -> Tree:
         """The tree of a node over these trees."""
         key = (node, tuple([kid.serial for kid in kids]))
-        found = self._trees.get(key)
-        if found is None:
-            found = self._trees[key] = Tree(node, kids, len(self._trees))
-            self._derive(found)
-        return found
+        tree = self._trees.get(key)
+        if tree is None:
+            tree = self._trees[key] = Tree(node, kids, len(self._trees))
+            self._derive(tree)
+        return tree
 
     def copy(self, node: ENode, kids: tuple[Tree, ...], like: Tree, renamed: Mapping[int, int]) -> Tree:
         """The tree of a node over these trees, where `like` is the same over other buffers."""
         key = (node, tuple([kid.serial for kid in kids]))
-        found = self._trees.get(key)
-        if found is None:
-            found = self._trees[key] = Tree(node, kids, len(self._trees))
-            found.be_like(like, renamed)
-            found.shape = self.shape_of(like).over(renamed)
-        return found
+        tree = self._trees.get(key)
+        if tree is None:
+            tree = self._trees[key] = Tree(node, kids, len(self._trees))
+            tree.copy_facts(like, renamed)
+            tree.structure = self.structure_of(like).over(renamed)
+        return tree
 
-    def shape_of(self, tree: Tree) -> Shape:
-        """What the tree has in common with those that it is like."""
-        if tree.shape is None:
-            for each in _unknown(tree, lambda each: each.shape is None):
-                parts = [kid.shape for kid in each.kids if kid.shape is not None]
-                if each.node.source is not None:
-                    parts.append(leaf(each.node.source))
-                each.shape = self.shapes.joined((each.node.ctor, each.node.texts), parts)
-            assert tree.shape is not None
-        return tree.shape
+    def structure_of(self, tree: Tree) -> Structure:
+        """The tree up to its buffers."""
+        if tree.structure is None:
+            for below in _unknown(tree, lambda below: below.structure is None):
+                parts = [kid.structure for kid in below.kids if kid.structure is not None]
+                if below.node.source is not None:
+                    parts.append(leaf(below.node.source))
+                below.structure = self.structures.combine((below.node.ctor, below.node.texts), parts)
+            assert tree.structure is not None
+        return tree.structure
 
     def _derive(self, tree: Tree) -> None:
         self._gather_below(tree)
@@ -165,16 +166,16 @@ class Forest:
             tree.rank = kid.rank if tree.rank is None else tree.rank
             tree.finished |= kid.finished
             tree.captured |= kid.captured
-        tree.reads, tree.axes, tree.accumulators = reads, axes, _together(tree.kids)
+        tree.reads, tree.axes, tree.accumulators = reads, axes, _accumulators_of(tree.kids)
 
     def _work_of(self, tree: Tree) -> ValueWork:
         """All that a tree computes: numbered when something is made of it, since most trees never become part of
         another."""
         if tree.work is None:
-            for each in _unknown(tree, lambda each: each.work is None):
-                below = union([kid.work for kid in each.kids if kid.work is not None])
-                each.work = below if each.own is None else below.plus(self._worked, each.own)
-                self._worked += 1
+            for below in _unknown(tree, lambda below: below.work is None):
+                work = union([kid.work for kid in below.kids if kid.work is not None])
+                below.work = work if below.own is None else work.plus(self._numbered, below.own)
+                self._numbered += 1
             assert tree.work is not None
         return tree.work
 
@@ -219,12 +220,12 @@ def _unknown(tree: Tree, is_unknown: Callable[[Tree], bool]) -> list[Tree]:
     """The tree and those below of which something is not known yet, operands first; mostly the tree alone."""
     if not any(is_unknown(kid) for kid in tree.kids):
         return [tree]
-    return post_order([tree], lambda each: [kid for kid in each.kids if is_unknown(kid)])
+    return post_order([tree], lambda below: [kid for kid in below.kids if is_unknown(kid)])
 
 
-def _together(trees: tuple[Tree, ...]) -> frozenset[Tree]:
+def _accumulators_of(trees: tuple[Tree, ...]) -> frozenset[Tree]:
     """The accumulators of all."""
-    return trees[0].accumulators.union(*[each.accumulators for each in trees[1:]]) if trees else frozenset()
+    return trees[0].accumulators.union(*[tree.accumulators for tree in trees[1:]]) if trees else frozenset()
 
 
 def streamed_scores(accumulator: Tree) -> Tree | None:
@@ -249,10 +250,10 @@ def _more(reads: Mapping[int, int], buffer: int, elements: int, type_: TensorTyp
 
 
 def subtrees(*trees: Tree) -> list[Tree]:
-    """Every distinct tree below, operands before what reads them, each tree itself last."""
-    return post_order(trees, lambda each: each.kids)
+    """Every distinct tree below and these trees, operands before the trees that read them."""
+    return post_order(trees, lambda tree: tree.kids)
 
 
 def rules_of(view: EGraphView, trees: Sequence[Tree]) -> tuple[str, ...]:
     """The rules that built the trees' nodes, once per node, sorted."""
-    return tuple(sorted(view.rules[each.node] for each in subtrees(*trees) if each.node in view.rules))
+    return tuple(sorted(view.rules[tree.node] for tree in subtrees(*trees) if tree.node in view.rules))

@@ -6,13 +6,13 @@ import msgspec
 
 
 class EnumerationLimits(msgspec.Struct, frozen=True):
-    """Of enumeration.
+    """Limits of enumeration.
 
     alternatives  trees of one kind that survive per class of values
-    constants     of them, those that read nothing but constants
+    constants     of these, the trees that read nothing but constants
     candidates    trees of one kind that survive per buffer
-    reductions    how many reductions of a kernel are told apart: kernels with more are of one kind
-    combinations  of operands that are looked at per node
+    reductions    how many accumulators a kind names: kernels that differ in further ones are of one kind
+    combinations  choices of operands that are tried per node
     """
 
     alternatives: int = 6

@@ -1,7 +1,7 @@
 """Which trees of a class survive: the most promising of each kind.
 
-A tree is judged before any plan of it is made: by the least time that its work and its bytes can take, and by what must
-be stored for it.
+A tree is ranked before any plan of it is made: by the least time that its work and its bytes can take, and by the
+buffers that must be stored for it.
 """
 
 from __future__ import annotations
@@ -27,24 +27,30 @@ class BufferFacts(NamedTuple):
     """All that the choice among trees depends on of a buffer that they read: where two buffers differ in nothing else,
     so do the choices.
 
-    storing_ns      the least time to write it and read it again, by a kernel more; 0 where it is there in any case
-    superseded      another buffer is always as good to store
-    own             the program has this value as it was written
-    costs_a_kernel  no kernel that accumulates could write it in place of its own result
+    given             the buffer exists in any case
+    storing_ns        the least time to write and read the buffer, by one more kernel; 0 where it exists anyway
+    needs_own_kernel  no kernel that accumulates could write it in place of its own result
+    superseded        another buffer is always as good to store
+    own               the program has this value as it was written
     """
 
     type: TensorType
     constant: bool
     given: bool
     storing_ns: float
-    costs_a_kernel: bool
+    needs_own_kernel: bool
     superseded: bool
     own: bool
 
 
 class Ranking:
-    """The order among trees over the buffers of one e-graph. `given` buffers exist in any case, `constant` ones are
-    known when the program is built, `loaded` ones hold values of the program as it was written."""
+    """The order among trees over the buffers of one e-graph.
+
+    Args:
+        given: buffers that exist in any case.
+        constant: buffers that are known when the program is built.
+        own: buffers that hold values of the program as it was written, and constants.
+    """
 
     def __init__(
         self,
@@ -53,11 +59,11 @@ class Ranking:
         reads: ReadFacts,
         given: frozenset[int],
         constant: frozenset[int],
-        loaded: frozenset[int],
+        own: frozenset[int],
         limits: EnumerationLimits,
     ) -> None:
         self._forest, self._bound, self._reads, self._limits = forest, bound, reads, limits
-        self._given, self._constant, self._loaded = given, constant, loaded
+        self._given, self._constant, self._own = given, constant, own
         self._facts: dict[int, BufferFacts] = {}
 
     def facts(self, buffer: int) -> BufferFacts:
@@ -70,21 +76,25 @@ class Ranking:
                 constant=constant,
                 given=given,
                 storing_ns=0.0 if given or constant else self._bound(0, 2 * size.nbytes),
-                costs_a_kernel=self._reads.costs_a_kernel(buffer),
+                needs_own_kernel=self._reads.needs_own_kernel(buffer),
                 superseded=self._reads.successor(buffer) is not None,
-                own=buffer in self._loaded,
+                own=buffer in self._own,
             )
         return self._facts[buffer]
 
     def best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
-        """At most `keep` of each kind, fewer where all is constant, none dominated by another; the best of every kind
-        come first. `written`: bytes that the kernel stores; `inner`: of a value inside a kernel.
+        """At most `keep` trees of each kind, fewer where all is constant, none dominated by another. The best of every
+        kind come first.
 
-        Of one kind, those that start from the same stored values stand behind the best of those that start elsewhere:
-        which statistics are stored as well makes so many of them that they would be all. What stored values take to
-        compute is not in the rank. So the best that no kernel is spent on comes second of its kind at the latest, and
-        the tree for which least is stored, the chain that is computed as a whole, second of all.
-        The best of a kind that reads the program's own buffers alone is among them.
+        Trees of one kind that start from the same stored values are a group. Groups take turns, or one group would fill
+        the list: there are many ways to choose which statistics are stored. The rank leaves out what it takes to
+        compute stored values. So the first tree that starts from no stored value is the second of its kind at the
+        latest. The tree with the fewest stored values, a chain that is computed as a whole, is the second of all at the
+        latest. The best tree of a kind that reads the program's own buffers alone is in the list.
+
+        Args:
+            written: bytes that the kernel stores.
+            inner: whether the trees compute a value inside a kernel.
         """
         distinct = tuple(dict.fromkeys(trees))
         if len(distinct) < 2:
@@ -93,14 +103,14 @@ class Ranking:
         kinds: dict[_Kind, list[Tree]] = {}
         for tree in ranked:
             kinds.setdefault(tree.kinds[: self._limits.reductions], []).append(tree)
-        first, *others = _in_turn([self._of_one_kind(alike, keep) for alike in kinds.values()])
+        first, *others = _take_turns([self._of_one_kind(alike, keep) for alike in kinds.values()])
         whole = min(ranked, key=lambda tree: (self._stored(tree), not tree.accumulators))
         if whole is first:
             return (first, *others)
         return (first, whole, *[tree for tree in others if tree is not whole])
 
     def _of_one_kind(self, ranked: list[Tree], keep: int) -> list[Tree]:
-        """Those of `best` that are alike, given the best first."""
+        """The trees of one kind that `best` keeps, given the best first."""
         starts: dict[frozenset[int], list[Tree]] = {}
         for tree in ranked:
             alike = starts.setdefault(self._start(tree), [])
@@ -109,7 +119,7 @@ class Ranking:
                 self._dominates(other, tree) for several in starts.values() for other in several
             ):
                 alike.append(tree)
-        chosen = [*islice(_in_turn(_places(starts)), keep)]
+        chosen = [*islice(_take_turns(_groups(starts)), keep)]
         own = next(filter(self._is_own, ranked), None)
         if own is not None and not any(map(self._is_own, chosen)):
             chosen.append(own)
@@ -121,7 +131,7 @@ class Ranking:
 
     def _is_own(self, tree: Tree) -> bool:
         """Whether it reads no buffer that a rule made."""
-        return self._loaded.issuperset(tree.reads)
+        return self._own.issuperset(tree.reads)
 
     def _dominates(self, a: Tree, b: Tree) -> bool:
         """Whether `a` reads no other buffer, no more of each, and computes no more than `b`; of what is known when the
@@ -139,7 +149,7 @@ class Ranking:
     def _start(self, tree: Tree) -> frozenset[int]:
         """The values that a kernel is spent on, when the program runs, to store them for this one."""
         fresh = tree.reads.keys() - self._constant
-        return frozenset(buffer for buffer in fresh if self.facts(buffer).costs_a_kernel)
+        return frozenset(buffer for buffer in fresh if self.facts(buffer).needs_own_kernel)
 
     def _rank(self, tree: Tree, written: int, inner: bool) -> tuple[int, float, int, int, int, int]:
         """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
@@ -155,16 +165,17 @@ class Ranking:
         launch = self._bound(0, 0)
         for read in reads:
             if not (read.given or read.constant):
-                time += read.storing_ns if read.costs_a_kernel or not inner else launch
+                time += read.storing_ns if read.needs_own_kernel or not inner else launch
         return 1 + any(read.superseded for read in reads), time, tree.flops, tree.ops, len(tree.reads), tree.serial
 
 
-def _places(starts: _Starts) -> list[list[Tree]]:
-    """Trees by what they start from: the best start first, then that from nothing stored."""
+def _groups(starts: _Starts) -> list[list[Tree]]:
+    """The groups of trees by the values that they start from: the best group first, then the one from no stored
+    value."""
     best, *others = starts
-    return [starts[each] for each in (best, *sorted(others, key=bool))]
+    return [starts[start] for start in (best, *sorted(others, key=bool))]
 
 
-def _in_turn(several: Iterable[Iterable[Tree]]) -> Iterator[Tree]:
-    """The first of each, then the second of each, and so on."""
+def _take_turns(several: Iterable[Iterable[Tree]]) -> Iterator[Tree]:
+    """The first tree of each list, then the second of each, and so on."""
     return (tree for rank in zip_longest(*several) for tree in rank if tree is not None)

@@ -1,9 +1,9 @@
 """Which reads of a buffer can pay: what enumeration leaves out without looking at a price.
 
-A buffer is avoidable when its value can be computed wherever it is read: no accumulator stands in the way. Reading
-it gains nothing where computing it there moves no more bytes and computes nothing twice, that is if it is a mere
-copy of another, or if one kernel alone reads it, each element once. Under padding it gains where a kernel that
-accumulates writes it: that one cannot be continued there, and what it would write instead is no better to read.
+A buffer is avoidable when its value can be computed wherever it is read: no accumulator stands in the way. Reading an
+avoidable buffer is useless where computing its value there moves no more bytes and computes nothing twice: the buffer
+is a copy of another, or one kernel alone reads it, each element once. Under padding, reading pays where a kernel that
+accumulates writes the buffer: that kernel cannot go on there, and what it would write instead is no better to read.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class ReadFacts:
         self._readers_of: dict[int, frozenset[int]] = {}
         self._successors: dict[int, int | None] = {}
 
-    def gain_nothing(self, load: ENode) -> bool:
-        """Whether the value of this Load is had as cheaply from what its buffer is computed from."""
+    def is_useless_load(self, load: ENode) -> bool:
+        """Whether the value of this Load is as cheap to compute from the values that its buffer is computed from."""
         buffer, view = load.buffer, load.map
         if view.fill is not None:
             return False
@@ -49,10 +49,12 @@ class ReadFacts:
     def is_avoidable(self, buffer: int) -> bool:
         """Whether the buffer need not exist: it is not given, and its value can be computed at any index."""
         if buffer not in self._avoidable:
-            self._avoidable[buffer] = buffer not in self._given and any(True for _ in self._pure(buffer))
+            self._avoidable[buffer] = buffer not in self._given and any(
+                True for _ in self._values_without_accumulator(buffer)
+            )
         return self._avoidable[buffer]
 
-    def costs_a_kernel(self, buffer: int) -> bool:
+    def needs_own_kernel(self, buffer: int) -> bool:
         """Whether having the buffer takes one kernel more: an avoidable one that no reduction or contraction could
         write in place of its own result."""
         return self.is_avoidable(buffer) and not self._is_epilogue(buffer)
@@ -79,7 +81,7 @@ class ReadFacts:
             end is not None
             and buffer not in self._given
             and buffer not in self._constant
-            and any(True for _ in self._pure(end))
+            and any(True for _ in self._values_without_accumulator(end))
             and self._view.type_of(end).nbytes <= self._view.type_of(buffer).nbytes
             and (self.is_avoidable(buffer) or self._is_epilogue(end))
         )
@@ -90,7 +92,7 @@ class ReadFacts:
         stores = self._view.stores(buffer)
         return any(node.ctor in EPILOGUES for store in stores for node in self._view.classes[store.value])
 
-    def _pure(self, buffer: int) -> Iterable[int]:
+    def _values_without_accumulator(self, buffer: int) -> Iterable[int]:
         """The classes of the values that the buffer stores without an accumulator, and not only as a part of what a
         rule introduced: that need not exist."""
         for store in self._view.stores(buffer):
@@ -110,19 +112,21 @@ class ReadFacts:
     def _is_copy(self, buffer: int) -> bool:
         """Whether one way to compute the buffer is to read another, moved."""
         if buffer not in self._copies:
-            nodes = [node for value in self._pure(buffer) for node in self._computed(buffer, value)]
+            nodes = [
+                node for value in self._values_without_accumulator(buffer) for node in self._computed(buffer, value)
+            ]
             self._copies[buffer] = any(node.ctor == "Load" for node in nodes)
         return self._copies[buffer]
 
     def _ends(self, buffer: int) -> frozenset[int]:
         """The buffers that are computed from this one in the program as it was written, copies passed over."""
-        for each in post_order([buffer], self._copies_below):
-            if each not in self._readers_of:
-                copies = set(self._copies_below(each))
-                ends = {reader for reader in self._readers.get(each, ()) if reader not in copies}
+        for source in post_order([buffer], self._copies_below):
+            if source not in self._readers_of:
+                copies = set(self._copies_below(source))
+                ends = {reader for reader in self._readers.get(source, ()) if reader not in copies}
                 for copy in copies:
                     ends |= self._readers_of.get(copy, frozenset())  # a copy of itself leads nowhere
-                self._readers_of[each] = frozenset(ends)
+                self._readers_of[source] = frozenset(ends)
         return self._readers_of[buffer]
 
     def _copies_below(self, buffer: int) -> list[int]:
@@ -147,19 +151,19 @@ def _loaded_reads(view: EGraphView, buffer: int, store: ENode) -> set[int]:
 
     A class that reads the buffer itself is the value stored, and not a read.
     """
-    found: set[int] = set()
+    all_reads: set[int] = set()
     seen: set[int] = set()
     waiting = [store.value]
     while waiting:
-        each = waiting.pop()
-        if each in seen:
+        class_ = waiting.pop()
+        if class_ in seen:
             continue
-        seen.add(each)
-        loaded = [node for node in view.classes[each] if node not in view.rules and node.ctor not in STEPS]
+        seen.add(class_)
+        loaded = [node for node in view.classes[class_] if node not in view.rules and node.ctor not in STEPS]
         reads = {node.buffer for node in loaded if node.ctor == "Load"}
         if reads and buffer not in reads:
-            found |= reads
+            all_reads |= reads
         else:
-            found |= {node.buffer for node in loaded if node.ctor == "Gather"}
+            all_reads |= {node.buffer for node in loaded if node.ctor == "Gather"}
             waiting.extend(kid for node in loaded for kid in node.inline_children)
-    return found
+    return all_reads

@@ -61,7 +61,7 @@ class SumFacts:
         self._view, self._bound = view, bound
         self._domains: dict[int, _Domain] = {}
 
-    def gains_nothing(self, node: ENode, others: Sequence[ENode]) -> bool:
+    def is_useless_sum(self, node: ENode, others: Sequence[ENode]) -> bool:
         """Whether a node of a class with these is a sum that is better computed as another of them says."""
         if node.ctor == "Reduce":
             products = (other for other in others if other.ctor == "Contract" and _terms(other) == _terms(node))
@@ -73,9 +73,9 @@ class SumFacts:
     def _is_reused(self, contraction: ENode) -> bool:
         """Whether its template pays, and computing it takes longer, even at the machine's peak, than to write it and to
         read it again, by a kernel more."""
-        found = self._sum(contraction)
-        few = found.operations < REUSE * (found.operands + found.result)
-        return not few and self._time(found.operations) > self._storing(found.nbytes)
+        cost = self._sum(contraction)
+        few = cost.operations < REUSE * (cost.operands + cost.result)
+        return not few and self._time(cost.operations) > self._storing(cost.nbytes)
 
     def _is_mostly_padding(self, accumulator: int, reads: Iterable[AxisMap]) -> bool:
         """Whether a class that holds the result, read under padding, takes longer to sum at the points of the padding
@@ -85,8 +85,8 @@ class SumFacts:
             share = 1 - inside / max(1, math.prod(view.sizes))
             for node in self._view.classes[accumulator]:
                 if node.ctor in ("Reduce", "Contract"):
-                    found = self._sum(node)
-                    if self._time(share * found.operations) > self._storing(found.nbytes):
+                    cost = self._sum(node)
+                    if self._time(share * cost.operations) > self._storing(cost.nbytes):
                         return True
         return False
 
@@ -94,7 +94,7 @@ class SumFacts:
         """The maps under padding at which the value of a class with these nodes is read."""
         for node in nodes:
             if node.ctor == "Pure":
-                loads = (each for each in self._view.classes[node.x] if each.ctor == "Load")
+                loads = (inner for inner in self._view.classes[node.x] if inner.ctor == "Load")
                 yield from (load.map for load in loads if load.map.guards)
 
     def _time(self, operations: float) -> float:
@@ -104,24 +104,24 @@ class SumFacts:
         return self._bound(0, 2 * nbytes)
 
     def _sum(self, node: ENode) -> _SumCost:
-        operands = [self._domain(each) for each in node.inline_children]
-        sizes = next((each.sizes for each in operands if each.sizes), ())
+        operands = [self._domain(kid) for kid in node.inline_children]
+        sizes = next((operand.sizes for operand in operands if operand.sizes), ())
         kept = len(sizes) - len(node.sizes)
 
         def points(axes: Iterable[int]) -> int:
             return math.prod([sizes[axis] for axis in axes])
 
-        axes = frozenset().union(*[each.axes for each in operands])
+        axes = frozenset().union(*[operand.axes for operand in operands])
         result = points(axis for axis in axes if axis < kept)
         operations = len(operands) * points(axes)
-        moved = sum([points(each.axes) for each in operands])
+        moved = sum([points(operand.axes) for operand in operands])
         return _SumCost(operations, moved, result, result * dtype(node.dtype).bytes)
 
     def _domain(self, value: int) -> _Domain:
         """Of a value inside a kernel."""
         if value not in self._domains:
-            for each in post_order([value], self._operands):
-                self._domains[each] = self._worked_out(each)
+            for below in post_order([value], self._operands):
+                self._domains[below] = self._derive_domain(below)
         return self._domains[value]
 
     def _operands(self, value: int) -> list[int]:
@@ -131,7 +131,7 @@ class SumFacts:
             return []
         return [kid for node in nodes if node.ctor in _OPS for kid in node.inline_children]
 
-    def _worked_out(self, value: int) -> _Domain:
+    def _derive_domain(self, value: int) -> _Domain:
         nodes = self._view.classes[value]
         for node in nodes:
             if node.ctor in _MAPPED:

@@ -32,12 +32,12 @@ NOTHING = ValueWork({}, 0, 0)
 
 def union(works: Iterable[ValueWork]) -> ValueWork:
     """The values of all, each once."""
-    present = [each for each in works if each.size]
+    present = [work for work in works if work.size]
     if len(present) < 2:
         return present[0] if present else NOTHING
     bits = dict(present[0].bits)
-    for each in present[1:]:
-        for key, mask in each.bits.items():
+    for work in present[1:]:
+        for key, mask in work.bits.items():
             bits[key] = bits.get(key, 0) | mask
     flops = size = 0
     for (cost, _), mask in bits.items():

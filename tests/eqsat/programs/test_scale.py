@@ -10,6 +10,7 @@ from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch
 from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.enumeration import alternatives
 from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.extract import extract
 from ir.tiny.graph import Graph
@@ -52,7 +53,7 @@ def stacked(block: str, times: int) -> Graph:
 def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     (four, four_nodes), (five, five_nodes), (six, six_nodes) = map(settled, (4, 5, 6))
     assert six_nodes - five_nodes == five_nodes - four_nodes, "e-nodes grow by the same for every layer"
-    asked = [len(each.facts.menus) for each in (four, five, six)]
+    asked = [len(each.facts.memo) for each in (four, five, six)]
     assert asked[2] - asked[1] <= 0.02 * asked[1], "further layers ask what others have asked"
     trees = [len(each.forest) for each in (four, five, six)]
     assert trees[2] - trees[1] <= 1.05 * (trees[1] - trees[0])

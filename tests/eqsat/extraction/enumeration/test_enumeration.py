@@ -10,7 +10,7 @@ from eqsat.extraction.enumeration.as_written import as_written
 from eqsat.extraction.enumeration.enumeration import EGraphFacts, Enumeration
 from eqsat.extraction.enumeration.kernel_tree import Forest, rules_of, subtrees
 from eqsat.extraction.enumeration.limits import EnumerationLimits
-from eqsat.extraction.enumeration.structures import Shape
+from eqsat.extraction.enumeration.structures import Structure
 from eqsat.extraction.term_to_region import region_of
 from ir.region.region import Buffer, MemRef, Region, verify
 from ir.term.language import CTORS
@@ -146,8 +146,8 @@ def test_shapes_forget_which_buffers_only() -> None:
     graph, view = saturated(t.graph(a, b, c, d))
     found = enumeration(graph, view)
 
-    def shape(ref: str) -> Shape:
-        return found.forest.shape_of(found.of(view.tiny[ref])[0])
+    def shape(ref: str) -> Structure:
+        return found.forest.structure_of(found.of(view.tiny[ref])[0])
 
     assert shape(a).number == shape(b).number
     assert len({shape(each).number for each in (a, c, d)}) == 3
