@@ -21,7 +21,7 @@ from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat.assembly.assemble import assemble
-from eqsat.assembly.fold import folded
+from eqsat.assembly.fold import fold
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
@@ -30,7 +30,7 @@ from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
 from eqsat.extraction.covering.greedy import greedy
 from eqsat.extraction.covering.oracles.bound import CoverBound, bound
-from eqsat.extraction.covering.oracles.shuffled import add_written, shuffled
+from eqsat.extraction.covering.oracles.shuffled import add_written, shuffle
 from eqsat.extraction.covering.problem import Column, Covering, Problem
 from eqsat.extraction.extract import extract
 from eqsat.model import read_model
@@ -134,7 +134,7 @@ class Subject:
             if len(others) >= POOL * count:
                 break
             spread = SPREADS[tries % len(SPREADS)]
-            extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffled, rng=chance)
+            extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffle, rng=chance)
             cover = self._candidates.materialize(CoverSearch(self._candidates, extractor).cover_with_known_prices())
             if cover.time_ns <= within * best.time_ns and _identity(cover) != _identity(best):
                 others.setdefault(_identity(cover), cover)
@@ -204,7 +204,7 @@ class Running:
         start = time.perf_counter()
         library = build(units, restricted(machine(), subject.target.arch), cache=writable_cache()[0])
         self.compile_seconds = time.perf_counter() - start
-        constants = folded(module, subject.bound.constants)
+        constants = fold(module, subject.bound.constants)
         self._executable = CpuExecutable(module, table, library, constants, threads)
         self._calls = [call for call in module.calls if call.when == "run"]
         self.prices, self._threads = tuple(prices), threads

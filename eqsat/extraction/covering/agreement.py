@@ -7,35 +7,38 @@ from collections.abc import Iterable, Iterator
 from eqsat.extraction.covering.problem import ALONE, Covering, Extractor, Mark, Problem
 
 DEAD_ENDS = 32
-"""Ways to settle disputes that may fail before a cover that disagrees is returned."""
+"""Ways to settle disputes that may fail before a cover that disagrees is returned: covers, and so time."""
 
 
-def agreeing(problem: Problem, extractor: Extractor) -> Covering | None:
-    """The extractor's cover, made again with fewer columns as long as a value is computed in several ways: those that
-    are left compute the value in the way that makes the cheapest cover. Where none are left, the next cheapest way is
-    tried. A cover that still disagrees where no columns make another."""
+def resolve_disputes(problem: Problem, extractor: Extractor) -> Covering | None:
+    """The extractor's cover in which every value is computed in one way; None where there is no cover.
+
+    As long as a value is computed in several ways, the cover is made again with fewer columns: with those that compute
+    the value in the way of the cheapest cover. Where no cover is left, the next cheapest way is tried. A cover that
+    still disagrees is returned where no columns make another.
+    """
     first = extractor(problem)
     waiting = [] if first is None else [(tuple(range(len(problem.columns))), first)]
     disagreeing: list[Covering] = []
     while waiting and len(disagreeing) < DEAD_ENDS:
         kept, chosen = waiting.pop()
-        value = disputed(problem.marks_of(chosen.columns))
+        value = find_dispute(problem.marks_of(chosen.columns))
         if value is None:
             return chosen
-        found: list[tuple[float, tuple[int, ...], Covering]] = []
-        for fewer in _settlements(problem, kept, chosen, value):
+        covers: list[tuple[float, tuple[int, ...], Covering]] = []
+        for fewer in _ways_to_settle(problem, kept, chosen, value):
             cover = extractor(problem.restricted(fewer))
             if cover is not None:
                 picked = tuple(fewer[index] for index in cover.columns)
-                found.append((problem.cost_of(picked), fewer, Covering(picked, chosen.bound, cover.stopped)))
-        found.sort(key=lambda each: -each[0])
-        waiting += [(fewer, cover) for _, fewer, cover in found]
-        if not found:
+                covers.append((problem.cost_of(picked), fewer, Covering(picked, chosen.bound, cover.stopped)))
+        covers.sort(key=lambda choice: -choice[0])
+        waiting += [(fewer, cover) for _, fewer, cover in covers]
+        if not covers:
             disagreeing.append(chosen)
     return disagreeing[0] if disagreeing else first
 
 
-def disputed(columns: Iterable[Iterable[Mark]]) -> int | None:
+def find_dispute(columns: Iterable[Iterable[Mark]]) -> int | None:
     """The first value that columns of these marks compute in several ways, or that one computes `ALONE` beside
     another."""
     ways: dict[int, int] = {}
@@ -46,7 +49,7 @@ def disputed(columns: Iterable[Iterable[Mark]]) -> int | None:
     return None
 
 
-def _settlements(problem: Problem, kept: tuple[int, ...], chosen: Covering, value: int) -> Iterator[tuple[int, ...]]:
+def _ways_to_settle(problem: Problem, kept: tuple[int, ...], chosen: Covering, value: int) -> Iterator[tuple[int, ...]]:
     """The columns that are left where a value is computed in one of the chosen ways, or by the writers of one buffer
     alone: a chosen one, or the first of all, which is nearest to the value itself."""
     marked = {index: [way for about, way in problem.columns[index].marks if about == value] for index in kept}

@@ -3,9 +3,9 @@
 
 def members(mask: int) -> list[int]:
     """The positions of the bits set."""
-    found = []
+    positions = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        positions.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return positions

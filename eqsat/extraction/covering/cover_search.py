@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from eqsat.extraction.candidate import CandidateCover, KernelCandidate
 from eqsat.extraction.candidates import STAGE, Candidates
-from eqsat.extraction.covering.agreement import agreeing, disputed
+from eqsat.extraction.covering.agreement import find_dispute, resolve_disputes
 from eqsat.extraction.covering.greedy import greedy
 from eqsat.extraction.covering.problem import Covering, Extractor
 from eqsat.extraction.covering.rivals import Rivals
@@ -128,7 +128,7 @@ class CoverSearch:
     def _cover(self, is_allowed: Callable[[KernelCandidate], bool] | None = None) -> CandidateCover | None:
         """The extractor's cover of all candidates, or of those that are allowed."""
         problem = self._candidates.problem(is_allowed)
-        covering = agreeing(problem.problem, self._extractor)
+        covering = resolve_disputes(problem.problem, self._extractor)
         if is_allowed is None:
             self._stopped = covering if covering and covering.stopped else None
         return None if covering is None else problem.cover(covering.columns)
@@ -143,7 +143,7 @@ class CoverSearch:
 
     def _is_disputed(self, cover: CandidateCover) -> bool:
         """Whether the kernels compute some value in several ways."""
-        return disputed(map(self._candidates.marks, cover)) is not None
+        return find_dispute(map(self._candidates.marks, cover)) is not None
 
 
 def _is_known(candidate: KernelCandidate) -> bool:

@@ -15,10 +15,12 @@ SETS, MOST_SETS = 16, 512
 """How many sets of kernels are kept per buffer, at least and at most."""
 
 EFFORT = 1 << 16
-"""Between these, sets times the square of a part's buffers: small parts are searched widely."""
+"""Between these limits, the number of sets times the square of a part's number of buffers: small parts are searched
+widely."""
 
 SLIGHT = 1e-3
-"""Of the dearest column: sets that differ only in columns no dearer than that, as constants are, are one."""
+"""A share of the cost of the dearest column: sets that differ only in cheaper columns, as constants are, count as
+one."""
 
 REMEMBERED = 1 << 12
 """Covers of parts that an extractor remembers: most parts stay as they are while prices are learnt."""
@@ -28,8 +30,8 @@ _Set = tuple[float, int]
 
 
 def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
-    """The cheapest few sets behind each buffer of a part are kept, and combined until they rest; the cover that this
-    gives is refined by swaps of single columns. The ways in which values are computed are left to the caller."""
+    """The cheapest few sets behind each buffer of a part are kept, and combined until they no longer change; swaps of
+    single columns make the cover cheaper. The caller checks the ways in which values are computed."""
     return cover_parts(
         problem.unmarked(), lambda part: _cover_part(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2)))
     )
@@ -46,8 +48,8 @@ def cheapest_sets(problem: Problem, sets: int) -> Covering | None:
     program = _ParetoProgram(problem, sets)
     to_fixpoint(problem.order, problem.readers, program.improve)
     together = program.together(problem.roots)
-    found = resolve(problem, members(together[0][1])) if together else None
-    return None if found is None else Covering(found)
+    columns = resolve(problem, members(together[0][1])) if together else None
+    return None if columns is None else Covering(columns)
 
 
 class _ParetoProgram:
@@ -64,12 +66,12 @@ class _ParetoProgram:
     def improve(self, buffer: int) -> bool:
         """Combine what is known of the sources; whether the buffer's sets changed."""
         before = self._sets.get(buffer, [])
-        found = {mask: cost for cost, mask in before}
+        costs = {mask: cost for cost, mask in before}
         for index in self._problem.writers.get(buffer, ()):
             column = self._problem.columns[index]
             for cost, mask in self.together(column.reads, without=self._writes[buffer]):
-                found.setdefault(mask | 1 << index, cost + column.cost)
-        self._sets[buffer] = self._cheapest(found)
+                costs.setdefault(mask | 1 << index, cost + column.cost)
+        self._sets[buffer] = self._cheapest(costs)
         return self._sets[buffer] != before
 
     def together(self, buffers: Sequence[int], without: int = 0) -> list[_Set]:
@@ -79,22 +81,22 @@ class _ParetoProgram:
         """
         unions: list[_Set] = [(0.0, 0)]
         for buffer in buffers:
-            known = [each for each in self._sets.get(buffer, ()) if not each[1] & without]
+            known = [known_set for known_set in self._sets.get(buffer, ()) if not known_set[1] & without]
             if len(unions) == 1 and unions[0][1] == 0:
                 unions = known
                 continue
-            found: dict[int, float] = {}
+            costs: dict[int, float] = {}
             for rank, union in enumerate(unions):
                 for other in known[: self._keep // (rank + 1)]:
                     mask = union[1] | other[1]
-                    if mask not in found:
-                        found[mask] = union[0] + other[0] - self._cost_of(union[1] & other[1])
-            unions = self._cheapest(found)
+                    if mask not in costs:
+                        costs[mask] = union[0] + other[0] - self._cost_of(union[1] & other[1])
+            unions = self._cheapest(costs)
         return unions
 
-    def _cheapest(self, found: Mapping[int, float]) -> list[_Set]:
+    def _cheapest(self, costs: Mapping[int, float]) -> list[_Set]:
         distinct: dict[int, _Set] = {}
-        for cost, mask in sorted((cost, mask) for mask, cost in found.items()):
+        for cost, mask in sorted((cost, mask) for mask, cost in costs.items()):
             if distinct.setdefault(mask & self._dear, (cost, mask))[1] == mask and len(distinct) == self._keep:
                 break
         return list(distinct.values())

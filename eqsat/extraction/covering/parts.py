@@ -31,20 +31,20 @@ def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     """The independent parts, without the columns that no optimum needs; None where there is no cover."""
     from networkx.utils import UnionFind
 
-    kept = _useful(problem)
+    kept = _useful_columns(problem)
     left = problem.restricted(kept)
     if any(root not in left.writers for root in problem.roots):
         return None
     known, knots = landmarks(left), _knots(left)
     contested = _contested(left)
-    slim = [_slim(each, known, knots, contested) for each in left.columns]
+    slim = [_slim_column(column, known, knots, contested) for column in left.columns]
     groups = UnionFind()
     for column in slim:
         groups.union(column.writes, *column.reads, *(("value", value) for value, _ in column.marks))
-    found: dict[Hashable, list[int]] = {}
+    indices_of: dict[Hashable, list[int]] = {}
     for index, column in enumerate(slim):
-        found.setdefault(groups[column.writes], []).append(index)
-    return tuple(_part(slim, indices, kept, known) for indices in found.values())
+        indices_of.setdefault(groups[column.writes], []).append(index)
+    return tuple(_part(slim, indices, kept, known) for indices in indices_of.values())
 
 
 def cover_parts(problem: Problem, extractor: Extractor) -> Covering | None:
@@ -59,9 +59,9 @@ def cover_parts(problem: Problem, extractor: Extractor) -> Covering | None:
         if cover is None:
             return None
         covers.append((part, cover))
-    found = resolve(problem, [part.columns[index] for part, cover in covers for index in cover.columns])
-    assert found is not None, "covers of the parts are a cover of the whole"
-    return Covering(found, sum(cover.bound for _, cover in covers), any(cover.stopped for _, cover in covers))
+    columns = resolve(problem, [part.columns[index] for part, cover in covers for index in cover.columns])
+    assert columns is not None, "covers of the parts are a cover of the whole"
+    return Covering(columns, sum(cover.bound for _, cover in covers), any(cover.stopped for _, cover in covers))
 
 
 def landmarks(problem: Problem) -> frozenset[int]:
@@ -82,33 +82,33 @@ def landmarks(problem: Problem) -> frozenset[int]:
         return behind[buffer] != before
 
     to_fixpoint(problem.order, problem.readers, improve)
-    found = 0
+    common = 0
     for root in problem.roots:
-        found |= behind[root]
-    return frozenset(problem.order[number] for number in members(found))
+        common |= behind[root]
+    return frozenset(problem.order[number] for number in members(common))
 
 
-def _useful(problem: Problem) -> list[int]:
-    """The columns that can run, that no other beats, and whose result can be needed."""
+def _useful_columns(problem: Problem) -> list[int]:
+    """The columns that can run, that no other column dominates, and whose results can be needed."""
     possible = cheapest_writers(problem)
     columns = problem.columns
-    runs = [k for k, each in enumerate(columns) if each.writes in possible and possible.keys() >= {*each.reads}]
-    best = _undominated(columns, runs)
+    runs = [k for k, column in enumerate(columns) if column.writes in possible and possible.keys() >= {*column.reads}]
+    best = _prune_dominated(columns, runs)
     needed = frozenset(problem.restricted(best).order)
     return [index for index in best if columns[index].writes in needed]
 
 
-def _undominated(columns: Sequence[Column], indices: Iterable[int]) -> list[int]:
-    """Without every column that another of its buffer beats: no dearer, reading no more, bound to no more values."""
+def _prune_dominated(columns: Sequence[Column], indices: Iterable[int]) -> list[int]:
+    """The columns that no other column of their buffer dominates: no dearer, with no other reads and no other marks."""
     kept: dict[int, list[int]] = {}
     for index in sorted(indices, key=lambda k: (columns[k].cost, len(columns[k].reads), k)):
         several = kept.setdefault(columns[index].writes, [])
-        if not any(_serves(columns[other], columns[index]) for other in several):
+        if not any(_dominates(columns[other], columns[index]) for other in several):
             several.append(index)
     return sorted(index for several in kept.values() for index in several)
 
 
-def _serves(a: Column, b: Column) -> bool:
+def _dominates(a: Column, b: Column) -> bool:
     """Whether `a`, which costs no more, can stand wherever `b` does."""
     return set(a.reads) <= set(b.reads) and set(a.marks) <= set(b.marks)
 
@@ -120,14 +120,14 @@ def _knots(problem: Problem) -> Mapping[int, int]:
     graph = networkx.DiGraph()
     graph.add_nodes_from(problem.order)
     graph.add_edges_from((column.writes, read) for column in problem.columns for read in column.reads)
-    return {each: min(knot) for knot in networkx.strongly_connected_components(graph) for each in knot}
+    return {buffer: min(knot) for knot in networkx.strongly_connected_components(graph) for buffer in knot}
 
 
-def _slim(column: Column, known: frozenset[int], knots: Mapping[int, int], contested: frozenset[int]) -> Column:
+def _slim_column(column: Column, known: frozenset[int], knots: Mapping[int, int], contested: frozenset[int]) -> Column:
     """The column without its reads of landmarks, but for those that could close a cycle, and without its marks of
     values that are not contested."""
     home = knots[column.writes]
-    reads = (each for each in column.reads if each not in known or knots[each] == home)
+    reads = (read for read in column.reads if read not in known or knots[read] == home)
     marks = (mark for mark in column.marks if mark[0] in contested)
     return Column(column.writes, tuple(dict.fromkeys(reads)), column.cost, tuple(dict.fromkeys(marks)))
 

@@ -51,10 +51,10 @@ class Problem:
     @cached_property
     def writers(self) -> Mapping[int, tuple[int, ...]]:
         """Buffer → the columns that write it."""
-        found: dict[int, list[int]] = {}
+        indices_of: dict[int, list[int]] = {}
         for index, column in enumerate(self.columns):
-            found.setdefault(column.writes, []).append(index)
-        return {buffer: tuple(indices) for buffer, indices in found.items()}
+            indices_of.setdefault(column.writes, []).append(index)
+        return {buffer: tuple(indices) for buffer, indices in indices_of.items()}
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -68,11 +68,11 @@ class Problem:
     @cached_property
     def readers(self) -> Mapping[int, tuple[int, ...]]:
         """Buffer → the buffers that some column computes from it."""
-        found: dict[int, dict[int, None]] = {}
+        readers_of: dict[int, dict[int, None]] = {}
         for column in self.columns:
             for read in column.reads:
-                found.setdefault(read, {})[column.writes] = None
-        return {buffer: tuple(readers) for buffer, readers in found.items()}
+                readers_of.setdefault(read, {})[column.writes] = None
+        return {buffer: tuple(readers) for buffer, readers in readers_of.items()}
 
     def cost_of(self, columns: Iterable[int]) -> float:
         """The sum of their costs, in ns."""
@@ -84,9 +84,9 @@ class Problem:
 
     def unmarked(self) -> Problem:
         """The problem where a value may be computed in any way, and in several."""
-        if not any(each.marks for each in self.columns):
+        if not any(column.marks for column in self.columns):
             return self
-        return Problem(tuple(Column(each.writes, each.reads, each.cost) for each in self.columns), self.roots)
+        return Problem(tuple(Column(column.writes, column.reads, column.cost) for column in self.columns), self.roots)
 
     def restricted(self, kept: Iterable[int]) -> Problem:
         """The problem with these columns only, in this order."""

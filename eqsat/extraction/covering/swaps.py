@@ -9,7 +9,7 @@ from typing import NamedTuple
 from eqsat.extraction.covering.problem import Problem, cheapest_writers, resolve
 
 LEAST_GAIN = 1e-9
-"""Relative: below it, sums differ by their order."""
+"""A share of the cost: below it, sums differ by their order alone."""
 
 
 Cheapest = Mapping[int, tuple[float, int]]
@@ -42,16 +42,18 @@ class Swaps:
     def with_column(self, index: int) -> Swap | None:
         """The cover with this column in place of the one that writes the same buffer; None where it would read
         what is computed from its own result, or what nothing can compute."""
-        entering = self._entering(index)
+        entering = self._entering_columns(index)
         if entering is None or self._reaches(entering, self._columns[index].writes):
             return None
-        leaving = self._leaving(self._columns[index].writes, entering)
-        cost = sum(self._columns[each].cost for each in entering) - sum(self._columns[each].cost for each in leaving)
+        leaving = self._leaving_columns(self._columns[index].writes, entering)
+        cost = sum(self._columns[column].cost for column in entering) - sum(
+            self._columns[column].cost for column in leaving
+        )
         return Swap(entering, cost)
 
-    def _entering(self, index: int) -> tuple[int, ...] | None:
+    def _entering_columns(self, index: int) -> tuple[int, ...] | None:
         """The column, and the cheapest writers of what is not written."""
-        found = {index: None}
+        entering = {index: None}
         waiting = [index]
         while waiting:
             for read in self._columns[waiting.pop()].reads:
@@ -60,10 +62,10 @@ class Swaps:
                 if read not in self._cheapest:
                     return None
                 writer = self._cheapest[read][1]
-                if writer not in found:
-                    found[writer] = None
+                if writer not in entering:
+                    entering[writer] = None
                     waiting.append(writer)
-        return tuple(found)
+        return tuple(entering)
 
     def _reaches(self, entering: Sequence[int], buffer: int) -> bool:
         """Whether something that these read is computed from the buffer: only what runs after it can be."""
@@ -78,20 +80,20 @@ class Swaps:
                 waiting.extend(self._columns[self.writer[read]].reads)
         return False
 
-    def _leaving(self, buffer: int, entering: Sequence[int]) -> tuple[int, ...]:
+    def _leaving_columns(self, buffer: int, entering: Sequence[int]) -> tuple[int, ...]:
         """The column that wrote the buffer, and those whose results nobody reads any more."""
         readers = Counter[int]()
         for index in entering:
             readers.update(set(self._columns[index].reads))
-        found = {self.writer[buffer]: None}
+        leaving = {self.writer[buffer]: None}
         waiting = [self.writer[buffer]]
         while waiting:
             for read in set(self._columns[waiting.pop()].reads):
                 readers[read] -= 1
                 if self._readers[read] + readers[read] == 0:
-                    found[self.writer[read]] = None
+                    leaving[self.writer[read]] = None
                     waiting.append(self.writer[read])
-        return tuple(found)
+        return tuple(leaving)
 
 
 def refine(problem: Problem, chosen: Sequence[int]) -> tuple[int, ...]:
@@ -112,8 +114,8 @@ def _sweep(problem: Problem, cover: tuple[int, ...], cheapest: Cheapest) -> tupl
         if swaps.writer.get(column.writes, index) != index:
             swap = swaps.with_column(index)
             if swap is not None and swap.extra_ns < -least:
-                kept = [each for each in cover if problem.columns[each].writes != column.writes]
-                found = resolve(problem, [*kept, *swap.entering])
-                assert found is not None, "a swap closes no cycle"
-                cover, swaps = found, Swaps(problem, found, cheapest)
+                kept = [index for index in cover if problem.columns[index].writes != column.writes]
+                better = resolve(problem, [*kept, *swap.entering])
+                assert better is not None, "a swap closes no cycle"
+                cover, swaps = better, Swaps(problem, better, cheapest)
     return cover

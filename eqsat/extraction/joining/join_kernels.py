@@ -20,11 +20,11 @@ from msgspec import structs
 from eqsat.egraph.enode import ENode
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
-from eqsat.extraction.covering.agreement import disputed
+from eqsat.extraction.covering.agreement import find_dispute
 from eqsat.extraction.enumeration.enumeration import fits
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree, subtrees
 from eqsat.extraction.joining.kernel_graph import KernelGraph
-from eqsat.extraction.joining.placing import Placing, shape_of
+from eqsat.extraction.joining.placing import Placing, stored_shape
 from eqsat.extraction.selection import Apart
 from ir.pricer import Price
 
@@ -89,7 +89,7 @@ class _Joining:
         made: set[_Key] = set()
         for joint in sorted(proposals, key=lambda joint: -joint.gain):
             if taken.isdisjoint(joint.parts) and self._is_wanted(joint.gain):
-                after = self._graph(kernels).with_one(joint.kernel, joint.parts)
+                after = self._graph(kernels).replace_parts(joint.kernel, joint.parts)
                 if after is not None and self._agrees(joint.kernel, after):
                     kernels = after
                     taken.update(joint.parts)
@@ -103,7 +103,7 @@ class _Joining:
         """Whether the joint kernel computes no value in another way than any other kernel."""
         roundings = self._candidates.roundings
         marks = (roundings.marks(kernel.trees, folded=kernel.price is None) for kernel in kernels)
-        return not roundings.disagree(joint.trees) and disputed(marks) is None
+        return not roundings.disagree(joint.trees) and find_dispute(marks) is None
 
     def explain(self, kernels: tuple[CoverKernel, ...]) -> tuple[CoverKernel, ...]:
         """The kernels, with the neighbours before them that they were not joined with."""
@@ -172,7 +172,7 @@ class _Joining:
 
     def _kernel(self, stores: _Stores, parts: tuple[CoverKernel, CoverKernel]) -> CoverKernel | str:
         """The kernel that stores all of these, or why there is none."""
-        ordered = sorted(stores.items(), key=lambda store: -math.prod(shape_of(store[1])))
+        ordered = sorted(stores.items(), key=lambda store: -math.prod(stored_shape(store[1])))
         buffers, trees = zip(*ordered, strict=True)
         if not fits(frozenset[Tree]().union(*(tree.accumulators for tree in trees))):
             return "one kernel may not hold the accumulators of both"

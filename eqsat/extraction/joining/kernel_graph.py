@@ -1,4 +1,4 @@
-"""Who writes what in a cover, and what runs before what."""
+"""Which kernel of a cover writes a buffer, and which kernels run before which."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from functools import cached_property
 from eqsat.extraction.cover import CoverKernel
 from ir.post_order import post_order
 
-REACH = 4
-"""Among the readers of a buffer, in the order in which they run, how far apart neighbours are."""
+NEXT_READERS = 4
+"""A reader of a buffer is paired with this many readers that run after it."""
 
 
 class KernelGraph:
-    """The kernels of a cover: `roots` must be written, `given` are the buffers that are there before any runs."""
+    """The kernels of a cover.
 
-    def __init__(self, kernels: Sequence[CoverKernel], roots: Sequence[int], given: frozenset[int]) -> None:
-        self._kernels, self._roots, self._given = kernels, roots, given
+    Args:
+        roots: buffers that must be written.
+        inputs: buffers that are there before any kernel runs.
+    """
+
+    def __init__(self, kernels: Sequence[CoverKernel], roots: Sequence[int], inputs: frozenset[int]) -> None:
+        self._kernels, self._roots, self._inputs = kernels, roots, inputs
         self._place = {buffer: place for place, kernel in enumerate(kernels) for buffer in kernel.writes}
         self._readers: dict[int, list[int]] = {}
         for place, kernel in enumerate(kernels):
@@ -32,25 +37,25 @@ class KernelGraph:
             if writer is not None and self._kernels[writer].price:
                 pairs |= dict.fromkeys((writer, place) for place in places)
             for turn, place in enumerate(places):
-                pairs |= dict.fromkeys((place, other) for other in places[turn + 1 : turn + 1 + REACH])
+                pairs |= dict.fromkeys((place, other) for other in places[turn + 1 : turn + 1 + NEXT_READERS])
         yield from ((self._kernels[first], self._kernels[second]) for first, second in pairs)
 
     def is_before(self, kernel: CoverKernel, buffers: Iterable[int]) -> bool:
         """Whether some of the buffers are computed from what the kernel writes, or are that."""
         place = self._place[kernel.writes[0]]
-        return any(self._above[self._place[each]] >> place & 1 for each in buffers if each in self._place)
+        return any(self._above[self._place[buffer]] >> place & 1 for buffer in buffers if buffer in self._place)
 
     @cached_property
     def _above(self) -> list[int]:
-        """Of every kernel those behind it and itself, as bits."""
-        found: list[int] = []
+        """Per kernel, as bits, the kernels that it needs and itself."""
+        above: list[int] = []
         for place, kernel in enumerate(self._kernels):
             behind = 1 << place
             for read in kernel.reads:
                 if read in self._place:
-                    behind |= found[self._place[read]]
-            found.append(behind)
-        return found
+                    behind |= above[self._place[read]]
+            above.append(behind)
+        return above
 
     def is_read_beside(self, buffer: int, reader: CoverKernel) -> bool:
         """Whether a buffer is needed by others than this reader."""
@@ -59,15 +64,15 @@ class KernelGraph:
 
     def has(self, buffers: Iterable[int]) -> bool:
         """Whether all of these are there, or written by some kernel."""
-        return all(each in self._place or each in self._given for each in buffers)
+        return all(buffer in self._place or buffer in self._inputs for buffer in buffers)
 
-    def with_one(self, kernel: CoverKernel, parts: Collection[tuple[int, ...]]) -> tuple[CoverKernel, ...] | None:
-        """The kernels with this one in place of those that write `parts`, without what nobody needs any more, in an
-        order in which they run. None where there is none, or one of the parts is gone."""
-        kernels = [*(each for each in self._kernels if each.writes not in parts), kernel]
+    def replace_parts(self, kernel: CoverKernel, parts: Collection[tuple[int, ...]]) -> tuple[CoverKernel, ...] | None:
+        """The kernels with this one in place of those that write `parts`, without kernels that are no longer needed, in
+        an order in which they run. None where there is no order, or one of the parts is gone."""
+        kernels = [*(other for other in self._kernels if other.writes not in parts), kernel]
         if len(kernels) != len(self._kernels) + 1 - len(parts):
             return None
-        writer = {buffer: place for place, each in enumerate(kernels) for buffer in each.writes}
+        writer = {buffer: place for place, other in enumerate(kernels) for buffer in other.writes}
         if any(root not in writer for root in self._roots):
             return None
 
@@ -75,7 +80,7 @@ class KernelGraph:
             return [writer[read] for read in kernels[place].reads if read in writer]
 
         order = post_order([writer[root] for root in self._roots], below)
-        there = set(self._given)
+        there = set(self._inputs)
         for place in order:
             if not there.issuperset(kernels[place].reads):
                 return None

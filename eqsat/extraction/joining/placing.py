@@ -15,11 +15,11 @@ Shape = tuple[int, ...]
 _Moved = tuple[int, int]
 """A buffer and one of its coordinates."""
 _Axes = tuple[int | None, ...]
-"""The kernel's own axis that each axis of a domain inside it is, None for those of terms."""
+"""Per axis of a domain inside the kernel, the kernel's own axis; None for an axis of terms."""
 
 
 class Placing:
-    """Places results of kernels; `moves` of a Store tree are found once."""
+    """Places the results of kernels in the loops of others; remembers the `moves` of Store trees."""
 
     def __init__(self) -> None:
         self._moves: dict[Tree, Mapping[_Moved, tuple[int, ...]]] = {}
@@ -31,44 +31,51 @@ class Placing:
         Raises:
             LookupError: where no reads tell.
         """
-        points, shape = shape_of(wide), shape_of(narrow)
+        points, shape = stored_shape(wide), stored_shape(narrow)
         theirs, own = self.moves(wide), self.moves(narrow)
-        picked: dict[int, int] = {}
+        axis_of: dict[int, int] = {}
         for position, size in enumerate(shape):
             if size == 1:
                 continue
             both = [theirs.get(moved, ()) for moved, axes in own.items() if position in axes]
-            free = {each for axes in both for each in axes if points[each] == size and each not in picked.values()}
-            if not free and shape == points and position not in picked.values():
+            free = {
+                own_axis
+                for axes in both
+                for own_axis in axes
+                if points[own_axis] == size and own_axis not in axis_of.values()
+            }
+            if not free and shape == points and position not in axis_of.values():
                 free = {position}
             if not free:
                 raise LookupError(
                     f"axis {position} of the smaller result, of size {size}, is no axis of the larger one's loops"
                 )
-            picked[position] = min(free, key=lambda each: (each != position, each))
-        if shape == points and all(each == position for position, each in picked.items()):
+            axis_of[position] = min(free, key=lambda own_axis: (own_axis != position, own_axis))
+        if shape == points and all(own_axis == position for position, own_axis in axis_of.items()):
             return None
         box = box_of(points)
         origin = axis(0, ((0, 0),))
-        return axis_map(points, [axis(picked[each], box) if each in picked else origin for each in range(len(shape))])
+        return axis_map(
+            points, [axis(axis_of[position], box) if position in axis_of else origin for position in range(len(shape))]
+        )
 
     def moves(self, tree: Tree) -> Mapping[_Moved, tuple[int, ...]]:
         """The axes of a kernel along which coordinates of what it reads move, step by step."""
         if tree not in self._moves:
-            found: dict[_Moved, dict[int, None]] = {}
+            axes_of: dict[_Moved, dict[int, None]] = {}
             for moved, own in _moves(tree):
-                found.setdefault(moved, {})[own] = None
-            self._moves[tree] = {moved: tuple(axes) for moved, axes in found.items()}
+                axes_of.setdefault(moved, {})[own] = None
+            self._moves[tree] = {moved: tuple(axes) for moved, axes in axes_of.items()}
         return self._moves[tree]
 
 
-def shape_of(store: Tree) -> Shape:
-    """That of the buffer that a Store tree writes."""
+def stored_shape(store: Tree) -> Shape:
+    """The shape of the buffer that a Store tree writes."""
     return store.node.type.shape
 
 
 def _moves(root: Tree) -> Iterator[tuple[_Moved, int]]:
-    start = root, tuple(range(len(shape_of(root))))
+    start = root, tuple(range(len(stored_shape(root))))
     seen: set[tuple[Tree, _Axes]] = {start}
     waiting: list[tuple[Tree, _Axes]] = [start]
     while waiting:
@@ -90,8 +97,8 @@ def _moves(root: Tree) -> Iterator[tuple[_Moved, int]]:
 
 def _along(view: AxisMap, axes: _Axes) -> _Axes:
     """The kernel's own axis that each coordinate of a map is."""
-    found = []
+    own_axes = []
     for expr in view.exprs:
         position = expr.lone_axis if expr.const == 0 else None
-        found.append(None if position is None or position >= len(axes) else axes[position])
-    return tuple(found)
+        own_axes.append(None if position is None or position >= len(axes) else axes[position])
+    return tuple(own_axes)

@@ -9,7 +9,8 @@ Two computations of a value may round differently for three reasons.
 So a cover gives every value one form and one evaluator, and one kernel computes a sum of floats: others read what was
 stored. The operands of a value are values themselves; by induction all computations of a value have the same bits.
 
-What is picked from a value, as its maximum is, has the form of that value: (max x) · 3 beside x · 3, not beside y · 2.
+A value that is picked from another, as its maximum is, has the form of that value: (max x) · 3 beside x · 3, not beside
+y · 2.
 """
 
 from __future__ import annotations
@@ -37,10 +38,14 @@ SUM_TWICE = Rejected("it would compute a sum of floats twice, in two orders")
 """Why a kernel that `Roundings.repeats_sums` is none."""
 
 
-class _Way(NamedTuple):
-    """A computation of a value: the number of its form, and of that where picks count as points of a value, None where
-    nothing is picked of the value; `alone` where it is a sum of floats, `evaluated` where another evaluator gives other
-    bits."""
+class _Computation(NamedTuple):
+    """A computation of a value.
+
+    form       the number of its form
+    picked     the number of its form where a maximum counts as points of its operand; None where nothing is picked
+    alone      whether it is a sum of floats, which one kernel computes
+    evaluated  whether another evaluator gives other bits
+    """
 
     form: int
     picked: int | None
@@ -59,58 +64,59 @@ class Roundings:
     def __init__(self, view: EGraphView, constant: Collection[int] = (), ordered: bool = False) -> None:
         self._view, self._constant, self._ordered = view, frozenset(constant), ordered
         self._forms, self._picks = ValueForms(view), ValueForms(view, picks=True)
-        self._ways: dict[Tree, frozenset[_Way]] = {}
+        self._computations: dict[Tree, frozenset[_Computation]] = {}
         self._marks: dict[tuple[tuple[Tree, ...], bool], tuple[Mark, ...]] = {}
 
     def marks(self, trees: Sequence[Tree], folded: bool = False) -> tuple[Mark, ...]:
-        """How a kernel of these Store trees computes the values that others might compute in another way. `folded`: it
-        runs when the program is built."""
+        """How a kernel of these Store trees computes the values that others might compute in another computation.
+        `folded`: it runs when the program is built."""
         key = (tuple(trees), folded)
         if key not in self._marks:
-            found = {mark for way in self._together(trees) for mark in self._marks_of(way, folded)}
-            self._marks[key] = tuple(sorted(found))
+            computations = self._all_computations(trees)
+            marks = {mark for computation in computations for mark in self._marks_of(computation, folded)}
+            self._marks[key] = tuple(sorted(marks))
         return self._marks[key]
 
-    def _marks_of(self, way: _Way, folded: bool) -> Iterator[Mark]:
+    def _marks_of(self, computation: _Computation, folded: bool) -> Iterator[Mark]:
         """What one computation says of its value, and of the sets of alternatives that it is in."""
-        for about in (way.form, *self._forms.disputes(way.form)):
-            yield about, _number(way, way.form, folded)
-        if way.picked is not None:
-            for about in self._picks.disputes(way.picked):
-                yield len(self._forms) + about, _number(way, way.picked, folded)
+        for about in (computation.form, *self._forms.disputes(computation.form)):
+            yield about, _number(computation, computation.form, folded)
+        if computation.picked is not None:
+            for about in self._picks.disputes(computation.picked):
+                yield len(self._forms) + about, _number(computation, computation.picked, folded)
 
     def disagree(self, trees: Sequence[Tree]) -> bool:
         """Whether a kernel of these Store trees computes a value in two forms."""
-        ways = self._together(trees)
-        return _repeats(self._forms, (way.form for way in ways)) or _repeats(
-            self._picks, (way.picked for way in ways if way.picked is not None)
+        computations = self._all_computations(trees)
+        return _has_alternatives(self._forms, (computation.form for computation in computations)) or _has_alternatives(
+            self._picks, (computation.picked for computation in computations if computation.picked is not None)
         )
 
     def repeats_sums(self, trees: Sequence[Tree], region: Region) -> bool:
         """Whether the region of these Store trees holds a sum of floats twice, and so perhaps in two orders."""
         sums = sum(is_order_bound(let.op) for let in region.body)
-        if self._ordered or sums <= sum(way.alone for way in self._together(trees)):
+        if self._ordered or sums <= sum(computation.alone for computation in self._all_computations(trees)):
             return False
         alone: dict[int, list[Tree]] = {}
-        for each in subtrees(*trees):
-            way = self._way(each)
-            if way and way.alone:
-                alone.setdefault(way.form, []).append(each)
-        return sums > sum(len(found) if are_apart(found) else 1 for found in alone.values())
+        for below in subtrees(*trees):
+            computation = self._computation(below)
+            if computation and computation.alone:
+                alone.setdefault(computation.form, []).append(below)
+        return sums > sum(len(several) if are_apart(several) else 1 for several in alone.values())
 
-    def _together(self, trees: Iterable[Tree]) -> frozenset[_Way]:
-        return frozenset[_Way]().union(*map(self._ways_of, trees))
+    def _all_computations(self, trees: Iterable[Tree]) -> frozenset[_Computation]:
+        return frozenset[_Computation]().union(*map(self._computations_of, trees))
 
-    def _ways_of(self, tree: Tree) -> frozenset[_Way]:
-        if tree not in self._ways:
-            for each in subtrees(tree):
-                if each not in self._ways:
-                    own = self._way(each)
-                    below = self._together(each.kids)
-                    self._ways[each] = below | {own} if own else below
-        return self._ways[tree]
+    def _computations_of(self, tree: Tree) -> frozenset[_Computation]:
+        if tree not in self._computations:
+            for inner in subtrees(tree):
+                if inner not in self._computations:
+                    own = self._computation(inner)
+                    below = self._all_computations(inner.kids)
+                    self._computations[inner] = below | {own} if own else below
+        return self._computations[tree]
 
-    def _way(self, tree: Tree) -> _Way | None:
+    def _computation(self, tree: Tree) -> _Computation | None:
         """How the root of a tree computes its value; None where all computations of that are alike."""
         form, picked = self._forms.of(tree.node), self._picks.of(tree.node)
         if form is None:
@@ -118,18 +124,18 @@ class Roundings:
         alone = not self._ordered and _is_sum_of_floats(tree.node)
         evaluated = self._constant.issuperset(tree.reads) and tree.node.fields.get("op") in _EVALUATED
         is_disputed = self._forms.disputes(form) or (picked is not None and self._picks.disputes(picked))
-        return _Way(form, picked, alone, evaluated) if is_disputed or alone or evaluated else None
+        return _Computation(form, picked, alone, evaluated) if is_disputed or alone or evaluated else None
 
 
-def _repeats(forms: ValueForms, found: Iterable[int]) -> bool:
-    """Whether two of these forms are alternatives of each other."""
-    alternatives = [each for form in {*found} for each in forms.disputes(form)]
+def _has_alternatives(forms: ValueForms, numbers: Iterable[int]) -> bool:
+    """Whether two of these forms are alternatives of one another."""
+    alternatives = [alternative for form in {*numbers} for alternative in forms.disputes(form)]
     return len({*alternatives}) < len(alternatives)
 
 
-def _number(way: _Way, form: int, folded: bool) -> int:
+def _number(computation: _Computation, form: int, folded: bool) -> int:
     """A number for the computation in this form, the same where the bits are."""
-    return ALONE if way.alone else 2 * form + (way.evaluated and folded)
+    return ALONE if computation.alone else 2 * form + (computation.evaluated and folded)
 
 
 def _is_sum_of_floats(node: ENode) -> bool:

@@ -22,7 +22,8 @@ def are_apart(trees: Sequence[Tree]) -> bool:
     """Whether no two of these trees of one value compute a point of it both."""
     parts = list(map(_read_parts, trees))
     return all(
-        any(_are_disjoint(one[each], two[each]) for each in one.keys() & two) for one, two in combinations(parts, 2)
+        any(_are_disjoint(one[buffer], two[buffer]) for buffer in one.keys() & two)
+        for one, two in combinations(parts, 2)
     )
 
 
@@ -30,7 +31,7 @@ def _read_parts(tree: Tree) -> Mapping[int, _Box]:
     """Buffer → the box of it that the tree reads; without buffers that are read at computed positions."""
     parts: dict[int, _Box] = {}
     gathered: set[int] = set()
-    for node in (each.node for each in subtrees(tree)):
+    for node in (below.node for below in subtrees(tree)):
         if node.ctor == "Gather":
             gathered.add(node.buffer)
         elif node.ctor == "Load" and (box := _box(node.map)) is not None:

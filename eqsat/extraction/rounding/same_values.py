@@ -31,26 +31,26 @@ class SameValues:
         from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import connected_components
 
-        numbers = {each for each, nodes in view.classes.items() if any(map(_is_number, nodes))}
-        values = {each: nodes for each, nodes in view.classes.items() if each not in numbers}
-        picked = {each: tuple(_picked(nodes, numbers)) for each, nodes in values.items()} if picks else {}
-        origins = {each: (*_origins(nodes), *picked.get(each, ())) for each, nodes in values.items()}
-        self._origins = {each: origins.get(each, ()) for each in view.classes}
-        edges = [(each, origin) for each, origins in self._origins.items() for origin in origins]
+        numbers = {class_ for class_, nodes in view.classes.items() if any(map(_is_number, nodes))}
+        values = {class_: nodes for class_, nodes in view.classes.items() if class_ not in numbers}
+        picked = {class_: tuple(_picked(nodes, numbers)) for class_, nodes in values.items()} if picks else {}
+        origins = {class_: (*_origins(nodes), *picked.get(class_, ())) for class_, nodes in values.items()}
+        self._origins = {class_: origins.get(class_, ()) for class_ in view.classes}
+        edges = [(class_, origin) for class_, origins in self._origins.items() for origin in origins]
         ends = np.array(edges, np.int64).reshape(-1, 2)
         size = 1 + max(view.classes, default=0)
         graph = coo_matrix((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), (size, size))
         self._numbers = connected_components(graph, directed=False)[1].tolist()
-        self.picked = frozenset(self.of(each) for each, found in picked.items() if found)
+        self.picked = frozenset(self.of(class_) for class_, picks_of in picked.items() if picks_of)
         """The values of which some class picks."""
 
-    def of(self, each: int) -> int:
+    def of(self, class_: int) -> int:
         """The value whose points the class holds."""
-        return int(self._numbers[each])
+        return int(self._numbers[class_])
 
-    def origins(self, each: int) -> tuple[int, ...]:
+    def origins(self, class_: int) -> tuple[int, ...]:
         """The classes of which the points of a class are, as its nodes say: a view, of what is viewed."""
-        return self._origins[each]
+        return self._origins[class_]
 
 
 def _origins(nodes: Iterable[ENode]) -> Iterator[int]:
@@ -69,7 +69,7 @@ def _picked(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:
             case "PUn" | "EUn" if node.op == "relu":
                 yield node.x
             case "PBin" | "EBin" if node.op in ("max", "min"):
-                values = [each for each in (node.x, node.y) if each not in numbers]
+                values = [operand for operand in (node.x, node.y) if operand not in numbers]
                 yield from values if len(values) == 1 else ()
 
 

@@ -21,7 +21,7 @@ from eqsat.extraction.covering.extractors import EXTRACTORS, ExtractorEntry
 from eqsat.extraction.covering.oracles.binary_program import SolverLimits
 from eqsat.extraction.covering.oracles.bound import bound
 from eqsat.extraction.covering.oracles.exact import exact
-from eqsat.extraction.covering.oracles.shuffled import shuffled
+from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.covering.pareto import pareto
 from eqsat.extraction.covering.problem import Covering, Problem
 from eqsat.extraction.extract import extract
@@ -320,7 +320,7 @@ def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) 
         """The best cover of a part of the candidates that ordinary fusion makes alone, any of others."""
         ordinary = candidates.problem(lambda candidate: candidate.ordinary).problem
         met[0] |= (is_ordinary := {*ordinary.columns}.issuperset(problem.columns))
-        return pareto(problem) if is_ordinary else shuffled(problem, rng)
+        return pareto(problem) if is_ordinary else shuffle(problem, rng)
 
     candidates = Candidates(view, graph.outputs, ApproximatePricer())
     learn_prices(candidates, every=True)

@@ -54,7 +54,7 @@ def least_cover(problem: Problem, limits: SolverLimits) -> Covering | None:
     rows = _rows(problem)
     while True:
         left = SolverLimits(limits.nodes, max(0.0, deadline - time.monotonic()))
-        answer = _solved(problem, rows, left)
+        answer = _solve(problem, rows, left)
         if answer.chosen is None:
             return None
         columns = resolve(problem, answer.chosen)
@@ -68,7 +68,7 @@ def linear_bound(problem: Problem) -> float:
     rows = _rows(problem)
     rows += _paths(problem, 1 + max([len(problem.columns), *(index for row in rows for index, _ in row.terms)]))
     while True:
-        answer = _solved(problem, rows, None)
+        answer = _solve(problem, rows, None)
         supports = _supports(problem, answer.shares)
         if not supports:
             return answer.bound
@@ -198,7 +198,7 @@ def _terms(indices: Iterable[int], coefficient: float = 1.0) -> tuple[tuple[int,
     return tuple((index, coefficient) for index in indices)
 
 
-def _solved(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None) -> _Solution:
+def _solve(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None) -> _Solution:
     """By HiGHS; without limits, relaxed to fractions."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 
-from eqsat.extraction.covering.agreement import agreeing
+from eqsat.extraction.covering.agreement import resolve_disputes
 from eqsat.extraction.covering.oracles.binary_program import SolverLimits, least_cover, linear_bound
 from eqsat.extraction.covering.pareto import pareto
 from eqsat.extraction.covering.parts import cover_parts, parts
@@ -33,10 +33,10 @@ def lower_bound(problem: Problem) -> float:
     if separate is None:
         return math.inf
     alike = Counter(part.problem for part in separate)
-    return sum(count * _relaxed(part) for part, count in alike.items())
+    return sum(count * _relaxed_bound(part) for part, count in alike.items())
 
 
-def _relaxed(problem: Problem) -> float:
+def _relaxed_bound(problem: Problem) -> float:
     found = linear_bound(problem)
     return found if math.isfinite(found) else linear_bound(problem.unmarked())
 
@@ -48,7 +48,7 @@ def _least(problem: Problem, limits: SolverLimits) -> Covering:
     found = least_cover(problem, limits) or least_cover(problem.unmarked(), limits)
     if found is not None and not found.stopped:
         return found
-    quick = agreeing(problem, pareto)
+    quick = resolve_disputes(problem, pareto)
     assert quick is not None, "every part has a cover"
     if found is None or problem.cost_of(quick.columns) < problem.cost_of(found.columns):
         return Covering(quick.columns, found.bound if found else 0.0, stopped=True)

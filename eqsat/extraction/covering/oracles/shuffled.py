@@ -11,7 +11,7 @@ from eqsat.extraction.covering.problem import Column, Covering, Problem, resolve
 _TRIES = 16
 
 
-def shuffled(problem: Problem, rng: random.Random) -> Covering | None:
+def shuffle(problem: Problem, rng: random.Random) -> Covering | None:
     """Every buffer takes a random column; where that closes a cycle, the least of random costs."""
     for _ in range(_TRIES):
         found = resolve(problem, [rng.choice(indices) for indices in problem.writers.values()])

@@ -5,7 +5,7 @@ Each binary program chooses the writers of some consecutive buffers again.
 
 from __future__ import annotations
 
-from eqsat.extraction.covering.agreement import agreeing
+from eqsat.extraction.covering.agreement import resolve_disputes
 from eqsat.extraction.covering.oracles.binary_program import SolverLimits
 from eqsat.extraction.covering.oracles.exact import exact
 from eqsat.extraction.covering.pareto import pareto
@@ -25,11 +25,11 @@ LIMITS = SolverLimits(nodes=2_000, seconds=10.0)
 
 def windowed(problem: Problem, window: int = WINDOW, limits: SolverLimits = LIMITS) -> Covering | None:
     """Part by part, starting from the Pareto program's cover of it; the time grows with the number of windows."""
-    return cover_parts(problem, lambda part: _improved(part, window, limits))
+    return cover_parts(problem, lambda part: _improve(part, window, limits))
 
 
-def _improved(problem: Problem, window: int, limits: SolverLimits) -> Covering | None:
-    found = agreeing(problem, pareto)
+def _improve(problem: Problem, window: int, limits: SolverLimits) -> Covering | None:
+    found = resolve_disputes(problem, pareto)
     if found is None or len(problem.columns) == len(problem.writers):
         return found
     columns, stopped = found.columns, False
@@ -38,14 +38,14 @@ def _improved(problem: Problem, window: int, limits: SolverLimits) -> Covering |
         before = columns
         for start in range(0, max(1, len(problem.order) - step), step):
             inside = frozenset(problem.order[start : start + window])
-            columns, early = _reconsidered(problem, columns, inside, limits)
+            columns, early = _reconsider(problem, columns, inside, limits)
             stopped |= early
         if columns == before:
             break
     return Covering(columns, stopped=stopped)
 
 
-def _reconsidered(
+def _reconsider(
     problem: Problem, columns: tuple[int, ...], inside: frozenset[int], limits: SolverLimits
 ) -> tuple[tuple[int, ...], bool]:
     """The best cover that differs from this one in the writers of the buffers inside, and whether a limit came first:

@@ -8,11 +8,11 @@ from itertools import product
 
 import pytest
 
-from eqsat.extraction.covering.agreement import agreeing
+from eqsat.extraction.covering.agreement import resolve_disputes
 from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.extraction.covering.oracles.binary_program import SolverLimits, least_cover
 from eqsat.extraction.covering.oracles.exact import exact, lower_bound
-from eqsat.extraction.covering.oracles.shuffled import shuffled
+from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.covering.oracles.tree import tree
 from eqsat.extraction.covering.oracles.windowed import windowed
 from eqsat.extraction.covering.pareto import pareto
@@ -87,7 +87,7 @@ def check_runs(problem: Problem, found: Covering) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
     problem = random_problem(random.Random(seed), buffers=7)
-    for extractor in (*ALL, lambda each: shuffled(each, random.Random(seed))):
+    for extractor in (*ALL, lambda each: shuffle(each, random.Random(seed))):
         chosen = extractor(problem)
         assert (chosen is None) == (tree(problem) is None)
         if chosen is not None:
@@ -117,7 +117,7 @@ def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
         assert found is not None
         assert agrees(problem, found.columns)
         assert cost(problem, found) == pytest.approx(best)
-        assert cost(problem, agreeing(problem, pareto)) >= best * (1 - 1e-9)
+        assert cost(problem, resolve_disputes(problem, pareto)) >= best * (1 - 1e-9)
         assert lower_bound(problem) <= best * (1 + 1e-9)
     assert (found is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
 
@@ -243,7 +243,7 @@ def test_the_dearer_way_is_given_up() -> None:
     problem = Problem(columns, (0, 1))
     assert sorted(_columns(pareto, problem)) == [0, 3]
     assert sorted(_columns(exact, problem)) == [1, 3]
-    assert sorted(_columns(lambda each: agreeing(each, pareto), problem)) == [1, 3]
+    assert sorted(_columns(lambda each: resolve_disputes(each, pareto), problem)) == [1, 3]
 
 
 def test_who_computes_a_value_alone_does_so_for_all() -> None:
@@ -258,14 +258,14 @@ def test_who_computes_a_value_alone_does_so_for_all() -> None:
     problem = Problem(columns, (0, 1))
     assert sorted(_columns(pareto, problem)) == [0, 1]
     assert sorted(_columns(exact, problem)) == [2, 3, 4]
-    assert sorted(_columns(lambda each: agreeing(each, pareto), problem)) == [2, 3, 4]
+    assert sorted(_columns(lambda each: resolve_disputes(each, pareto), problem)) == [2, 3, 4]
 
 
 def test_where_there_is_no_choice_of_ways_the_cover_stands() -> None:
     columns = (Column(0, (), 1.0, ((7, 1),)), Column(1, (), 3.0, ((7, 0),)))
     for extractor in (pareto, exact):
-        assert sorted(_columns(partial(agreeing, extractor=extractor), Problem(columns, (0, 1)))) == [0, 1]
-        assert agreeing(Problem(columns, (0, 2)), extractor) is None
+        assert sorted(_columns(partial(resolve_disputes, extractor=extractor), Problem(columns, (0, 1)))) == [0, 1]
+        assert resolve_disputes(Problem(columns, (0, 2)), extractor) is None
     found = exact(Problem(columns, (0, 1)))
     assert found is not None
     assert not found.stopped
@@ -281,7 +281,7 @@ def _columns(extractor: Extractor, problem: Problem) -> tuple[int, ...]:
 @pytest.mark.parametrize("seed", range(30))
 def test_no_swap_betters_a_refined_cover(seed: int) -> None:
     problem = random_problem(random.Random(seed))
-    start = shuffled(problem, random.Random(seed))
+    start = shuffle(problem, random.Random(seed))
     if start is None:
         return
     found = refine(problem, start.columns)
@@ -303,6 +303,6 @@ def test_a_way_that_leads_nowhere_is_left(extractor: Extractor) -> None:
         Column(1, (), 1.5, ((1, 10), (2, 22))),
         Column(1, (), 5.0, ((1, 11), (2, 21))),
     )
-    found = agreeing(Problem(columns, (0, 1)), extractor)
+    found = resolve_disputes(Problem(columns, (0, 1)), extractor)
     assert found is not None
     assert sorted(found.columns) == [1, 4]

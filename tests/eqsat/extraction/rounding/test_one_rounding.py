@@ -14,7 +14,7 @@ from eqsat import tensor as t
 from eqsat.assembly.assemble import assemble
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.covering.agreement import disputed
+from eqsat.extraction.covering.agreement import find_dispute
 from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.extraction.extract import extract
 from eqsat.extraction.rounding.one_rounding import Roundings
@@ -97,7 +97,7 @@ def covers(graph: Graph, view: EGraphView, count: int = 20) -> list[Cover]:
     found += [extract(view, graph.outputs, ApproximatePricer(), extractor=extractor) for extractor in EXTRACTORS]
     roundings = Roundings(view)
     for cover in found:
-        assert disputed(roundings.marks(each.trees, each.price is None) for each in cover.kernels) is None
+        assert find_dispute(roundings.marks(each.trees, each.price is None) for each in cover.kernels) is None
         assert not any(roundings.disagree(each.trees) for each in cover.kernels)
         assert not any(roundings.repeats_sums(each.trees, each.region) for each in cover.kernels)
     return found
