@@ -84,7 +84,11 @@ class Candidates:
         for buffer in buffers:
             written = as_written(self.forest, buffer)
             several = self.by_buffer[buffer]
-            if written is not None and all(candidate.tree is not written for candidate in several):
+            if (
+                written is not None
+                and self._is_allowed(buffer, written)
+                and all(candidate.tree is not written for candidate in several)
+            ):
                 several.append(self._candidate(buffer, written))
                 for read in several[-1].reads:
                     self._demand(read)
@@ -148,20 +152,16 @@ class Candidates:
         return refusals[-1] if refusals else Rejected("the rules left no candidate")
 
     def _trees(self, buffer: int) -> list[Tree]:
-        """The candidates of a buffer as trees. A buffer that can be constant is computed from constants."""
+        """The candidates of a buffer as trees."""
         trees = dict.fromkeys((*self.enumeration.of(buffer), *self._ordinary.of(buffer)))
-        return [
-            tree
-            for tree in trees
-            if not self.roundings.disagree([tree])
-            and (buffer not in self.constant or self._runs_at_compile_time(buffer, tree))
-        ]
+        return [tree for tree in trees if not self.roundings.disagree([tree]) and self._is_allowed(buffer, tree)]
 
-    def _runs_at_compile_time(self, buffer: int, tree: Tree) -> bool:
-        return buffer in self.constant and self.constant.issuperset(tree.reads)
+    def _is_allowed(self, buffer: int, tree: Tree) -> bool:
+        """Whether a tree may compute a buffer: one that can be constant is computed from constants."""
+        return buffer not in self.constant or self.constant.issuperset(tree.reads)
 
     def _candidate(self, buffer: int, tree: Tree) -> KernelCandidate:
-        compile_time = self._runs_at_compile_time(buffer, tree)
+        compile_time = buffer in self.constant
         return KernelCandidate(
             buffer,
             tree,

@@ -25,8 +25,8 @@ from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
 from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.joining.join_kernels import join_kernels
-from eqsat.extraction.layouts.forms import Forms
-from eqsat.extraction.layouts.relayout import choose_layouts
+from eqsat.extraction.layouts.choose_layouts import choose_layouts
+from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from ir.pricer import Pricer
 
 
@@ -54,13 +54,13 @@ def extract(
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     entry = EXTRACTORS[extractor]
-    candidates, forms = Candidates(view, outputs, pricer, constants, limits), Forms(pricer)
+    candidates, permuted = Candidates(view, outputs, pricer, constants, limits), PermutedKernels(pricer)
     learn_prices(candidates, every=entry.needs_all_prices)
 
     def finish(chosen: CandidateCover) -> Cover:
         cover = candidates.materialize(chosen)
         cover = join_kernels(cover, candidates) if joining else cover
-        return choose_layouts(cover, forms) if relayout else cover
+        return choose_layouts(cover, permuted) if relayout else cover
 
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)
@@ -75,6 +75,6 @@ def extract(
         cover,
         kernels=tuple(rivals.explain(kernel, candidates.by_buffer, candidates.names) for kernel in cover.kernels),
         considered=len(candidates),
-        priced=len(candidates.prices) + len(forms),
+        priced=len(candidates.prices) + len(permuted),
         diagnostics=(*search.stops(chosen), *cover.diagnostics),
     )

@@ -155,7 +155,7 @@ def test_a_swap_costs_what_the_cover_with_it_costs(seed: int) -> None:
             swap = swaps.with_column(index)
             if swap is not None:
                 kept = [each for each in chosen if columns[each].writes != column.writes]
-                other = resolve(problem, [*kept, *swap.joining])
+                other = resolve(problem, [*kept, *swap.entering])
                 assert other is not None
                 assert index in other
                 assert swap.extra_ns == pytest.approx(cost(problem, other) - cost(problem, chosen))

@@ -121,10 +121,10 @@ def _agreements(problem: Problem) -> list[_Row]:
 
 def _by_buffer(problem: Problem, columns: Iterable[int]) -> Iterable[list[int]]:
     """The columns by what they write: one of each buffer at most is chosen."""
-    found: dict[int, list[int]] = {}
+    indices_of: dict[int, list[int]] = {}
     for index in columns:
-        found.setdefault(problem.columns[index].writes, []).append(index)
-    return found.values()
+        indices_of.setdefault(problem.columns[index].writes, []).append(index)
+    return indices_of.values()
 
 
 def _cuts(problem: Problem, chosen: Sequence[int]) -> list[_Row]:
@@ -209,7 +209,7 @@ def _solve(problem: Problem, rows: Sequence[_Row], limits: SolverLimits | None) 
     row_of, column_of, values = zip(*places, strict=True) if places else ((), (), ())
     matrix = csr_array((values, (row_of, column_of)), shape=(len(rows), width))
     result: Any = milp(
-        np.array([each.cost for each in problem.columns] + [0.0] * (width - columns)),
+        np.array([column.cost for column in problem.columns] + [0.0] * (width - columns)),
         constraints=LinearConstraint(matrix, [row.least for row in rows], np.inf),
         bounds=Bounds(0, 1),
         integrality=np.full(width, limits is not None),

@@ -37,19 +37,19 @@ def lower_bound(problem: Problem) -> float:
 
 
 def _relaxed_bound(problem: Problem) -> float:
-    found = linear_bound(problem)
-    return found if math.isfinite(found) else linear_bound(problem.unmarked())
+    bound = linear_bound(problem)
+    return bound if math.isfinite(bound) else linear_bound(problem.unmarked())
 
 
 def _least(problem: Problem, limits: SolverLimits) -> Covering:
     """The best cover of one part that was found within the limits; there is one."""
     if len(problem.columns) == len(problem.writers) == 1:
         return Covering((0,), problem.columns[0].cost)
-    found = least_cover(problem, limits) or least_cover(problem.unmarked(), limits)
-    if found is not None and not found.stopped:
-        return found
+    least = least_cover(problem, limits) or least_cover(problem.unmarked(), limits)
+    if least is not None and not least.stopped:
+        return least
     quick = resolve_disputes(problem, pareto)
     assert quick is not None, "every part has a cover"
-    if found is None or problem.cost_of(quick.columns) < problem.cost_of(found.columns):
-        return Covering(quick.columns, found.bound if found else 0.0, stopped=True)
-    return found
+    if least is None or problem.cost_of(quick.columns) < problem.cost_of(least.columns):
+        return Covering(quick.columns, least.bound if least else 0.0, stopped=True)
+    return least

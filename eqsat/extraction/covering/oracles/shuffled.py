@@ -14,10 +14,10 @@ _TRIES = 16
 def shuffle(problem: Problem, rng: random.Random) -> Covering | None:
     """Every buffer takes a random column; where that closes a cycle, the least of random costs."""
     for _ in range(_TRIES):
-        found = resolve(problem, [rng.choice(indices) for indices in problem.writers.values()])
-        if found is not None:
-            return Covering(found)
-    columns = tuple(Column(each.writes, each.reads, rng.expovariate(1.0)) for each in problem.columns)
+        chosen = resolve(problem, [rng.choice(indices) for indices in problem.writers.values()])
+        if chosen is not None:
+            return Covering(chosen)
+    columns = tuple(Column(column.writes, column.reads, rng.expovariate(1.0)) for column in problem.columns)
     return tree(Problem(columns, problem.roots))
 
 

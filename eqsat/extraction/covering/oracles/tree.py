@@ -7,5 +7,5 @@ from eqsat.extraction.covering.problem import Covering, Problem, cheapest_writer
 
 def tree(problem: Problem) -> Covering | None:
     """Every buffer by its cheapest writer on its own."""
-    found = resolve(problem, sorted(index for _, index in cheapest_writers(problem).values()))
-    return None if found is None else Covering(found)
+    columns = resolve(problem, sorted(index for _, index in cheapest_writers(problem).values()))
+    return None if columns is None else Covering(columns)

@@ -29,10 +29,10 @@ def windowed(problem: Problem, window: int = WINDOW, limits: SolverLimits = LIMI
 
 
 def _improve(problem: Problem, window: int, limits: SolverLimits) -> Covering | None:
-    found = resolve_disputes(problem, pareto)
-    if found is None or len(problem.columns) == len(problem.writers):
-        return found
-    columns, stopped = found.columns, False
+    first = resolve_disputes(problem, pareto)
+    if first is None or len(problem.columns) == len(problem.writers):
+        return first
+    columns, stopped = first.columns, False
     step = max(1, window // 2)
     for _ in range(PASSES):
         before = columns
@@ -52,8 +52,8 @@ def _reconsider(
     other buffers are written as they are, or not at all."""
     free = (index for buffer in sorted(inside) for index in problem.writers.get(buffer, ()))
     kept = sorted({*free, *columns})
-    found = exact(problem.restricted(kept), limits)
-    assert found is not None, "the cover itself is among them"
-    picked = tuple(kept[index] for index in found.columns)
+    better = exact(problem.restricted(kept), limits)
+    assert better is not None, "the cover itself is among them"
+    picked = tuple(kept[index] for index in better.columns)
     gain = problem.cost_of(columns) - problem.cost_of(picked)
-    return (picked if gain > LEAST_GAIN * problem.cost_of(columns) else columns), found.stopped
+    return (picked if gain > LEAST_GAIN * problem.cost_of(columns) else columns), better.stopped

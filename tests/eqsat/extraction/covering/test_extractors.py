@@ -87,7 +87,8 @@ def check_runs(problem: Problem, found: Covering) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
     problem = random_problem(random.Random(seed), buffers=7)
-    for extractor in (*ALL, lambda each: shuffle(each, random.Random(seed))):
+    extractors: tuple[Extractor, ...] = (*ALL, lambda problem: shuffle(problem, random.Random(seed)))
+    for extractor in extractors:
         chosen = extractor(problem)
         assert (chosen is None) == (tree(problem) is None)
         if chosen is not None:

@@ -18,9 +18,9 @@ from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract
-from eqsat.extraction.layouts.forms import Forms
+from eqsat.extraction.layouts.choose_layouts import free_buffers, store_in_orders
 from eqsat.extraction.layouts.min_sum import Cost, least
-from eqsat.extraction.layouts.relayout import free_buffers, stored
+from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from eqsat.extraction.layouts.times import Combination, Time, Times
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant
@@ -68,12 +68,12 @@ def graph_of(*results: Tensor) -> Graph:
 
 def shuffled_orders(cover: Cover, chosen: Pricer, rng: random.Random) -> Cover:
     """The cover with its buffers in random orders, as far as its kernels are legal so."""
-    forms, orders = Forms(chosen), dict[int, Order]()
+    permuted, orders = PermutedKernels(chosen), dict[int, Order]()
     for buffer, shape in free_buffers(cover).items():
         tried = {**orders, buffer: tuple(rng.sample(range(len(shape)), len(shape)))}
-        if all(not kernel.price or forms.of(kernel, tried).price for kernel in cover.kernels):
+        if all(not kernel.price or permuted.of(kernel, tried).price for kernel in cover.kernels):
             orders = tried
-    return stored(cover, orders, forms)
+    return store_in_orders(cover, orders, permuted)
 
 
 def random_assembly(graph: Graph, view: EGraphView, seed: int, chosen: Pricer) -> AssembledModule:
@@ -214,16 +214,16 @@ def test_the_sum_is_the_least(seed: int) -> None:
     found = least(counts, costs)
     every = (total(costs, chosen) for chosen in itertools.product(*map(range, counts)))
     assert total(costs, found.chosen) == min(every)
-    assert not found.bound
+    assert not found.fixed
 
 
-def test_where_tables_would_be_too_large_variables_are_bound() -> None:
+def test_where_tables_would_be_too_large_variables_are_fixed() -> None:
     counts = [3] * 5
     costs = [Cost(pair, np.array([[0.0, 1, 1], [1, 2, 0], [1, 0, 2]])) for pair in itertools.combinations(range(5), 2)]
     found = least(counts, costs, most=30)
-    assert found.bound
-    assert all(found.chosen[each] == 0 for each in found.bound)
-    assert not least(counts, costs).bound
+    assert found.fixed
+    assert all(found.chosen[each] == 0 for each in found.fixed)
+    assert not least(counts, costs).fixed
 
 
 def _best(times: Times) -> Combination:

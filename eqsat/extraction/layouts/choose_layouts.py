@@ -1,9 +1,9 @@
-"""The pass: what lies between the kernels of a cover is stored in the orders of axes that make the whole cheapest.
+"""The pass: buffers between the kernels of a cover are stored in the orders of axes that make the whole cheapest.
 
-The caller's inputs and outputs lie as he gives and wants them; what is between kernels no one else sees, and a constant
-may be kept in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
-distinct region once; the least sum is found by variable elimination over the kernels, again as long as it holds a
-combination that was only estimated. Estimates are hopeful.
+The caller's inputs and outputs are row-major. No one else sees the buffers between kernels, and a constant may be
+stored in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
+distinct region once. Variable elimination over the kernels finds the least sum, again as long as the sum holds a
+combination that was only estimated. Estimates are optimistic: what no price contradicts is tried.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ import numpy as np
 
 from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.layouts.copies import Copies
-from eqsat.extraction.layouts.forms import Forms
 from eqsat.extraction.layouts.min_sum import Cost, Labels, least
 from eqsat.extraction.layouts.orders import has_orders, orders_of
+from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from eqsat.extraction.layouts.times import Combination, Time, Times
 from ir.diagnostics import Diagnostic, Kind, note
 from ir.region.order import Order
 
 STAGE = "layouts"
 ROUNDS = 32
-"""Candidates made before they are confined to what is priced."""
+"""Choices of all orders that are made before the choice is confined to combinations that are priced."""
 _DOUBT = 0.01
-"""The share of the time of the kernels at a buffer by which another order must gain: prices of forms that differ by
+"""The share of the time of the kernels at a buffer by which another order must gain: prices that differ by
 less are not known to differ."""
 
 
-def choose_layouts(cover: Cover, forms: Forms) -> Cover:
+def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
     """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained.
 
     Args:
-        forms: may know the kernels of other covers.
+        permuted: shared between covers, whose kernels are often the same.
     """
     running = [kernel for kernel in cover.kernels if kernel.price]
-    found = orders_of(running, free_buffers(cover), forms.walks)
-    choices = {buffer: orders for buffer, orders in found.items() if len(orders) > 1}
+    orders_of_buffer = orders_of(running, free_buffers(cover), permuted.walks)
+    choices = {buffer: orders for buffer, orders in orders_of_buffer.items() if len(orders) > 1}
     number = {buffer: position for position, buffer in enumerate(choices)}
     counts = [len(orders) for orders in choices.values()]
     known: dict[tuple[object, ...], Times] = {}
-    tables = [_Table(kernel, choices, forms, known) for kernel in running]
+    tables = [_Table(kernel, choices, permuted, known) for kernel in running]
     doubts = [
-        Cost((number[each],), np.where(np.arange(len(choices[each])) > 0, _DOUBT * table.kernel.time_ns, 0.0))
+        Cost((number[buffer],), np.where(np.arange(len(choices[buffer])) > 0, _DOUBT * table.kernel.time_ns, 0.0))
         for table in tables
-        for each in sorted(table.near, key=number.__getitem__)
+        for buffer in sorted(table.near, key=number.__getitem__)
     ]
     confined = False
     for turn in itertools.count(1):
@@ -59,69 +59,69 @@ def choose_layouts(cover: Cover, forms: Forms) -> Cover:
     chosen = {
         buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
     }
-    limits = _limits(cover, list(choices), labels)
-    return replace(stored(cover, chosen, forms), diagnostics=(*cover.diagnostics, *limits))
+    limits = _note_limits(cover, list(choices), labels)
+    return replace(store_in_orders(cover, chosen, permuted), diagnostics=(*cover.diagnostics, *limits))
 
 
 class _Table:
-    """What one kernel takes over the orders of the buffers that it reads and writes; `known` are the times of kernels
-    over buffers of these orders, which those of one region share."""
+    """The times of one kernel over the orders of the buffers that it reads and writes. `known`: times that kernels of
+    one region share."""
 
     def __init__(
         self,
         kernel: CoverKernel,
         choices: Mapping[int, tuple[Order, ...]],
-        forms: Forms,
+        permuted: PermutedKernels,
         known: dict[tuple[object, ...], Times],
     ) -> None:
         self.kernel = kernel
-        self.near = tuple(each for each in dict.fromkeys((*kernel.reads, *kernel.writes)) if each in choices)
+        self.near = tuple(buffer for buffer in dict.fromkeys((*kernel.reads, *kernel.writes)) if buffer in choices)
 
         def time(labels: Combination) -> Time:
-            orders = {each: choices[each][label] for each, label in zip(self.near, labels, strict=True)}
-            form = forms.of(kernel, orders)
-            return Time(form.time_ns, form.least_ns)
+            orders = {buffer: choices[buffer][label] for buffer, label in zip(self.near, labels, strict=True)}
+            best = permuted.of(kernel, orders)
+            return Time(best.time_ns, best.least_ns)
 
-        places = {each: place for place, each in enumerate(self.near)}
-        where = tuple(places.get(each) for each in (*kernel.reads, *kernel.writes))
-        key = (id(kernel.region), where, *(choices[each] for each in self.near))
+        places = {buffer: place for place, buffer in enumerate(self.near)}
+        where = tuple(places.get(buffer) for buffer in (*kernel.reads, *kernel.writes))
+        key = (id(kernel.region), where, *(choices[buffer] for buffer in self.near))
         if key not in known:
-            known[key] = Times([len(choices[each]) for each in self.near], time)
+            known[key] = Times([len(choices[buffer]) for buffer in self.near], time)
         self._times = known[key]
 
     def cost(self, number: Mapping[int, int], known_only: bool) -> Cost:
-        """Over the variables that the buffers are, ascending."""
-        variables = [number[each] for each in self.near]
+        """The cost over the variables of the buffers, ascending."""
+        variables = [number[buffer] for buffer in self.near]
         table = self._times.only_known() if known_only else self._times.table
         return Cost(tuple(sorted(variables)), table.transpose(np.argsort(variables)))
 
     def learn(self, labels: Sequence[int], number: Mapping[int, int]) -> bool:
         """Price what was chosen; whether that was an estimate."""
-        return self._times.learn(tuple(labels[number[each]] for each in self.near))
+        return self._times.learn(tuple(labels[number[buffer]] for buffer in self.near))
 
 
 def free_buffers(cover: Cover) -> dict[int, tuple[int, ...]]:
     """The shapes of the buffers that only kernels see, and that have several axes to permute."""
     outputs = {buffer for _, buffer in cover.outputs}
     written = (
-        (buffer, each.memref.shape)
+        (buffer, output.memref.shape)
         for kernel in cover.kernels
         if kernel.price
-        for buffer, each in zip(kernel.writes, kernel.region.outputs, strict=True)
+        for buffer, output in zip(kernel.writes, kernel.region.outputs, strict=True)
     )
     return {buffer: shape for buffer, shape in written if buffer not in outputs and has_orders(shape)}
 
 
-def stored(cover: Cover, chosen: Mapping[int, Order], forms: Forms) -> Cover:
+def store_in_orders(cover: Cover, chosen: Mapping[int, Order], permuted: PermutedKernels) -> Cover:
     """The cover with its buffers in these orders, and each constant in those that its readers like best."""
     copies = Copies(cover)
     kernels = []
     for kernel in cover.kernels:
-        form = forms.of(kernel, chosen)
+        best = permuted.of(kernel, chosen)
         reads = list(kernel.reads)
-        for place, order in form.constants.items():
+        for place, order in best.constants.items():
             reads[place] = copies.of(reads[place], order, kernel.region.inputs[place].memref)
-        kernels.append(replace(kernel, reads=tuple(reads), region=form.region, price=form.price))
+        kernels.append(replace(kernel, reads=tuple(reads), region=best.region, price=best.price))
     built, running = ([kernel for kernel in kernels if bool(kernel.price) == runs] for runs in (False, True))
     return replace(
         cover,
@@ -132,10 +132,10 @@ def stored(cover: Cover, chosen: Mapping[int, Order], forms: Forms) -> Cover:
     )
 
 
-def _limits(cover: Cover, buffers: Sequence[int], labels: Labels) -> tuple[Diagnostic, ...]:
-    """A word where the search was not exact."""
-    if not labels.bound:
+def _note_limits(cover: Cover, buffers: Sequence[int], labels: Labels) -> tuple[Diagnostic, ...]:
+    """A note where the search was not exact."""
+    if not labels.fixed:
         return ()
-    names = [cover.names[buffers[position]] for position in labels.bound]
+    names = [cover.names[buffers[position]] for position in labels.fixed]
     message = "some buffers stay row-major: with them the search for orders of axes would have been too wide"
     return (note(Kind.RESOURCE_EXCEEDED, STAGE, message, buffers=names),)
