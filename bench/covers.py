@@ -21,19 +21,18 @@ from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat.assembly.assemble import assemble
-from eqsat.assembly.fold import folded
+from eqsat.assembly.fold import fold
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
-from eqsat.extraction.bound import CoverBound, bound
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.greedy import greedy
+from eqsat.extraction.covering.oracles.bound import CoverBound, bound
+from eqsat.extraction.covering.oracles.shuffled import add_written, shuffle
+from eqsat.extraction.covering.problem import Column, Covering, Problem
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors.greedy import greedy
-from eqsat.extraction.extractors.oracles.shuffled import shuffled
-from eqsat.extraction.extractors.problem import Column, Covering, Problem
-from eqsat.extraction.materialize import materialized
 from eqsat.model import read_model
 from eqsat.options import RuleChoice, checked_options
 from eqsat.pipeline import lower_module
@@ -135,17 +134,17 @@ class Subject:
             if len(others) >= POOL * count:
                 break
             spread = SPREADS[tries % len(SPREADS)]
-            extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffled, rng=chance)
-            chosen = CoverSearch(self._candidates, extractor).settled()
-            cover = materialized(self._candidates, chosen)
+            extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffle, rng=chance)
+            cover = self._candidates.materialize(CoverSearch(self._candidates, extractor).cover_with_known_prices())
             if cover.time_ns <= within * best.time_ns and _identity(cover) != _identity(best):
                 others.setdefault(_identity(cover), cover)
         return [best, *_evenly(list(others.values()), count)]
 
     @cached_property
     def _candidates(self) -> Candidates:
-        candidates = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants, with_written=True)
-        CoverSearch(candidates, greedy).price_all()
+        candidates = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants)
+        add_written(candidates)
+        learn_prices(candidates, every=True)
         return candidates
 
     def run(self, cover: Cover, threads: int) -> Running:
@@ -205,7 +204,7 @@ class Running:
         start = time.perf_counter()
         library = build(units, restricted(machine(), subject.target.arch), cache=writable_cache()[0])
         self.compile_seconds = time.perf_counter() - start
-        constants = folded(module, subject.bound.constants)
+        constants = fold(module, subject.bound.constants)
         self._executable = CpuExecutable(module, table, library, constants, threads)
         self._calls = [call for call in module.calls if call.when == "run"]
         self.prices, self._threads = tuple(prices), threads

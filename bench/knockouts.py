@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eqsat.cost.roofline import ALL_TERMS, Terms
-from eqsat.extraction.extractors import EXTRACTORS
+from eqsat.extraction.covering.extractors import EXTRACTORS
 from rules import FAMILIES
 
 

@@ -54,7 +54,7 @@ def sample_optimization(build: Callable[[], Program], options: Options | None = 
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract
     from eqsat.find_target import find_target
-    from eqsat.garbage_collector import uncollected
+    from eqsat.garbage_collector import release_memory, uncollected
     from eqsat.planning.target_pricer import pricer_for
     from rules import select
 
@@ -72,6 +72,7 @@ def sample_optimization(build: Callable[[], Program], options: Options | None = 
             constants=program.constants,
         )
         saturated = time.perf_counter()
+        release_memory()
         cover = extract(view, graph.outputs, pricer_for(target, options), constants=program.constants)
         done = time.perf_counter()
     phases = {f"phase {number}": phase.seconds for number, phase in enumerate(stats.phases)}

@@ -71,7 +71,8 @@ def optimize_and_compile(
             as written. Your own rules are checked first.
         exactness: the highest level allowed: "exact" < "reassociate" < "rounding" < "range"; "exact" also keeps the
             order in which floats are summed.
-        extractor: "pareto", "windowed", "exact" (a binary program: the cheapest cover), "greedy" or "tree".
+        extractor: "pareto"; the rest are for comparison: the oracles "exact" (a binary program: the cheapest cover) and
+            "windowed", and the baselines "greedy" and "tree".
         cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out, or
             `eqsat.cost.roofline.Terms`.
         budget: limits of saturation.

@@ -25,7 +25,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def release() -> None:
+def release_memory() -> None:
     """Return freed memory that the C library keeps to the system: Python cannot use what an e-graph has freed."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none

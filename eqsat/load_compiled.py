@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.backends.backend_of import backend_of
-from eqsat.assembly.fold import folded
+from eqsat.assembly.fold import fold
 from eqsat.clock import Clock
 from eqsat.model import BoundModel
 from eqsat.options import Running
@@ -34,7 +34,7 @@ def load_compiled(
     backend = backend_of(target, running.emulate)
     if backend.contract(code) not in (None, found.contract):
         fail(Kind.MALFORMED_GRAPH, "load", "the machine code was written for other launches or buffers")
-    constants = folded(module, bound.constants, ordered=found.options.ordered)
+    constants = fold(module, bound.constants, ordered=found.options.ordered)
     resources = [code.resources.get(launch.function) for launch in table.launches]
     return Compiled(
         bound=bound,

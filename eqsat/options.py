@@ -120,7 +120,7 @@ def checked_options(
         EqsatError: InvalidOption for an unknown family, rule, level, extractor, cost model or budget, with the known
             ones. UnsoundRule for a rule of the caller's that does not hold.
     """
-    from eqsat.extraction.extractors import EXTRACTORS
+    from eqsat.extraction.covering.extractors import EXTRACTORS
 
     known = {name: name for name in EXTRACTORS}
     level = exactness_named(exactness)

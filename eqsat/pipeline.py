@@ -21,7 +21,7 @@ from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.failure.internal_error import reported
 from eqsat.failure.reproducer_calls import of_compile
-from eqsat.garbage_collector import uncollected
+from eqsat.garbage_collector import release_memory, uncollected
 from eqsat.load_compiled import load_compiled
 from eqsat.model import BoundModel
 from eqsat.options import ON_TARGET, Options, Running, usable
@@ -83,6 +83,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
         egraph, saturation = saturate(graph, rules, options.exactness, options.budget, constants=constants)
+        release_memory()  # the e-graph is gone; its view remains
     with clock.stage("extract"):
         cover = extract(
             egraph,

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import msgspec
 
 from eqsat.assembly.arena import Interval, pack
+from eqsat.egraph.buffers import input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.candidates import input_classes
 from eqsat.extraction.cover import Cover, CoverKernel
-from eqsat.extraction.kernel_tree import rules_of, subtrees
+from eqsat.extraction.enumeration.kernel_tree import rules_of, subtrees
 from ir.module.module import KernelCall, Module, Role, Slot
 from ir.pricer import Price
 from ir.region.region import MemRef, Region

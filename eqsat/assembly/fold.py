@@ -12,7 +12,7 @@ from ir.module.module import Module
 from ir.region.playback import play_region
 
 
-def folded(module: Module, constants: Mapping[str, np.ndarray], *, ordered: bool = False) -> dict[str, np.ndarray]:
+def fold(module: Module, constants: Mapping[str, np.ndarray], *, ordered: bool = False) -> dict[str, np.ndarray]:
     """The constants and the results of the compile-time calls, all row-major, as kernels read them. ordered: sums are
     taken in index order.
 

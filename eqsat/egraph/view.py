@@ -9,14 +9,16 @@ from eqsat.egraph.enode import ENode
 from ir.dtype import TensorType
 from ir.term.language import Sort
 
+STEPS = ("PView", "EView", "PMax")
+"""Steps of derivations, as movements on their way down to the reads: no kernel can hold one."""
+
 
 @dataclass(frozen=True)
 class EGraphView:
     """classes: the nodes of each class, in a deterministic order. sorts: of classes. tiny: the Buf class of each uop.
     rules: the rule that built a node; loaded nodes are absent.
 
-    PView, EView and PMax nodes record how a class was derived and are no part of a kernel. Classes may be cyclic (a
-    buffer that loads itself)."""
+    Classes may be cyclic (a buffer that loads itself)."""
 
     classes: Mapping[int, tuple[ENode, ...]]
     sorts: Mapping[int, Sort]

@@ -9,7 +9,7 @@ import msgspec
 from eqsat.explanation.history import Derivation, History
 from eqsat.explanation.notation import Notation
 from eqsat.explanation.proof import Rewrite
-from eqsat.extraction.kernel_term import KernelTerm
+from eqsat.runtime.kernel_term import KernelTerm
 from ir.module.module import KernelCall
 from ir.term.language import GIVEN
 from rules.certificates import certificate

@@ -21,7 +21,6 @@ from eqsat.explanation.kernel_by_name import Wanted, output_of
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.why_not import WhyNot, why_not
 from eqsat.extraction.extract import extract
-from eqsat.extraction.kernel_term import kernel_term
 from eqsat.failure.internal_error import reported, reports_all
 from eqsat.failure.reproducer_calls import of_exploration, of_making
 from eqsat.find_target import find_target
@@ -29,6 +28,7 @@ from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, checked_options, usable
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import report_of
+from eqsat.runtime.kernel_term import kernel_term
 from ir.target import Target
 from ir.term.language import CTORS
 from ir.term.rule import Exactness

@@ -11,10 +11,10 @@ import msgspec
 from eqsat.egraph.stop import Stop
 from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
-from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_exploration
 from eqsat.runtime.compiled import KernelReport
+from eqsat.runtime.kernel_term import KernelTerm
 from ir.diagnostics import jsonable
 from ir.module.module import KernelCall
 from ir.pricer import Price

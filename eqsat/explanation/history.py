@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from eqsat.egraph.buffers import buffer_names, input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.saturate import begin
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.egraph.trace import Match, Trace
 from eqsat.egraph.view import EGraphView
 from eqsat.explanation.proof import Replay, Rewrite
-from eqsat.extraction.candidates import buffer_names, input_classes
-from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.options import Options
+from eqsat.runtime.kernel_term import KernelTerm
 from ir.diagnostics import Kind, fail
 from ir.module.module import KernelCall
 from ir.term.language import CTORS, App, Sort

@@ -8,7 +8,6 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from eqsat.assembly.term_to_region import region_of
 from eqsat.cost.fusion import fusion
 from eqsat.cost.roofline import Roofline
 from eqsat.egraph.enode import ENode
@@ -19,7 +18,7 @@ from eqsat.explanation.notation import read_text
 from eqsat.explanation.price_text import fusion_text, span
 from eqsat.explanation.setting import Setting
 from eqsat.extraction.candidates import Candidates
-from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import KernelReport
@@ -148,7 +147,7 @@ class Pairs:
         if reads and all(self._attempts.inlined_forms(node, given) for node in reads):
             return self._answer_by_limits(one, other, buffer, len(reads))
         reasons = self._missing_rules(reads, buffer, other)
-        memref = self._choices.buffer(read).memref
+        memref = self._choices.prices.edge(read).memref
         result = f"{buffer}, the {memref.dtype}{sizes_text(memref.shape)} that {one.name} writes,"
         verdict = f"no rule computes {result} inside of {other.name}"
         too_much = self._too_much(one, other)
@@ -258,8 +257,8 @@ class Pairs:
         return min(same, key=lambda rival: rival.extra_ns or 0.0, default=None)
 
     def _price(self, written: int, tree: Tree) -> Price | Rejected:
-        buffer = self._choices.buffer
-        return self._pricer.price(region_of(tree, buffer(written, constant=False), buffer))
+        region, _ = self._choices.prices.region([(written, tree)])
+        return self._pricer.price(region)
 
     def _answer(
         self,

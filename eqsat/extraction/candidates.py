@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
-from eqsat.assembly.term_to_region import region_of
+from eqsat.egraph.buffers import buffer_names, constant_classes, input_classes
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.as_written import as_written
-from eqsat.extraction.candidate import KernelCandidate, PricedRegion
-from eqsat.extraction.cover import CoverKernel
-from eqsat.extraction.enumeration import Enumeration, constant_classes
-from eqsat.extraction.extractors.problem import Column, Mark, Problem, cheapest_writers
-from eqsat.extraction.joining import JoiningContext
-from eqsat.extraction.kernel_tree import Tree
-from eqsat.extraction.limits import DEFAULT, EnumerationLimits
-from eqsat.extraction.one_rounding import SUM_TWICE, Roundings
+from eqsat.extraction.candidate import CandidateCover, CandidateProblem, KernelCandidate
+from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
+from eqsat.extraction.covering.problem import Column, Mark, Problem, cheapest_writers
+from eqsat.extraction.enumeration.as_written import as_written
+from eqsat.extraction.enumeration.enumeration import EGraphFacts, Enumeration, ordinary_nodes
+from eqsat.extraction.enumeration.kernel_tree import Tree
+from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.prices import TIE_NS_PER_BYTE, Prices
-from eqsat.extraction.selection import UNCONTESTED, Selection
+from eqsat.extraction.rounding.one_rounding import Roundings
 from ir.diagnostics import Diagnostic, EqsatError
 from ir.pricer import Pricer, Rejected
-from ir.region.region import Buffer, MemRef, Region
+
+STAGE = "extract"
+"""The stage that diagnostics of extraction name."""
 
 
 class Candidates:
@@ -29,7 +29,6 @@ class Candidates:
     Args:
         outputs: Tiny nodes.
         constants: names of inputs that are known when the program is built.
-        with_written: whether the kernel that a buffer was loaded with is a candidate in any case.
     """
 
     def __init__(
@@ -39,68 +38,81 @@ class Candidates:
         pricer: Pricer,
         constants: Iterable[str] = (),
         limits: EnumerationLimits = DEFAULT,
-        with_written: bool = False,
     ) -> None:
-        self._with_written, self._pricer = with_written, pricer
+        self._pricer = pricer
         self.outputs = tuple((name, view.tiny[name]) for name in outputs)
         inputs = input_classes(view)
-        self._inputs = frozenset(inputs.values())
+        self.inputs = frozenset(inputs.values())
         self.constant = constant_classes(view, [inputs[name] for name in constants if name in inputs])
         self._made_of_nothing = constant_classes(view, ())
         buffers = [buffer for _, buffer in self.outputs]
-        self.roots = tuple(buffer for buffer in dict.fromkeys(buffers) if buffer not in self._inputs)
-        self.enumeration = Enumeration(view, pricer.lower_bound, buffers, self.constant, limits)
+        self.roots = tuple(buffer for buffer in dict.fromkeys(buffers) if buffer not in self.inputs)
+        self.facts = EGraphFacts(view, pricer.lower_bound, buffers, self.constant, limits)
+        self.forest = self.facts.forest
+        self.enumeration = Enumeration(self.facts)
+        self._ordinary = Enumeration(self.facts, ordinary_nodes(view), self.enumeration)
         self.names = buffer_names(view, inputs, buffers)
         self.roundings = Roundings(view, self.constant, pricer.ordered)
-        self.prices = Prices(pricer, self.enumeration.forest.shape_of, self._leaf, self._region, self._refused)
-        self._joints: dict[tuple[object, ...], PricedRegion] = {}
+        self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}
 
     def __len__(self) -> int:
-        """All of them."""
+        """How many candidates there are."""
         return sum(map(len, self.by_buffer.values()))
 
     def all(self) -> list[KernelCandidate]:
-        """Those that were asked for, by buffer."""
+        """Every candidate that was asked for, by buffer."""
         return [candidate for several in self.by_buffer.values() for candidate in several]
 
     def demand_roots(self) -> None:
         """Enumerate the candidates of everything that the outputs may need."""
-        for buffer in self.roots:
-            self._demand(buffer)
+        for root in self.roots:
+            self._demand(root)
 
-    def _demand(self, buffer: int) -> None:
-        """Enumerate the candidates of a buffer, and of every buffer that they read."""
-        waiting = [buffer]
+    def _demand(self, root: int) -> None:
+        """Enumerate the candidates of a buffer, and of every buffer that the candidates read."""
+        waiting = [root]
         while waiting:
-            each = waiting.pop()
-            if each not in self.by_buffer and each not in self._inputs:
-                self.by_buffer[each] = [self._candidate(each, tree) for tree in self._trees(each)]
-                waiting.extend(read for candidate in self.by_buffer[each] for read in candidate.reads)
+            buffer = waiting.pop()
+            if buffer not in self.by_buffer and buffer not in self.inputs:
+                self.by_buffer[buffer] = [self._candidate(buffer, tree) for tree in self._trees(buffer)]
+                waiting.extend(read for candidate in self.by_buffer[buffer] for read in candidate.reads)
 
     def fall_back(self, buffers: Iterable[int]) -> bool:
-        """Add the kernel that each of these buffers was written with; whether there was one to add."""
+        """Add the kernel that each of these buffers was written with. Returns whether there was one to add."""
         added = False
         for buffer in buffers:
-            written = as_written(self.enumeration.forest, buffer)
+            written = as_written(self.forest, buffer)
             several = self.by_buffer[buffer]
-            if written is not None and all(candidate.tree is not written for candidate in several):
+            if (
+                written is not None
+                and self._is_allowed(buffer, written)
+                and all(candidate.tree is not written for candidate in several)
+            ):
                 several.append(self._candidate(buffer, written))
                 for read in several[-1].reads:
                     self._demand(read)
                 added = True
         return added
 
+    def problem(self, is_allowed: Callable[[KernelCandidate], bool] | None = None) -> CandidateProblem:
+        """The covering problem of the candidates that were not refused: all, or those that are allowed."""
+        accepted = [
+            candidate
+            for candidate in self.all()
+            if not candidate.refusal and (is_allowed is None or is_allowed(candidate))
+        ]
+        return CandidateProblem(Problem(tuple(map(self._column, accepted)), self.roots), accepted)
+
     @property
     def blocked(self) -> list[int]:
-        """The buffers that the candidates cannot compute from the inputs: each was refused, or needs another that is
-        blocked, as two copies do that are made of one another."""
-        accepted = (candidate for several in self.by_buffer.values() for candidate in several if not candidate.refusal)
-        problem = Problem(tuple(map(self.column, accepted)), self.roots)
+        """The buffers that the candidates cannot compute from the inputs: all candidates were refused, or need another
+        buffer that is blocked, as two copies do that are made of one another."""
+        problem = self.problem().problem
         computable = cheapest_writers(problem)
         return [buffer for buffer in problem.order if buffer not in computable]
 
-    def column(self, candidate: KernelCandidate) -> Column:
+    def _column(self, candidate: KernelCandidate) -> Column:
         """The candidate in a covering problem."""
         return Column(candidate.buffer, candidate.reads, self.prices.cost(candidate), self.marks(candidate))
 
@@ -108,29 +120,25 @@ class Candidates:
         """How the candidate computes the values that others might compute in another way."""
         return self.roundings.marks([candidate.tree], folded=candidate.compile_time)
 
-    def kernel(self, candidate: KernelCandidate, selection: Selection = UNCONTESTED) -> CoverKernel:
-        """The candidate, once priced, in a cover."""
-        assert candidate.priced is not None
-        buffers = self.enumeration.forest.shape_of(candidate.tree).buffers
-        reads = tuple(buffers[place] for place in candidate.priced.inputs)
-        return CoverKernel(
-            (candidate.buffer,), (candidate.tree,), reads, candidate.priced.region, candidate.price, selection
-        )
+    def materialize(self, cover: CandidateCover) -> Cover:
+        """The kernels of these candidates, which are all priced."""
+        kernels = tuple(self._kernel(candidate) for candidate in cover)
+        assert_acyclic(kernels)
+        return Cover(kernels, self.outputs, self.names, self.constant)
 
-    def buffer(self, buffer: int, constant: bool | None = None) -> Buffer:
-        """The edge of a region at this Buf class."""
-        type_ = self.enumeration.forest.type_of(buffer)
-        known = buffer in self.constant if constant is None else constant
-        return Buffer(self.names[buffer], MemRef(type_.shape, type_.dtype.name), constant=known)
+    def _kernel(self, candidate: KernelCandidate) -> CoverKernel:
+        priced = candidate.priced
+        assert priced is not None
+        return CoverKernel((candidate.buffer,), (candidate.tree,), priced.reads, priced.region, candidate.price)
 
     def fail_uncovered(self) -> NoReturn:
         """Say of each buffer that no kernel can compute why that is so."""
         blocked = self.blocked
-        refused = [buffer for buffer in blocked if all(each.refusal for each in self.by_buffer.get(buffer, ()))]
+        refused = [buffer for buffer in blocked if all(one.refusal for one in self.by_buffer.get(buffer, ()))]
         raise EqsatError(
             Diagnostic(
                 kind=self._refusal(buffer).kind,
-                stage="extract",
+                stage=STAGE,
                 message="no kernel can compute this value",
                 at=self.names[buffer],
                 details={"reason": self._refusal(buffer).reason},
@@ -140,86 +148,38 @@ class Candidates:
 
     def _refusal(self, buffer: int) -> Rejected:
         """Why the last candidate of a buffer was refused."""
-        refusals = [each.refusal for each in self.by_buffer.get(buffer, ()) if each.refusal]
+        refusals = [candidate.refusal for candidate in self.by_buffer.get(buffer, ()) if candidate.refusal]
         return refusals[-1] if refusals else Rejected("the rules left no candidate")
 
-    @property
-    def joining_context(self) -> JoiningContext:
-        """What joining needs to know of them."""
-        return JoiningContext(
-            forest=self.enumeration.forest,
-            pricer=self._pricer,
-            candidates=lambda buffer: self.by_buffer.get(buffer, ()),
-            cost=self.prices.cost,
-            edge=self.buffer,
-            leaf=self._leaf,
-            roundings=self.roundings,
-            given=self._inputs,
-            roots=self.roots,
-            priced=self._joints,
-        )
+    def _trees(self, buffer: int) -> list[Tree]:
+        """The candidates of a buffer as trees."""
+        trees = dict.fromkeys((*self.enumeration.of(buffer), *self._ordinary.of(buffer)))
+        return [tree for tree in trees if not self.roundings.disagree([tree]) and self._is_allowed(buffer, tree)]
 
-    def _trees(self, buffer: int) -> tuple[Tree, ...]:
-        """Candidates; a buffer that can be constant is computed from constants."""
-        found = dict.fromkeys((*self.enumeration.of(buffer), *self.enumeration.ordinary(buffer)))
-        trees = tuple(tree for tree in found if not self.roundings.disagree([tree]))
-        written = as_written(self.enumeration.forest, buffer) if self._with_written else None
-        if written is not None and written not in trees:
-            trees += (written,)
-        return tuple(tree for tree in trees if self._at_compile_time(buffer, tree) or buffer not in self.constant)
-
-    def _at_compile_time(self, buffer: int, tree: Tree) -> bool:
-        return buffer in self.constant and self.constant.issuperset(tree.reads)
+    def _is_allowed(self, buffer: int, tree: Tree) -> bool:
+        """Whether a tree may compute a buffer: one that can be constant is computed from constants."""
+        return buffer not in self.constant or self.constant.issuperset(tree.reads)
 
     def _candidate(self, buffer: int, tree: Tree) -> KernelCandidate:
-        reads = tuple(read for read in tree.reads if read not in self._inputs)
-        ordinary = tree in self.enumeration.ordinary(buffer)
-        if self._at_compile_time(buffer, tree):
-            return KernelCandidate(buffer, tree, reads, self._constant_ns(buffer), compile_time=True, ordinary=ordinary)
-        return KernelCandidate(buffer, tree, reads, self.enumeration.bound_of(buffer, tree), ordinary=ordinary)
+        compile_time = buffer in self.constant
+        return KernelCandidate(
+            buffer,
+            tree,
+            reads=tuple(read for read in tree.reads if read not in self.inputs),
+            bound_ns=self._constant_ns(buffer) if compile_time else self._bound_ns(buffer, tree),
+            compile_time=compile_time,
+            ordinary=tree in self._ordinary.of(buffer),
+        )
+
+    def _bound_ns(self, buffer: int, tree: Tree) -> float:
+        """A time that no plan of this candidate can beat."""
+        return self._pricer.lower_bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
 
     def _constant_ns(self, buffer: int) -> float:
         """What a constant costs. One made of indices and numbers alone, such as a causal mask, could be computed
-        where it is read, and is charged the time to read it: else any is stored that a kernel hides behind its work."""
-        size = self.enumeration.forest.type_of(buffer).nbytes
+        where it is read, and is charged the time to read it: else every such constant is stored that a kernel hides
+        behind its work."""
+        size = self.forest.type_of(buffer).nbytes
         bound = self._pricer.lower_bound
         reading = bound(0, size) - bound(0, 0) if buffer in self._made_of_nothing else 0.0
         return reading + TIE_NS_PER_BYTE * size
-
-    def _leaf(self, buffer: int) -> str:
-        type_ = self.enumeration.forest.type_of(buffer)
-        return f"{'const ' if buffer in self.constant else ''}{type_}"
-
-    def _refused(self, candidate: KernelCandidate, region: Region) -> Rejected | None:
-        """Why no kernel may compute the candidate, whatever its price is."""
-        return SUM_TWICE if self.roundings.repeats_sums([candidate.tree], region) else None
-
-    def _region(self, candidate: KernelCandidate) -> tuple[Region, tuple[int, ...]]:
-        """The candidate as a region, and the buffers that are its inputs."""
-        region = region_of(candidate.tree, self.buffer(candidate.buffer, constant=False), self.buffer)
-        by_name = {self.names[buffer]: buffer for buffer in candidate.tree.reads}
-        return region, tuple(by_name[each.name] for each in region.inputs)
-
-
-def input_classes(view: EGraphView) -> dict[str, int]:
-    """The Buf class of every input by its name."""
-    return {node.name: each for each, nodes in view.classes.items() for node in nodes if node.ctor == "Input"}
-
-
-def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int]) -> dict[int, str]:
-    """A name per Buf class, no two alike: the input's, else the output's Tiny id, else that of its first node."""
-    names: dict[int, str] = {}
-    for name, each in inputs.items():
-        names.setdefault(each, name)
-    taken = set(names.values())
-    by_class: dict[int, str] = {}
-    for tiny, each in view.tiny.items():
-        by_class.setdefault(each, tiny)
-    for each in [*roots, *by_class, *view.classes]:
-        if each not in names and view.sorts[each].value == "Buf":
-            name = by_class.get(each, f"t{each}")
-            while name in taken:
-                name += "_"
-            names[each] = name
-            taken.add(name)
-    return names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eqsat.extraction.kernel_tree import Tree
+from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from ir.diagnostics import Diagnostic
 from ir.pricer import Price
@@ -21,6 +21,7 @@ class CoverKernel:
               it reads, in the order of its inputs
     region    shared by all kernels that differ only in what they are applied to
     price     of its best plan; None for a kernel that runs once, when the program is built
+    parts     the kernels of one output that it was joined from; none where it was not joined
     selection what else could have written the buffers, where that was asked for
     """
 
@@ -29,6 +30,7 @@ class CoverKernel:
     reads: tuple[int, ...]
     region: Region
     price: Price | None
+    parts: tuple[CoverKernel, ...] = ()
     selection: Selection = UNCONTESTED
 
     @property
@@ -40,9 +42,12 @@ class CoverKernel:
 class Cover:
     """The kernels in an order in which they can run, and what was learnt on the way.
 
-    names: Buf class → the name of its buffer. considered: candidates; priced: distinct regions priced. saved_ns: what
-    kernels of several outputs save, which no choice among candidates of one output can. diagnostics: a word where a
-    limit ended the search for a better one. orders: of the buffers that are not row-major.
+    outputs      Tiny node → the Buf class that holds its value
+    names        Buf class → the name of its buffer
+    constants    the Buf classes that are known when the program is built
+    considered   how many candidates there were, and `priced` how many distinct regions were priced
+    diagnostics  where a limit ended the search for a better cover
+    orders       the order of axes of every buffer that is not row-major
     """
 
     kernels: tuple[CoverKernel, ...]
@@ -51,7 +56,6 @@ class Cover:
     constants: frozenset[int]
     considered: int = 0
     priced: int = 0
-    saved_ns: float = 0.0
     diagnostics: tuple[Diagnostic, ...] = ()
     orders: Mapping[int, Order] = field(default_factory=dict)
 
@@ -59,19 +63,9 @@ class Cover:
     def time_ns(self) -> float:
         return sum(kernel.time_ns for kernel in self.kernels)
 
-    @property
-    def apart_ns(self) -> float:
-        """The time with one kernel per output."""
-        return self.time_ns + self.saved_ns
-
 
 def assert_acyclic(kernels: Sequence[CoverKernel]) -> None:
-    """The order of the kernels is one in which they can run; networkx is a second opinion on that."""
-    import networkx
-
+    """The order of the kernels is one in which they can run."""
     place = {buffer: position for position, kernel in enumerate(kernels) for buffer in kernel.writes}
-    reads = ((read, position) for position, kernel in enumerate(kernels) for read in kernel.reads if read in place)
-    graph = networkx.DiGraph((place[read], position) for read, position in reads)
-    assert networkx.is_directed_acyclic_graph(graph), "the cover has a cycle"
     for position, kernel in enumerate(kernels):
         assert all(place.get(read, -1) < position for read in kernel.reads), "a kernel runs before its source"

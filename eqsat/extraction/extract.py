@@ -1,35 +1,33 @@
 """Extraction: from a saturated e-graph to the kernels of the program.
 
-    enumerate     the candidate kernels of every buffer that the outputs need
-    search        a cover of the program by candidates of one output, their prices learnt on the way
-    materialize   the cover's kernels as regions
-    join          one kernel in place of two, where that is cheaper
-    lay out       what lies between kernels in the order of axes that is cheapest
+    candidates      the kernels that may compute each buffer
+    learn_prices    of the kernels that any search would try first
+    best            a cover of the program by candidates of one output, and the cover of ordinary fusion
+    materialize     the cover's candidates as kernels
+    join_kernels    one kernel in place of two, where that is cheaper
+    choose_layouts  buffers between kernels in the order of axes that is cheapest
+    explain         the candidates that each kernel was chosen before
 
-The cover of ordinary fusion competes in the search, and again after the last step, unless it is further back than
-joining and layouts bring.
+The cover of ordinary fusion competes in the search, and again after its kernels were joined and laid out, unless it is
+further behind than these steps bring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from eqsat.egraph.view import EGraphView
+from eqsat.extraction.candidate import CandidateCover
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import Chosen, CoverSearch
-from eqsat.extraction.extractors import EXTRACTORS, OPTIMAL, SIMPLE
-from eqsat.extraction.extractors.greedy import greedy
-from eqsat.extraction.joining import joined
-from eqsat.extraction.layouts.forms import Forms
-from eqsat.extraction.layouts.relayout import relaid
-from eqsat.extraction.limits import DEFAULT, EnumerationLimits
-from eqsat.extraction.materialize import materialized
-from eqsat.garbage_collector import release
-from ir.diagnostics import Kind, fail
+from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.extractors import EXTRACTORS
+from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
+from eqsat.extraction.joining.join_kernels import join_kernels
+from eqsat.extraction.layouts.choose_layouts import choose_layouts
+from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from ir.pricer import Pricer
-
-STAGE = "extract"
 
 
 def extract(
@@ -48,31 +46,35 @@ def extract(
     Args:
         outputs: Tiny nodes.
         constants: names of inputs that are known when the program is built.
+        extractor: a name in `EXTRACTORS`.
         joining: whether one kernel may write several outputs.
-        relayout: whether buffers between its kernels may be stored in other orders of their axes.
+        relayout: whether buffers between kernels may be stored in other orders of their axes.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
-    if extractor not in EXTRACTORS:
-        fail(Kind.INVALID_OPTION, STAGE, f"there is no extractor {extractor!r}", hint=", ".join(EXTRACTORS))
-    release()
-    candidates, forms = Candidates(view, outputs, pricer, constants, limits), Forms(pricer)
-    cheap = CoverSearch(candidates, greedy)  # prices the kernels that any extractor would try first
-    cheap.price_all() if extractor in OPTIMAL else cheap.settled()
-    search = CoverSearch(candidates, EXTRACTORS[extractor])
+    entry = EXTRACTORS[extractor]
+    candidates, permuted = Candidates(view, outputs, pricer, constants, limits), PermutedKernels(pricer)
+    learn_prices(candidates, every=entry.needs_all_prices)
 
-    def finished(chosen: Chosen) -> Cover:
-        cover = materialized(candidates, chosen, search.selections(chosen), search.stops(chosen))
-        if joining:
-            cover = joined(cover, candidates.joining_context)
-        return relaid(cover, forms) if relayout else cover
+    def finish(chosen: CandidateCover) -> Cover:
+        cover = candidates.materialize(chosen)
+        cover = join_kernels(cover, candidates) if joining else cover
+        return choose_layouts(cover, permuted) if relayout else cover
 
-    settled = search.settled()
-    ordinary = None if extractor in SIMPLE else search.ordinary()
-    best = search.best(settled, ordinary, swaps=extractor not in SIMPLE)
-    cover = finished(best)
-    if ordinary is None or {*ordinary} == {*best}:
-        return cover
-    lead_ns, saved_ns = search.total_ns(ordinary) - search.total_ns(best), search.total_ns(best) - cover.time_ns
-    return cover if lead_ns > saved_ns else min(cover, finished(ordinary), key=lambda each: each.time_ns)
+    search = CoverSearch(candidates, entry.cover)
+    chosen, ordinary = search.best(entry.is_baseline)
+    rivals = search.price_rivals(chosen)
+    cover = finish(chosen)
+    if ordinary is not None and {*ordinary} != {*chosen}:
+        behind_ns = search.total_ns(ordinary) - search.total_ns(chosen)
+        gained_ns = search.total_ns(chosen) - cover.time_ns
+        if behind_ns <= gained_ns and (other := finish(ordinary)).time_ns < cover.time_ns:
+            chosen, cover, rivals = ordinary, other, search.price_rivals(ordinary)
+    return replace(
+        cover,
+        kernels=tuple(rivals.explain(kernel, candidates.by_buffer, candidates.names) for kernel in cover.kernels),
+        considered=len(candidates),
+        priced=len(candidates.prices) + len(permuted),
+        diagnostics=(*search.stops(chosen), *cover.diagnostics),
+    )

@@ -1,50 +1,54 @@
-"""What candidates cost as far as is known: exactly where a pricer was asked, else by a bound that learns from that."""
+"""Candidates as regions, and their prices: exact where the pricer was asked, else a bound that learns from prices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from eqsat.extraction.candidate import KernelCandidate, PricedRegion
-from eqsat.extraction.kernel_tree import Tree
-from eqsat.extraction.shapes import Shape
+from eqsat.extraction.candidate import KernelCandidate, PricedKernel
+from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
+from eqsat.extraction.rounding.one_rounding import SUM_TWICE, Roundings
+from eqsat.extraction.term_to_region import Written, region_of_several
+from ir.index.map import AxisMap
 from ir.pricer import Price, Pricer, Rejected
-from ir.region.region import Region
+from ir.region.region import Buffer, MemRef, Region
 
 TIE_NS_PER_FLOP, TIE_NS_PER_BYTE = 1e-8, 1e-9
 """Far below any time: among covers of one price the one that computes less wins (a roofline hides the smaller side),
 then the one with fewer bytes of constants, whose kernels cost nothing when the program runs."""
 
+Stores = Sequence[tuple[int, Tree]]
+"""The Buf classes that a kernel writes, and the Store tree that computes the value of each."""
+Places = Sequence[AxisMap | None]
+"""Per Store tree the points at which it writes, as in `ir.region.region.Yield.at`."""
+
 
 class Prices:
-    """Prices of candidates, each distinct region priced once.
+    """The regions of kernels over one e-graph, and their prices. Each distinct region is made and priced once.
 
     Args:
-        shape_of: a tree up to its buffers.
-        leaf: what a kernel's price depends on of a buffer: its type, and whether it is constant.
-        region: a candidate as a region, and the buffers that are its inputs.
-        refused: why a candidate, as this region, may be no kernel; None where it may.
+        names: Buf class → the name of its buffer.
+        constant: the Buf classes that are known when the program is built.
     """
 
     def __init__(
         self,
         pricer: Pricer,
-        shape_of: Callable[[Tree], Shape],
-        leaf: Callable[[int], str],
-        region: Callable[[KernelCandidate], tuple[Region, tuple[int, ...]]],
-        refused: Callable[[KernelCandidate, Region], Rejected | None] = lambda candidate, region: None,
+        forest: Forest,
+        roundings: Roundings,
+        names: Mapping[int, str],
+        constant: Collection[int],
     ) -> None:
-        self._pricer, self._shape_of, self._leaf, self._region = pricer, shape_of, leaf, region
-        self._refused = refused
-        self._known: dict[tuple[object, ...], PricedRegion] = {}
+        self._pricer, self._forest, self._roundings = pricer, forest, roundings
+        self._names, self._constant = names, constant
+        self._known: dict[tuple[object, ...], tuple[Region, tuple[int, ...], Price | Rejected | None]] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
 
     def __len__(self) -> int:
-        """Distinct regions priced."""
-        return len(self._known)
+        """How many distinct regions were priced."""
+        return sum(price is not None for _, _, price in self._known.values())
 
     def cost(self, candidate: KernelCandidate) -> float:
-        """The price, or the bound scaled by how far kernels of this kind were from theirs; in ns."""
+        """The price in ns, or the bound scaled by the ratio of prices to bounds of kernels of this kind."""
         if candidate.compile_time:
             return candidate.bound_ns
         tie = TIE_NS_PER_FLOP * candidate.tree.flops
@@ -54,31 +58,57 @@ class Prices:
         return candidate.bound_ns * max(1.0, time / bound) + tie
 
     def learn(self, candidates: Iterable[KernelCandidate]) -> bool:
-        """Price what is not priced yet. Whether that may change a cover: some candidate runs when the program does, or
-        was refused."""
+        """Price the candidates that are not priced yet. Returns whether that may change a cover: some candidate runs
+        when the program does, or was refused."""
         fresh = [candidate for candidate in candidates if candidate.priced is None]
         for candidate in fresh:
-            candidate.priced = self._priced(candidate)
-            refusal = self._refused(candidate, candidate.priced.region)
-            if refusal:
-                candidate.priced = replace(candidate.priced, price=refusal)
+            candidate.priced = self.of(
+                [(candidate.buffer, candidate.tree)],
+                bound_ns=candidate.bound_ns,
+                compile_time=candidate.compile_time,
+            )
         return any(candidate.refusal or not candidate.compile_time for candidate in fresh)
 
-    def _priced(self, candidate: KernelCandidate) -> PricedRegion:
-        number, buffers = self._shape_of(candidate.tree)
-        key = (number, *map(self._leaf, (candidate.buffer, *buffers)))
-        if key not in self._known:
-            region, reads = self._region(candidate)
-            inputs = tuple(map(buffers.index, reads))
-            self._known[key] = PricedRegion(
-                region, inputs, None if candidate.compile_time else self._exact(candidate, region)
-            )
-        return self._known[key]
+    def of(
+        self, stores: Stores, places: Places = (None,), *, bound_ns: float = 0.0, compile_time: bool = False
+    ) -> PricedKernel:
+        """The kernel of these Store trees as a region, with its price.
 
-    def _exact(self, candidate: KernelCandidate, region: Region) -> Price | Rejected:
-        """What the pricer says; a price tells how far the bounds of its kind are off."""
-        found = self._pricer.price(region)
-        if isinstance(found, Price) and candidate.bound_ns > 0:
-            time, bound = self._kinds.get(candidate.tree.kinds, (0.0, 0.0))
-            self._kinds[candidate.tree.kinds] = (time + found.time_ns, bound + candidate.bound_ns)
-        return found
+        Args:
+            bound_ns: what no plan can beat. Where it is given, the price tells how far bounds of this kind are off.
+            compile_time: whether the kernel runs when the program is built; such a kernel has no price.
+        """
+        number, buffers = self._forest.structures.combine(
+            tuple(places), [self._forest.structure_of(tree) for _, tree in stores]
+        )
+        key = (number, *map(self._leaf, (*(buffer for buffer, _ in stores), *buffers)))
+        if key not in self._known:
+            region, reads = self.region(stores, places)
+            price = None if compile_time else self._pricer.price(region)
+            if isinstance(price, Price) and bound_ns > 0:
+                kinds = stores[0][1].kinds
+                time, bound = self._kinds.get(kinds, (0.0, 0.0))
+                self._kinds[kinds] = (time + price.time_ns, bound + bound_ns)
+            self._known[key] = region, tuple(map(buffers.index, reads)), price
+        region, inputs, price = self._known[key]
+        if self._roundings.repeats_sums([tree for _, tree in stores], region):
+            price = SUM_TWICE
+        return PricedKernel(region, tuple(buffers[place] for place in inputs), price)
+
+    def region(self, stores: Stores, places: Places = (None,)) -> tuple[Region, tuple[int, ...]]:
+        """The region of a kernel, and the Buf classes that are its inputs."""
+        written = [
+            Written(tree, self.edge(buffer, constant=False), place)
+            for (buffer, tree), place in zip(stores, places, strict=True)
+        ]
+        return region_of_several(written, self.edge)
+
+    def edge(self, buffer: int, constant: bool | None = None) -> Buffer:
+        """A Buf class as a buffer at the edge of a region. `constant` overrides what is known of the class."""
+        type_ = self._forest.type_of(buffer)
+        known = buffer in self._constant if constant is None else constant
+        return Buffer(self._names[buffer], MemRef(type_.shape, type_.dtype.name), constant=known)
+
+    def _leaf(self, buffer: int) -> str:
+        """All that a price depends on of a buffer: its type, and whether it is constant."""
+        return f"{'const ' if buffer in self._constant else ''}{self._forest.type_of(buffer)}"

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.extraction.selection import Selection
 from eqsat.options import Options
+from eqsat.runtime.kernel_term import KernelTerm
 from eqsat.runtime.stats import Stats
 from ir.module.launch import UNBOUND, LaunchTable
 from ir.module.module import Module

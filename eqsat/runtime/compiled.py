@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from eqsat.extraction.kernel_term import KernelTerm
 from eqsat.extraction.selection import UNCONTESTED, Selection
 from eqsat.model import BoundModel
 from eqsat.options import Running
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.dump import Stages
+from eqsat.runtime.kernel_term import KernelTerm
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
 from ir.host.memory import memory_for

@@ -5,9 +5,9 @@ from __future__ import annotations
 from eqsat.cost.roofline import unfused_ns
 from eqsat.egraph.saturate import SaturationStats
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.kernel_term import kernel_term
 from eqsat.options import Options
 from eqsat.runtime.artifact import Recipe
+from eqsat.runtime.kernel_term import kernel_term
 from eqsat.runtime.stats import Stats
 from ir.module.module import Module
 from ir.pricer import Price

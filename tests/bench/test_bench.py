@@ -17,7 +17,7 @@ from bench.programs import programs
 from eqsat import nn
 from eqsat import tensor as t
 from eqsat.cost.roofline import Terms
-from eqsat.extraction.extractors import EXTRACTORS
+from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.find_target import find_target
 from rules import FAMILIES
 

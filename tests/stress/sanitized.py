@@ -33,7 +33,7 @@ from codegen.poly.analyse import checked_core
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.text.program_to_c import launch_table
 from eqsat.assembly.assemble import assemble
-from eqsat.assembly.fold import folded
+from eqsat.assembly.fold import fold
 from eqsat.extraction.extract import extract
 from eqsat.find_target import find_target
 from eqsat.options import Options
@@ -90,7 +90,7 @@ def check(batch: Batch, races: bool = False) -> Checked:
         made = _made(batch.graph, sorted(batch.constants), Exactness[batch.level.upper()], batch.cover)
     lowered = lower_module(made.module, made.prices, CpuBackend())
     table = launch_table(made.module, lowered)
-    given = {**folded(made.module, batch.constants, ordered=made.level < Exactness.REASSOCIATE), **batch.inputs}
+    given = {**fold(made.module, batch.constants, ordered=made.level < Exactness.REASSOCIATE), **batch.inputs}
     with tempfile.TemporaryDirectory(prefix="eqsat-sanitized-") as name:
         return _run(made, lowered, table, given, Path(name), races)
 

@@ -10,8 +10,8 @@ from eqsat.assembly.assemble import assemble
 from eqsat.explanation.history import Derivation, History
 from eqsat.explanation.proof import Replay, Rewrite
 from eqsat.extraction.extract import extract
-from eqsat.extraction.kernel_term import kernel_term
 from eqsat.options import Options
+from eqsat.runtime.kernel_term import kernel_term
 from ir.module.module import KernelCall
 from ir.post_order import post_order
 from ir.pricer import Pricer

@@ -16,7 +16,7 @@ from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat.assembly.assemble import AssembledModule, assemble
-from eqsat.assembly.fold import folded
+from eqsat.assembly.fold import fold
 from eqsat.cost.pricing import PlanPricer
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extract import extract
@@ -62,7 +62,7 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
     lowered = lower_module(module, prices, CpuBackend())
     table = launch_table(module, lowered)
     library = build(c_units(lowered.values(), table, flush=True), machine())
-    executable = CpuExecutable(module, table, library, folded(module, {}), 2)
+    executable = CpuExecutable(module, table, library, fold(module, {}), 2)
     memrefs = {slot.name: slot.memref for slot in module.slots}
 
     def run(inputs: Arrays) -> list[np.ndarray]:

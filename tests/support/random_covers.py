@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch
-from eqsat.extraction.extractors.oracles.shuffled import shuffled
-from eqsat.extraction.joining import joined
-from eqsat.extraction.materialize import materialized
+from eqsat.extraction.covering.cover_search import CoverSearch
+from eqsat.extraction.covering.oracles.shuffled import add_written, shuffle
+from eqsat.extraction.joining.join_kernels import join_kernels
 from ir.pricer import Pricer
 
 JOINED_SHARE = 0.3
@@ -27,7 +26,7 @@ def random_cover(
     constants: Iterable[str] = (),
 ) -> Cover:
     """Kernels as they were written and as the rules made them, some joined whether that gains or not."""
-    candidates = Candidates(view, outputs, pricer, constants, with_written=True)
-    chosen = CoverSearch(candidates, lambda problem: shuffled(problem, rng)).settled()
-    cover = materialized(candidates, chosen)
-    return joined(cover, candidates.joining_context, is_wanted=lambda _: rng.random() < JOINED_SHARE)
+    candidates = Candidates(view, outputs, pricer, constants)
+    add_written(candidates)
+    chosen = CoverSearch(candidates, lambda problem: shuffle(problem, rng)).cover_with_known_prices()
+    return join_kernels(candidates.materialize(chosen), candidates, is_wanted=lambda _: rng.random() < JOINED_SHARE)

@@ -22,7 +22,7 @@ from codegen.compile.machine import machine
 from codegen.poly.analyse import checked_core
 from codegen.text.cpu_to_c import SUPPORT
 from eqsat.assembly.assemble import assemble
-from eqsat.assembly.fold import folded
+from eqsat.assembly.fold import fold
 from eqsat.egraph.saturate import SaturationStats
 from eqsat.extraction.extract import extract
 from eqsat.find_target import find_target
@@ -153,7 +153,7 @@ class Optimizer:
 
     def _runner(self, program: Optimized, code: Any) -> Run:
         bound, module = program.bound, program.module
-        constants = folded(module, bound.constants, ordered=not self.setting.level >= Exactness.REASSOCIATE)
+        constants = fold(module, bound.constants, ordered=not self.setting.level >= Exactness.REASSOCIATE)
         executable = self.backend.executable(module, program.table, code, constants, machine().cores, False)
         types = [bound.graph.types[ref] for ref in bound.graph.outputs]
 

@@ -24,10 +24,10 @@ class Copies:
     def of(self, constant: int, order: Order, memref: MemRef) -> int:
         """The buffer that holds a constant, of this type, in an order."""
         if (constant, order) not in self._known:
-            self._known[constant, order] = self._made(constant, order, memref)
+            self._known[constant, order] = self._make(constant, order, memref)
         return self._known[constant, order]
 
-    def _made(self, constant: int, order: Order, memref: MemRef) -> int:
+    def _make(self, constant: int, order: Order, memref: MemRef) -> int:
         source, number = self._names[constant], self._next
         name = f"{source}_{''.join(map(str, order))}"
         while name in self._taken:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 1 << 16
-"""Entries of a table. Where every elimination would need more, a variable is bound to its first label instead."""
+"""Entries of a table. Where every elimination would need more, a variable is fixed to its first label instead."""
 
 
 class Cost(NamedTuple):
@@ -24,17 +24,13 @@ class Cost(NamedTuple):
     variables: tuple[int, ...]
     table: NDArray[np.float64]
 
-    def of(self, labels: Sequence[int]) -> float:
-        """What it is with these labels, one per variable."""
-        return float(self.table[tuple([labels[variable] for variable in self.variables])])
-
 
 class Labels(NamedTuple):
-    """A label per variable, and the variables that were bound before the search, since tables would have been too
+    """A label per variable, and the variables that were fixed before the search, since tables would have been too
     large: where there are none, the sum is the least."""
 
     chosen: tuple[int, ...]
-    bound: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
 
 
 def least(counts: Sequence[int], costs: Iterable[Cost], most: int = MOST) -> Labels:
@@ -49,15 +45,15 @@ def least(counts: Sequence[int], costs: Iterable[Cost], most: int = MOST) -> Lab
     entries = {variable: _entries(near, counts) for variable, near in about.items()}
     chosen = [0] * len(counts)
     decided: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
-    bound: list[int] = []
+    fixed: list[int] = []
     while about:
-        variable = min(about, key=lambda each: (entries[each], each))
-        is_bound = entries[variable] > most
-        if is_bound:
-            variable = max(about, key=lambda each: (counts[each], len(_near(about[each])), -each))
-            bound.append(variable)
-        near = _left(about, variable)
-        if is_bound:
+        variable = min(about, key=lambda variable: (entries[variable], variable))
+        is_fixed = entries[variable] > most
+        if is_fixed:
+            variable = max(about, key=lambda variable: (counts[variable], len(_near(about[variable])), -variable))
+            fixed.append(variable)
+        near = _take_out(about, variable)
+        if is_fixed:
             after = [_at_first(cost, variable) for cost in near]
         else:
             total = _total([*near, Cost((variable,), np.zeros(counts[variable]))])
@@ -69,8 +65,8 @@ def least(counts: Sequence[int], costs: Iterable[Cost], most: int = MOST) -> Lab
             _enter(about, cost)
         entries |= {other: _entries(about[other], counts) for other in _near(near) if other in about}
     for variable, others, best in reversed(decided):
-        chosen[variable] = int(best[tuple(chosen[each] for each in others)])
-    return Labels(tuple(chosen), tuple(sorted(bound)))
+        chosen[variable] = int(best[tuple(chosen[other] for other in others)])
+    return Labels(tuple(chosen), tuple(sorted(fixed)))
 
 
 def _enter(about: dict[int, list[Cost]], cost: Cost) -> None:
@@ -78,7 +74,7 @@ def _enter(about: dict[int, list[Cost]], cost: Cost) -> None:
         about[variable].append(cost)
 
 
-def _left(about: dict[int, list[Cost]], variable: int) -> list[Cost]:
+def _take_out(about: dict[int, list[Cost]], variable: int) -> list[Cost]:
     """Takes a variable and the costs that know it out."""
     near = about.pop(variable)
     for other in _near(near) - {variable}:

@@ -1,4 +1,4 @@
-"""In which orders of its axes a buffer may be worth storing: those in which some kernel walks it.
+"""The orders of its axes in which a buffer may be worth storing: those in which some kernel walks it.
 
     C[i0, i1] = Σ A[i0, r0]·B[r0, i1]     walks B by rows of terms, (0, 1), or by columns of them, (1, 0)
 
@@ -41,7 +41,7 @@ def orders_of(
 ) -> dict[int, tuple[Order, ...]]:
     """The orders of the buffers that may be permuted, whose shapes are given: row-major first, at most
     `MOST_ORDERS`."""
-    found: dict[int, list[Order]] = {buffer: [tuple(range(len(shape)))] for buffer, shape in shapes.items()}
+    orders_of_buffer: dict[int, list[Order]] = {buffer: [tuple(range(len(shape)))] for buffer, shape in shapes.items()}
     touching: dict[int, list[int]] = {}
     for place, kernel in enumerate(kernels):
         for buffer in {*kernel.reads, *kernel.writes} & shapes.keys():
@@ -49,31 +49,31 @@ def orders_of(
     waiting = deque(range(len(kernels)))
     while waiting:
         kernel = kernels[waiting.popleft()]
-        for buffer, suggested in _suggested(kernel, walks.of(kernel.region), found):
-            known = found.get(buffer, [])
+        for buffer, suggested in _suggest(kernel, walks.of(kernel.region), orders_of_buffer):
+            known = orders_of_buffer.get(buffer, [])
             if known and len(known) < MOST_ORDERS and (order := settled(suggested, shapes[buffer])) not in known:
                 known.append(order)
                 waiting.extend(place for place in touching[buffer] if place not in waiting)
-    return {buffer: tuple(orders) for buffer, orders in found.items()}
+    return {buffer: tuple(orders) for buffer, orders in orders_of_buffer.items()}
 
 
-def _suggested(
-    kernel: CoverKernel, walks: Sequence[Walk], found: Mapping[int, Sequence[Order]]
+def _suggest(
+    kernel: CoverKernel, walks: Sequence[Walk], orders_of_buffer: Mapping[int, Sequence[Order]]
 ) -> Iterator[tuple[int, Order]]:
     """What the orders of a kernel's buffers suggest for its others."""
     buffers, first = (*kernel.reads, *kernel.writes), kernel.writes[0]
     rank = len(kernel.region.outputs[0].memref.shape)
     for walk in walks:
         buffer = buffers[walk.position]
-        for order in tuple(found.get(first, [tuple(range(rank))])):
+        for order in tuple(orders_of_buffer.get(first, [tuple(range(rank))])):
             for terms_last in (True, False):
-                yield buffer, walked(walk, order, terms_last)
-        for order in tuple(found.get(buffer, [tuple(range(len(walk.axes)))])):
+                yield buffer, order_of_walk(walk, order, terms_last)
+        for order in tuple(orders_of_buffer.get(buffer, [tuple(range(len(walk.axes)))])):
             for others_last in (True, False):
-                yield first, _looped(walk, order, rank, others_last)
+                yield first, _loop_order(walk, order, rank, others_last)
 
 
-def walked(walk: Walk, order: Order, terms_last: bool) -> Order:
+def order_of_walk(walk: Walk, order: Order, terms_last: bool) -> Order:
     """The order of a buffer's axes in which loops in this order over the first output move its coordinates."""
     place = {axis: position for position, axis in enumerate(order)}
 
@@ -84,7 +84,7 @@ def walked(walk: Walk, order: Order, terms_last: bool) -> Order:
     return tuple(sorted(range(len(walk.axes)), key=key))
 
 
-def _looped(walk: Walk, order: Order, rank: int, others_last: bool) -> Order:
+def _loop_order(walk: Walk, order: Order, rank: int, others_last: bool) -> Order:
     """The order of loops over the first output that walks a buffer, whose axes lie in this order, as it lies."""
     moved = [walk.axes[axis] for axis in order if 0 <= walk.axes[axis] < rank]
     own = tuple(dict.fromkeys(moved))
@@ -93,24 +93,25 @@ def _looped(walk: Walk, order: Order, rank: int, others_last: bool) -> Order:
 
 
 class Walks:
-    """The walks of regions, worked out once for each: repeated blocks share theirs."""
+    """The walks of regions, each derived once: repeated blocks share regions."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Walk, ...]] = {}
+        self._known: dict[int, tuple[Region, tuple[Walk, ...]]] = {}
 
     def of(self, region: Region) -> tuple[Walk, ...]:
         """The region's accesses, each way of walking a buffer once."""
         if id(region) not in self._known:
-            self._known[id(region)] = tuple(dict.fromkeys(_walks(region)))
-        return self._known[id(region)]
+            walks = tuple(dict.fromkeys(_walks(region)))
+            self._known[id(region)] = region, walks  # while the region lives, no other has its id
+        return self._known[id(region)][1]
 
 
 def _walks(region: Region) -> Iterator[Walk]:
     """Backwards from the outputs: where a value is computed, at a point of the first output and of terms, it reads."""
-    positions = {each.name: position for position, each in enumerate(region.buffers)}
-    places = [(each, each.at or identity(region.outputs[0].memref.shape)) for each in region.yields]
-    yield from (Walk(positions[each.buffer], _movers(place)) for each, place in places)
-    at = {each.value: compose(each.map, place) for each, place in places}
+    positions = {buffer.name: position for position, buffer in enumerate(region.buffers)}
+    places = [(written, written.at or identity(region.outputs[0].memref.shape)) for written in region.yields]
+    yield from (Walk(positions[written.buffer], _movers(place)) for written, place in places)
+    at = {written.value: compose(written.map, place) for written, place in places}
     for let in reversed(region.body):
         if let.name not in at:
             continue

@@ -1,4 +1,4 @@
-"""What a kernel takes with its buffers in every combination of their orders, from pricing few of them.
+"""The time of a kernel with its buffers in every combination of their orders, from prices of few combinations.
 
 A kernel is priced where all its buffers are in their first order, in their second and so on. Elsewhere the differences
 that single buffers make are added up, from the nearest of those. A difference that is not known is guessed to save the
@@ -19,8 +19,8 @@ Combination = tuple[int, ...]
 
 
 class Time(NamedTuple):
-    """ns of one combination, and how few they might be were nothing lost to orders; infinite where there is no such
-    kernel."""
+    """The ns of one combination, and the ns that it would take if no time were lost to orders; infinite where there is
+    no such kernel."""
 
     ns: float
     least_ns: float
@@ -40,30 +40,31 @@ class Times:
         self._least = math.inf
         labels = range(max(self._counts, default=1))
         self._agreed = [tuple(min(label, count - 1) for count in self._counts) for label in labels]
-        for each in self._agreed:
-            self._learn(each)
-        self.table = self._believed()
+        for combination in self._agreed:
+            self._learn(combination)
+        self.table = self._estimate()
 
     def learn(self, combination: Combination) -> bool:
-        """Price what the time of a combination was guessed from, else itself; whether it was not known."""
+        """Price the combinations that a time was estimated from, else the combination itself. Returns whether its time
+        was an estimate."""
         if combination in self._known:
             return False
         base = min(self._agreed, key=lambda agreed: (_distance(agreed, combination), self._known[agreed]))
         steps = [_step(base, place, label) for place, label in enumerate(combination) if label != base[place]]
-        for each in [step for step in steps if step not in self._known] or [combination]:
-            self._learn(each)
-        self.table = self._believed()
+        for missing in [step for step in steps if step not in self._known] or [combination]:
+            self._learn(missing)
+        self.table = self._estimate()
         return True
 
     def only_known(self) -> NDArray[np.float64]:
         """The table without its estimates."""
-        found = np.full(self._counts, np.inf)
+        table = np.full(self._counts, np.inf)
         for combination, time in self._known.items():
-            found[combination] = time
-        return found
+            table[combination] = time
+        return table
 
-    def _believed(self) -> NDArray[np.float64]:
-        """What is known, else estimated from the nearest that agree, from the best of several."""
+    def _estimate(self) -> NDArray[np.float64]:
+        """The known times, and estimates from the nearest combinations that agree, from the best of several."""
         best = np.full(self._counts, np.inf)
         nearest = np.full(self._counts, len(self._counts) + 1)
         for agreed in self._agreed:
@@ -80,7 +81,7 @@ class Times:
         return best
 
     def _difference(self, agreed: Combination, place: int, label: int) -> float:
-        """What another label of one buffer adds."""
+        """The ns that another label of one buffer adds."""
         base = self._known[agreed]
         if not math.isfinite(base):
             return 0.0

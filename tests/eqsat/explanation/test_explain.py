@@ -16,11 +16,11 @@ from eqsat import tensor as t
 from eqsat.explanation.explain import refusals_text
 from eqsat.explanation.price_text import micros, span
 from eqsat.extraction.cover import Cover
+from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.covering.problem import Column, Problem, resolve
+from eqsat.extraction.covering.rivals import NEAREST
+from eqsat.extraction.covering.swaps import Swaps
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.extractors.problem import Column, Problem, resolve
-from eqsat.extraction.extractors.swaps import Swaps
-from eqsat.extraction.rivals import NEAREST
 from ir.diagnostics import Kind
 from ir.region.region import Region
 from ir.tiny.graph import Graph
@@ -155,7 +155,7 @@ def test_a_swap_costs_what_the_cover_with_it_costs(seed: int) -> None:
             swap = swaps.with_column(index)
             if swap is not None:
                 kept = [each for each in chosen if columns[each].writes != column.writes]
-                other = resolve(problem, [*kept, *swap.joining])
+                other = resolve(problem, [*kept, *swap.entering])
                 assert other is not None
                 assert index in other
                 assert swap.extra_ns == pytest.approx(cost(problem, other) - cost(problem, chosen))

@@ -14,19 +14,18 @@ import pytest
 from bench import tensat_models
 from eqsat.cost.targets import gpu_target
 from eqsat.egraph.saturate import saturate
-from eqsat.extraction.bound import bound
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.extractors import EXTRACTORS, ExtractorEntry
+from eqsat.extraction.covering.oracles.binary_program import SolverLimits
+from eqsat.extraction.covering.oracles.bound import bound
+from eqsat.extraction.covering.oracles.exact import exact
+from eqsat.extraction.covering.oracles.shuffled import shuffle
+from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.covering.problem import Covering, Problem
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors import EXTRACTORS
-from eqsat.extraction.extractors.greedy import greedy
-from eqsat.extraction.extractors.oracles.binary_program import SolverLimits
-from eqsat.extraction.extractors.oracles.exact import exact
-from eqsat.extraction.extractors.oracles.shuffled import shuffled
-from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.extractors.problem import Covering, Problem
-from eqsat.options import Options
+from eqsat.options import Options, checked_options
 from eqsat.planning.target_pricer import pricer_for
 from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region.region import Region
@@ -116,21 +115,22 @@ def test_no_extractor_beats_the_bound(case: str) -> None:
     pricer = ApproximatePricer()
     least = bound(view, graph.outputs, pricer, constants=constants)
     covers = {
-        name: extract(view, graph.outputs, pricer, constants=constants, extractor=name) for name in sorted(EXTRACTORS)
+        name: extract(view, graph.outputs, pricer, constants=constants, extractor=name, joining=False, relayout=False)
+        for name in sorted(EXTRACTORS)
     }
     check(covers["exact"], view, graph, random_inputs(graph, np.random.default_rng(0)), constants)
     check(covers["windowed"], view, graph, random_inputs(graph, np.random.default_rng(0)), constants)
     slack = 1 + 1e-6
     assert least.linear_ns <= least.proven_ns * slack
-    assert least.proven_ns == pytest.approx(covers["exact"].apart_ns, rel=1e-6)
-    assert covers["exact"].apart_ns <= covers["windowed"].apart_ns * slack
-    assert covers["windowed"].apart_ns <= covers["pareto"].apart_ns * slack
+    assert least.proven_ns == pytest.approx(covers["exact"].time_ns, rel=1e-6)
+    assert covers["exact"].time_ns <= covers["windowed"].time_ns * slack
+    assert covers["windowed"].time_ns <= covers["pareto"].time_ns * slack
     assert all(-1e-6 <= least.gap(cover) < 0.5 for cover in covers.values())
     assert not any(cover.diagnostics for cover in covers.values())
 
 
 def test_a_search_that_stops_early_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    hasty = partial(exact, limits=SolverLimits(seconds=0.0))
+    hasty = ExtractorEntry(partial(exact, limits=SolverLimits(seconds=0.0)), needs_all_prices=True)
     monkeypatch.setitem(EXTRACTORS, "exact", hasty)
     graph, view = saturated(softmax_attention())
     (told,) = extract(view, graph.outputs, ApproximatePricer(), extractor="exact").diagnostics
@@ -212,9 +212,8 @@ def test_when_nothing_is_legal_it_says_where_and_why() -> None:
 
 
 def test_an_unknown_extractor_is_a_diagnostic() -> None:
-    graph, view = saturated(graphs.gemm_bias_relu())
     with pytest.raises(EqsatError, match="pareto"):
-        extract(view, graph.outputs, ApproximatePricer(), extractor="magic")
+        checked_options(None, "rounding", "magic", "roofline", None)
 
 
 @pytest.mark.slow
@@ -301,14 +300,14 @@ def test_swaps_between_parts_make_a_cover_cheaper() -> None:
     program = tensat_models.TABLE["BERT"].build()
     egraph, _ = saturate(program.graph, select(None), constants=program.constants)
 
-    def found_ns(swaps: bool) -> float:
+    def best_ns(is_baseline: bool) -> float:
         pricer = pricer_for(gpu_target("sm_90"), Options())
         candidates = Candidates(egraph, program.graph.outputs, pricer, program.constants)
-        CoverSearch(candidates, greedy).settled()
+        learn_prices(candidates)
         search = CoverSearch(candidates, pareto)
-        return search.total_ns(search.best(search.settled(), search.ordinary(), swaps=swaps))
+        return search.total_ns(search.best(is_baseline)[0])
 
-    assert found_ns(swaps=True) < 0.99 * found_ns(swaps=False)
+    assert best_ns(is_baseline=False) < 0.99 * best_ns(is_baseline=True)
 
 
 @pytest.mark.slow
@@ -319,27 +318,25 @@ def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) 
 
     def astray(problem: Problem) -> Covering | None:
         """The best cover of a part of the candidates that ordinary fusion makes alone, any of others."""
-        ordinary = {candidates.column(each) for each in candidates.all() if each.ordinary}
-        met[0] |= (is_ordinary := ordinary.issuperset(problem.columns))
-        return pareto(problem) if is_ordinary else shuffled(problem, rng)
+        ordinary = candidates.problem(lambda candidate: candidate.ordinary).problem
+        met[0] |= (is_ordinary := {*ordinary.columns}.issuperset(problem.columns))
+        return pareto(problem) if is_ordinary else shuffle(problem, rng)
 
     candidates = Candidates(view, graph.outputs, ApproximatePricer())
-    CoverSearch(candidates, pareto).price_all()
+    learn_prices(candidates, every=True)
     search = CoverSearch(candidates, astray)
-    found = search.total_ns(search.best(search.settled(), search.ordinary(), swaps=True))
-    columns = tuple(candidates.column(each) for each in candidates.all() if each.ordinary and not each.refusal)
-    problem = Problem(columns, candidates.roots)
+    best_ns = search.total_ns(search.best()[0])
+    problem = candidates.problem(lambda candidate: candidate.ordinary).problem
     least = pareto(problem)
     assert met[0]
     assert least is not None
-    assert found <= problem.cost_of(least.columns) * (1 + 1e-9)
+    assert best_ns <= problem.cost_of(least.columns) * (1 + 1e-9)
 
 
 @first_few(1, "name", ["squeezenet", "shufflenet", "resnet50"])
 def test_light_models_are_no_dearer_than_by_ordinary_fusion(name: str) -> None:
     pytest.importorskip("onnx")
     from bench.optimizing import light_program, sample_optimization
-    from eqsat.options import checked_options
 
     best, ordinary = (
         sample_optimization(lambda: light_program(name), checked_options(rules, "rounding", "pareto", "roofline", None))

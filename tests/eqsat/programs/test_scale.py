@@ -6,13 +6,13 @@ from functools import cache
 import pytest
 
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction import menus
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.cover_search import CoverSearch
+from eqsat.extraction.covering.cover_search import CoverSearch
+from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.enumeration import alternatives
+from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.extract import extract
-from eqsat.extraction.extractors.pareto import pareto
-from eqsat.extraction.kernel_tree import Tree
 from ir.tiny.graph import Graph
 from tests.support import graphs
 from tests.support.approximate import ApproximatePricer, saturated
@@ -37,7 +37,7 @@ def settled(layers: int) -> tuple[Candidates, int]:
     """The candidates of an encoder after a search, and the e-nodes of its e-graph."""
     graph, view = encoder(layers)
     candidates = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
-    CoverSearch(candidates, pareto).settled()
+    CoverSearch(candidates, pareto).cover_with_known_prices()
     return candidates, sum(map(len, view.classes.values()))
 
 
@@ -53,9 +53,9 @@ def stacked(block: str, times: int) -> Graph:
 def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     (four, four_nodes), (five, five_nodes), (six, six_nodes) = map(settled, (4, 5, 6))
     assert six_nodes - five_nodes == five_nodes - four_nodes, "e-nodes grow by the same for every layer"
-    asked = [len(each.enumeration.menus) for each in (four, five, six)]
+    asked = [len(each.facts.memo) for each in (four, five, six)]
     assert asked[2] - asked[1] <= 0.02 * asked[1], "further layers ask what others have asked"
-    trees = [len(each.enumeration.forest) for each in (four, five, six)]
+    trees = [len(each.forest) for each in (four, five, six)]
     assert trees[2] - trees[1] <= 1.05 * (trees[1] - trees[0])
     per_layer = trees[2] - trees[1]
     assert per_layer <= 5000, "copies of what was chosen, and nothing that was tried for it"
@@ -116,7 +116,7 @@ def test_copies_are_what_would_have_been_chosen(
 
     def candidates() -> dict[int, list[object]]:
         made = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
-        CoverSearch(made, pareto).settled()
+        CoverSearch(made, pareto).cover_with_known_prices()
         buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
         return {each: list(map(known, made.enumeration.of(each))) for each in buffers}
 
@@ -126,5 +126,5 @@ def test_copies_are_what_would_have_been_chosen(
         return str(tree), tree.kinds, found, derived
 
     copied = candidates()
-    monkeypatch.setattr(menus, "SMALL", 1 << 30)
+    monkeypatch.setattr(alternatives, "SMALL", 1 << 30)
     assert copied == candidates()

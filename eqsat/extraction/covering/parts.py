@@ -1,0 +1,162 @@
+"""A covering problem taken apart where every cover agrees.
+
+A landmark is a buffer that every cover writes. Reading one is free: it is paid whoever reads it. What is left of the
+problem falls into parts that share no buffer, and the optimum of the whole is the union of theirs.
+
+Landmarks of delete-free planning by their greatest fixpoint: Zhu and Givan, "Landmark extraction via planning graph
+propagation", 2003; Keyder, Richter and Helmert, "Sound and complete landmarks for and/or graphs", 2010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from eqsat.extraction.covering.bits import members
+from eqsat.extraction.covering.problem import ALONE, Column, Covering, Extractor, Problem, cheapest_writers, resolve
+from eqsat.extraction.fixpoint import to_fixpoint
+
+
+@dataclass(frozen=True)
+class Subproblem:
+    """A problem of its own, with `columns`, the places of its columns in the whole. Its buffers and values are numbered
+    by first appearance, so that parts are equal that differ in these numbers only."""
+
+    problem: Problem
+    columns: tuple[int, ...]
+
+
+def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
+    """The independent parts, without the columns that no optimum needs; None where there is no cover."""
+    from networkx.utils import UnionFind
+
+    kept = _useful_columns(problem)
+    left = problem.restricted(kept)
+    if any(root not in left.writers for root in problem.roots):
+        return None
+    known, knots = landmarks(left), _knots(left)
+    contested = _contested(left)
+    slim = [_slim_column(column, known, knots, contested) for column in left.columns]
+    groups = UnionFind()
+    for column in slim:
+        groups.union(column.writes, *column.reads, *(("value", value) for value, _ in column.marks))
+    indices_of: dict[Hashable, list[int]] = {}
+    for index, column in enumerate(slim):
+        indices_of.setdefault(groups[column.writes], []).append(index)
+    return tuple(_part(slim, indices, kept, known) for indices in indices_of.values())
+
+
+def cover_parts(problem: Problem, extractor: Extractor) -> Covering | None:
+    """The extractor's covers of the parts, together; parts that are alike are covered once."""
+    separate = parts(problem)
+    if separate is None:
+        return None
+    cover_of = cache(extractor)
+    covers: list[tuple[Subproblem, Covering]] = []
+    for part in separate:
+        cover = cover_of(part.problem)
+        if cover is None:
+            return None
+        covers.append((part, cover))
+    columns = resolve(problem, [part.columns[index] for part, cover in covers for index in cover.columns])
+    assert columns is not None, "covers of the parts are a cover of the whole"
+    return Covering(columns, sum(cover.bound for _, cover in covers), any(cover.stopped for _, cover in covers))
+
+
+def landmarks(problem: Problem) -> frozenset[int]:
+    """The buffers that every cover writes. Every root must have a cover."""
+    numbers = {buffer: number for number, buffer in enumerate(problem.order)}
+    everything = (1 << len(numbers)) - 1
+    behind = dict.fromkeys(numbers, everything)
+
+    def improve(buffer: int) -> bool:
+        before = behind[buffer]
+        common = everything
+        for index in problem.writers.get(buffer, ()):
+            needed = 0
+            for read in problem.columns[index].reads:
+                needed |= behind[read]
+            common &= needed
+        behind[buffer] = common | 1 << numbers[buffer]
+        return behind[buffer] != before
+
+    to_fixpoint(problem.order, problem.readers, improve)
+    common = 0
+    for root in problem.roots:
+        common |= behind[root]
+    return frozenset(problem.order[number] for number in members(common))
+
+
+def _useful_columns(problem: Problem) -> list[int]:
+    """The columns that can run, that no other column dominates, and whose results can be needed."""
+    possible = cheapest_writers(problem)
+    columns = problem.columns
+    runs = [k for k, column in enumerate(columns) if column.writes in possible and possible.keys() >= {*column.reads}]
+    best = _prune_dominated(columns, runs)
+    needed = frozenset(problem.restricted(best).order)
+    return [index for index in best if columns[index].writes in needed]
+
+
+def _prune_dominated(columns: Sequence[Column], indices: Iterable[int]) -> list[int]:
+    """The columns that no other column of their buffer dominates: no dearer, with no other reads and no other marks."""
+    kept: dict[int, list[int]] = {}
+    for index in sorted(indices, key=lambda k: (columns[k].cost, len(columns[k].reads), k)):
+        several = kept.setdefault(columns[index].writes, [])
+        if not any(_dominates(columns[other], columns[index]) for other in several):
+            several.append(index)
+    return sorted(index for several in kept.values() for index in several)
+
+
+def _dominates(a: Column, b: Column) -> bool:
+    """Whether `a`, which costs no more, can stand wherever `b` does."""
+    return set(a.reads) <= set(b.reads) and set(a.marks) <= set(b.marks)
+
+
+def _knots(problem: Problem) -> Mapping[int, int]:
+    """Buffer → one number for all buffers that can be computed from one another."""
+    import networkx
+
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(problem.order)
+    graph.add_edges_from((column.writes, read) for column in problem.columns for read in column.reads)
+    return {buffer: min(knot) for knot in networkx.strongly_connected_components(graph) for buffer in knot}
+
+
+def _slim_column(column: Column, known: frozenset[int], knots: Mapping[int, int], contested: frozenset[int]) -> Column:
+    """The column without its reads of landmarks, but for those that could close a cycle, and without its marks of
+    values that are not contested."""
+    home = knots[column.writes]
+    reads = (read for read in column.reads if read not in known or knots[read] == home)
+    marks = (mark for mark in column.marks if mark[0] in contested)
+    return Column(column.writes, tuple(dict.fromkeys(reads)), column.cost, tuple(dict.fromkeys(marks)))
+
+
+def _contested(problem: Problem) -> frozenset[int]:
+    """The values that columns of a cover could compute in several ways."""
+    ways: dict[int, set[tuple[int, int]]] = {}
+    for column in problem.columns:
+        for value, way in column.marks:
+            ways.setdefault(value, set()).add((way, column.writes if way == ALONE else -1))
+    return frozenset(value for value, several in ways.items() if len(several) > 1)
+
+
+def _part(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Subproblem:
+    buffers: dict[int, int] = {}
+    values: dict[int, int] = {}
+
+    def number(buffer: int) -> int:
+        return buffers.setdefault(buffer, len(buffers))
+
+    columns = [slim[index] for index in indices]
+    numbered = [
+        Column(
+            number(column.writes),
+            tuple(map(number, column.reads)),
+            column.cost,
+            tuple((values.setdefault(value, len(values)), way) for value, way in column.marks),
+        )
+        for column in columns
+    ]
+    roots = dict.fromkeys(number(column.writes) for column in columns if column.writes in known)
+    return Subproblem(Problem(tuple(numbered), tuple(roots)), tuple(kept[index] for index in indices))

@@ -1,0 +1,121 @@
+"""Covers with another column in one place: how near the rejected came, and where one of them does better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from eqsat.extraction.covering.problem import Problem, cheapest_writers, resolve
+
+LEAST_GAIN = 1e-9
+"""A share of the cost: below it, sums differ by their order alone."""
+
+
+Cheapest = Mapping[int, tuple[float, int]]
+"""Buffer → the least sum along every path to it, and the column that writes it there."""
+
+
+class Swap(NamedTuple):
+    """The columns that would join a cover, and what that adds to its cost in ns."""
+
+    entering: tuple[int, ...]
+    extra_ns: float
+
+
+class Swaps:
+    """Replaces one column of a cover: `chosen`, in an order in which they run; `writer` gives that of each buffer.
+
+    Args:
+        cheapest: `cheapest_writers` of the problem, where they are known.
+    """
+
+    def __init__(self, problem: Problem, chosen: Sequence[int], cheapest: Cheapest | None = None) -> None:
+        self._columns = problem.columns
+        self.writer = {self._columns[index].writes: index for index in chosen}
+        self._place = {buffer: position for position, buffer in enumerate(self.writer)}
+        self._readers = Counter(problem.roots)
+        for index in chosen:
+            self._readers.update(set(self._columns[index].reads))
+        self._cheapest = cheapest_writers(problem) if cheapest is None else cheapest
+
+    def with_column(self, index: int) -> Swap | None:
+        """The cover with this column in place of the one that writes the same buffer; None where it would read
+        what is computed from its own result, or what nothing can compute."""
+        entering = self._entering_columns(index)
+        if entering is None or self._reaches(entering, self._columns[index].writes):
+            return None
+        leaving = self._leaving_columns(self._columns[index].writes, entering)
+        cost = sum(self._columns[column].cost for column in entering) - sum(
+            self._columns[column].cost for column in leaving
+        )
+        return Swap(entering, cost)
+
+    def _entering_columns(self, index: int) -> tuple[int, ...] | None:
+        """The column, and the cheapest writers of what is not written."""
+        entering = {index: None}
+        waiting = [index]
+        while waiting:
+            for read in self._columns[waiting.pop()].reads:
+                if read in self.writer:
+                    continue
+                if read not in self._cheapest:
+                    return None
+                writer = self._cheapest[read][1]
+                if writer not in entering:
+                    entering[writer] = None
+                    waiting.append(writer)
+        return tuple(entering)
+
+    def _reaches(self, entering: Sequence[int], buffer: int) -> bool:
+        """Whether something that these read is computed from the buffer: only what runs after it can be."""
+        waiting = [read for index in entering for read in self._columns[index].reads]
+        seen: set[int] = set()
+        while waiting:
+            read = waiting.pop()
+            if read == buffer:
+                return True
+            if read not in seen and self._place.get(read, -1) > self._place[buffer]:
+                seen.add(read)
+                waiting.extend(self._columns[self.writer[read]].reads)
+        return False
+
+    def _leaving_columns(self, buffer: int, entering: Sequence[int]) -> tuple[int, ...]:
+        """The column that wrote the buffer, and those whose results nobody reads any more."""
+        readers = Counter[int]()
+        for index in entering:
+            readers.update(set(self._columns[index].reads))
+        leaving = {self.writer[buffer]: None}
+        waiting = [self.writer[buffer]]
+        while waiting:
+            for read in set(self._columns[waiting.pop()].reads):
+                readers[read] -= 1
+                if self._readers[read] + readers[read] == 0:
+                    leaving[self.writer[read]] = None
+                    waiting.append(self.writer[read])
+        return tuple(leaving)
+
+
+def refine(problem: Problem, chosen: Sequence[int]) -> tuple[int, ...]:
+    """A cover with swaps made as long as one makes it cheaper: local search from `chosen`."""
+    cheapest = cheapest_writers(problem)
+    before: tuple[int, ...] = ()
+    cover = tuple(chosen)
+    while cover != before:
+        before, cover = cover, _sweep(problem, cover, cheapest)
+    return cover
+
+
+def _sweep(problem: Problem, cover: tuple[int, ...], cheapest: Cheapest) -> tuple[int, ...]:
+    """Every column tried once, in order."""
+    least = LEAST_GAIN * problem.cost_of(cover)
+    swaps = Swaps(problem, cover, cheapest)
+    for index, column in enumerate(problem.columns):
+        if swaps.writer.get(column.writes, index) != index:
+            swap = swaps.with_column(index)
+            if swap is not None and swap.extra_ns < -least:
+                kept = [index for index in cover if problem.columns[index].writes != column.writes]
+                better = resolve(problem, [*kept, *swap.entering])
+                assert better is not None, "a swap closes no cycle"
+                cover, swaps = better, Swaps(problem, better, cheapest)
+    return cover

@@ -1,0 +1,181 @@
+"""Which trees of a class survive: the most promising of each kind.
+
+A tree is ranked before any plan of it is made: by the least time that its work and its bytes can take, and by the
+buffers that must be stored for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, zip_longest
+from typing import NamedTuple
+
+from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
+from eqsat.extraction.enumeration.limits import EnumerationLimits
+from eqsat.extraction.enumeration.read_facts import ReadFacts
+from ir.dtype import TensorType
+
+LowerBound = Callable[[float, float], float]
+"""(flops, bytes) → a time in ns that no plan can beat."""
+
+_Kind = tuple[str, ...]
+_Starts = Mapping[frozenset[int], list[Tree]]
+"""Trees by the values that are stored for them."""
+
+
+class BufferFacts(NamedTuple):
+    """All that the choice among trees depends on of a buffer that they read: where two buffers differ in nothing else,
+    so do the choices.
+
+    given             the buffer exists in any case
+    storing_ns        the least time to write and read the buffer, by one more kernel; 0 where it exists anyway
+    needs_own_kernel  no kernel that accumulates could write it in place of its own result
+    superseded        another buffer is always as good to store
+    own               the program has this value as it was written
+    """
+
+    type: TensorType
+    constant: bool
+    given: bool
+    storing_ns: float
+    needs_own_kernel: bool
+    superseded: bool
+    own: bool
+
+
+class Ranking:
+    """The order among trees over the buffers of one e-graph.
+
+    Args:
+        given: buffers that exist in any case.
+        constant: buffers that are known when the program is built.
+        own: buffers that hold values of the program as it was written, and constants.
+    """
+
+    def __init__(
+        self,
+        forest: Forest,
+        bound: LowerBound,
+        reads: ReadFacts,
+        given: frozenset[int],
+        constant: frozenset[int],
+        own: frozenset[int],
+        limits: EnumerationLimits,
+    ) -> None:
+        self._forest, self._bound, self._reads, self._limits = forest, bound, reads, limits
+        self._given, self._constant, self._own = given, constant, own
+        self._facts: dict[int, BufferFacts] = {}
+
+    def facts(self, buffer: int) -> BufferFacts:
+        """What choices depend on of a buffer."""
+        if buffer not in self._facts:
+            size = self._forest.type_of(buffer)
+            given, constant = buffer in self._given, buffer in self._constant
+            self._facts[buffer] = BufferFacts(
+                type=size,
+                constant=constant,
+                given=given,
+                storing_ns=0.0 if given or constant else self._bound(0, 2 * size.nbytes),
+                needs_own_kernel=self._reads.needs_own_kernel(buffer),
+                superseded=self._reads.successor(buffer) is not None,
+                own=buffer in self._own,
+            )
+        return self._facts[buffer]
+
+    def best(self, trees: Iterable[Tree], keep: int, written: int = 0, inner: bool = False) -> tuple[Tree, ...]:
+        """At most `keep` trees of each kind, fewer where all is constant, none dominated by another. The best of every
+        kind come first.
+
+        Trees of one kind that start from the same stored values are a group. Groups take turns, or one group would fill
+        the list: there are many ways to choose which statistics are stored. The rank leaves out what it takes to
+        compute stored values. So the first tree that starts from no stored value is the second of its kind at the
+        latest. The tree with the fewest stored values, a chain that is computed as a whole, is the second of all at the
+        latest. The best tree of a kind that reads the program's own buffers alone is in the list.
+
+        Args:
+            written: bytes that the kernel stores.
+            inner: whether the trees compute a value inside a kernel.
+        """
+        distinct = tuple(dict.fromkeys(trees))
+        if len(distinct) < 2:
+            return distinct
+        ranked = sorted(distinct, key=lambda tree: self._rank(tree, written, inner))
+        kinds: dict[_Kind, list[Tree]] = {}
+        for tree in ranked:
+            kinds.setdefault(tree.kinds[: self._limits.reductions], []).append(tree)
+        first, *others = _take_turns([self._of_one_kind(alike, keep) for alike in kinds.values()])
+        whole = min(ranked, key=lambda tree: (self._stored(tree), not tree.accumulators))
+        if whole is first:
+            return (first, *others)
+        return (first, whole, *[tree for tree in others if tree is not whole])
+
+    def _of_one_kind(self, ranked: list[Tree], keep: int) -> list[Tree]:
+        """The trees of one kind that `best` keeps, given the best first."""
+        starts: dict[frozenset[int], list[Tree]] = {}
+        for tree in ranked:
+            alike = starts.setdefault(self._start(tree), [])
+            enough = self._limits.constants if self._constant.issuperset(tree.reads) else keep
+            if len(alike) < enough and not any(
+                self._dominates(other, tree) for several in starts.values() for other in several
+            ):
+                alike.append(tree)
+        chosen = [*islice(_take_turns(_groups(starts)), keep)]
+        own = next(filter(self._is_own, ranked), None)
+        if own is not None and not any(map(self._is_own, chosen)):
+            chosen.append(own)
+        return chosen
+
+    def _stored(self, tree: Tree) -> int:
+        """How many values are stored for a tree."""
+        return sum([not (read.given or read.constant) for read in map(self.facts, tree.reads)])
+
+    def _is_own(self, tree: Tree) -> bool:
+        """Whether it reads no buffer that a rule made."""
+        return self._own.issuperset(tree.reads)
+
+    def _dominates(self, a: Tree, b: Tree) -> bool:
+        """Whether `a` reads no other buffer, no more of each, and computes no more than `b`; of what is known when the
+        program is built no more in all: a constant folded into another is not another choice."""
+        if a.flops > b.flops:
+            return False
+        spare = sum([size for buffer, size in b.reads.items() if buffer in self._constant])
+        for buffer, size in a.reads.items():
+            if buffer in self._constant:
+                spare -= size
+            elif size > b.reads.get(buffer, -1):
+                return False
+        return spare >= 0
+
+    def _start(self, tree: Tree) -> frozenset[int]:
+        """The values that a kernel is spent on, when the program runs, to store them for this one."""
+        fresh = tree.reads.keys() - self._constant
+        return frozenset(buffer for buffer in fresh if self.facts(buffer).needs_own_kernel)
+
+    def _rank(self, tree: Tree, written: int, inner: bool) -> tuple[int, float, int, int, int, int]:
+        """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
+
+        What reductions give must be stored for every alternative of an inner value, since none can hold one: there only
+        the launches of the kernels that write it count.
+        Of constants, whose time does not count, come first what is computed at once, then what is only read.
+        """
+        reads = [self.facts(buffer) for buffer in tree.reads]
+        if all(read.constant for read in reads):
+            return 0, sum([not read.given for read in reads]), tree.flops, tree.ops, len(tree.reads), tree.serial
+        time = self._bound(tree.flops, sum(tree.reads.values()) + written)
+        launch = self._bound(0, 0)
+        for read in reads:
+            if not (read.given or read.constant):
+                time += read.storing_ns if read.needs_own_kernel or not inner else launch
+        return 1 + any(read.superseded for read in reads), time, tree.flops, tree.ops, len(tree.reads), tree.serial
+
+
+def _groups(starts: _Starts) -> list[list[Tree]]:
+    """The groups of trees by the values that they start from: the best group first, then the one from no stored
+    value."""
+    best, *others = starts
+    return [starts[start] for start in (best, *sorted(others, key=bool))]
+
+
+def _take_turns(several: Iterable[Iterable[Tree]]) -> Iterator[Tree]:
+    """The first tree of each list, then the second of each, and so on."""
+    return (tree for rank in zip_longest(*several) for tree in rank if tree is not None)

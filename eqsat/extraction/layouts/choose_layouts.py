@@ -1,0 +1,141 @@
+"""The pass: buffers between the kernels of a cover are stored in the orders of axes that make the whole cheapest.
+
+The caller's inputs and outputs are row-major. No one else sees the buffers between kernels, and a constant may be
+stored in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
+distinct region once. Variable elimination over the kernels finds the least sum, again as long as the sum holds a
+combination that was only estimated. Estimates are optimistic: what no price contradicts is tried.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from eqsat.extraction.cover import Cover, CoverKernel
+from eqsat.extraction.layouts.copies import Copies
+from eqsat.extraction.layouts.min_sum import Cost, Labels, least
+from eqsat.extraction.layouts.orders import has_orders, orders_of
+from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
+from eqsat.extraction.layouts.times import Combination, Time, Times
+from ir.diagnostics import Diagnostic, Kind, note
+from ir.region.order import Order
+
+STAGE = "layouts"
+ROUNDS = 32
+"""Choices of all orders that are made before the choice is confined to combinations that are priced."""
+_DOUBT = 0.01
+"""The share of the time of the kernels at a buffer by which another order must gain: prices that differ by
+less are not known to differ."""
+
+
+def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
+    """The cover with its buffers in the orders of the least predicted time, row-major where nothing is gained.
+
+    Args:
+        permuted: shared between covers, whose kernels are often the same.
+    """
+    running = [kernel for kernel in cover.kernels if kernel.price]
+    orders_of_buffer = orders_of(running, free_buffers(cover), permuted.walks)
+    choices = {buffer: orders for buffer, orders in orders_of_buffer.items() if len(orders) > 1}
+    number = {buffer: position for position, buffer in enumerate(choices)}
+    counts = [len(orders) for orders in choices.values()]
+    known: dict[tuple[object, ...], Times] = {}
+    tables = [_Table(kernel, choices, permuted, known) for kernel in running]
+    doubts = [
+        Cost((number[buffer],), np.where(np.arange(len(choices[buffer])) > 0, _DOUBT * table.kernel.time_ns, 0.0))
+        for table in tables
+        for buffer in sorted(table.near, key=number.__getitem__)
+    ]
+    confined = False
+    for turn in itertools.count(1):
+        believed = [table.cost(number, known_only=confined) for table in tables]
+        labels = least(counts, [*believed, *doubts])
+        if not [table for table in tables if table.learn(labels.chosen, number)]:
+            break
+        confined = turn >= ROUNDS
+    chosen = {
+        buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
+    }
+    limits = _note_limits(cover, list(choices), labels)
+    return replace(store_in_orders(cover, chosen, permuted), diagnostics=(*cover.diagnostics, *limits))
+
+
+class _Table:
+    """The times of one kernel over the orders of the buffers that it reads and writes. `known`: times that kernels of
+    one region share."""
+
+    def __init__(
+        self,
+        kernel: CoverKernel,
+        choices: Mapping[int, tuple[Order, ...]],
+        permuted: PermutedKernels,
+        known: dict[tuple[object, ...], Times],
+    ) -> None:
+        self.kernel = kernel
+        self.near = tuple(buffer for buffer in dict.fromkeys((*kernel.reads, *kernel.writes)) if buffer in choices)
+
+        def time(labels: Combination) -> Time:
+            orders = {buffer: choices[buffer][label] for buffer, label in zip(self.near, labels, strict=True)}
+            best = permuted.of(kernel, orders)
+            return Time(best.time_ns, best.least_ns)
+
+        places = {buffer: place for place, buffer in enumerate(self.near)}
+        where = tuple(places.get(buffer) for buffer in (*kernel.reads, *kernel.writes))
+        key = (id(kernel.region), where, *(choices[buffer] for buffer in self.near))
+        if key not in known:
+            known[key] = Times([len(choices[buffer]) for buffer in self.near], time)
+        self._times = known[key]
+
+    def cost(self, number: Mapping[int, int], known_only: bool) -> Cost:
+        """The cost over the variables of the buffers, ascending."""
+        variables = [number[buffer] for buffer in self.near]
+        table = self._times.only_known() if known_only else self._times.table
+        return Cost(tuple(sorted(variables)), table.transpose(np.argsort(variables)))
+
+    def learn(self, labels: Sequence[int], number: Mapping[int, int]) -> bool:
+        """Price what was chosen; whether that was an estimate."""
+        return self._times.learn(tuple(labels[number[buffer]] for buffer in self.near))
+
+
+def free_buffers(cover: Cover) -> dict[int, tuple[int, ...]]:
+    """The shapes of the buffers that only kernels see, and that have several axes to permute."""
+    outputs = {buffer for _, buffer in cover.outputs}
+    written = (
+        (buffer, output.memref.shape)
+        for kernel in cover.kernels
+        if kernel.price
+        for buffer, output in zip(kernel.writes, kernel.region.outputs, strict=True)
+    )
+    return {buffer: shape for buffer, shape in written if buffer not in outputs and has_orders(shape)}
+
+
+def store_in_orders(cover: Cover, chosen: Mapping[int, Order], permuted: PermutedKernels) -> Cover:
+    """The cover with its buffers in these orders, and each constant in those that its readers like best."""
+    copies = Copies(cover)
+    kernels = []
+    for kernel in cover.kernels:
+        best = permuted.of(kernel, chosen)
+        reads = list(kernel.reads)
+        for place, order in best.constants.items():
+            reads[place] = copies.of(reads[place], order, kernel.region.inputs[place].memref)
+        kernels.append(replace(kernel, reads=tuple(reads), region=best.region, price=best.price))
+    built, running = ([kernel for kernel in kernels if bool(kernel.price) == runs] for runs in (False, True))
+    return replace(
+        cover,
+        kernels=(*built, *copies.kernels, *running),
+        names={**cover.names, **copies.names},
+        constants=cover.constants | copies.names.keys(),
+        orders={**chosen, **copies.orders},
+    )
+
+
+def _note_limits(cover: Cover, buffers: Sequence[int], labels: Labels) -> tuple[Diagnostic, ...]:
+    """A note where the search was not exact."""
+    if not labels.fixed:
+        return ()
+    names = [cover.names[buffers[position]] for position in labels.fixed]
+    message = "some buffers stay row-major: with them the search for orders of axes would have been too wide"
+    return (note(Kind.RESOURCE_EXCEEDED, STAGE, message, buffers=names),)

@@ -1,0 +1,107 @@
+"""Kernels over buffers in chosen orders, with their prices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from eqsat.extraction.cover import CoverKernel
+from eqsat.extraction.layouts.orders import Walks, has_orders, order_of_walk
+from ir.pricer import Price, Pricer
+from ir.region.order import Order, in_orders, settled
+from ir.region.region import Operand, Region
+
+
+class PermutedKernel(NamedTuple):
+    """A kernel over its buffers as they lie; `constants`: which of its inputs it reads in another order."""
+
+    region: Region
+    price: Price | None
+    constants: Mapping[int, Order]
+
+    @property
+    def time_ns(self) -> float:
+        """Infinite where there is no such kernel."""
+        return self.price.time_ns if self.price else math.inf
+
+    @property
+    def least_ns(self) -> float:
+        """The time without what other orders might save: vectors that are filled in part, and what is read again."""
+        if self.price is None:
+            return math.inf
+        parts = self.price.parts
+        return min(self.price.time_ns, max(parts.compute, parts.memory) + parts.launch)
+
+
+class PermutedKernels:
+    """Kernels over permuted buffers, each distinct one priced once; `walks` of their regions."""
+
+    def __init__(self, pricer: Pricer) -> None:
+        self._pricer = pricer
+        self.walks = Walks()
+        self._known: dict[tuple[object, ...], tuple[Region, PermutedKernel]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Regions priced."""
+        return self._count
+
+    def of(self, kernel: CoverKernel, orders: Mapping[int, Order]) -> PermutedKernel:
+        """A kernel over buffers of which those in `orders` are permuted, with its constants in the best orders for
+        that."""
+        if kernel.price is None:
+            return PermutedKernel(kernel.region, None, {})
+        places = enumerate((*kernel.reads, *kernel.writes))
+        given = {
+            place: orders[buffer] for place, buffer in places if buffer in orders and not _is_plain(orders[buffer])
+        }
+        key = id(kernel.region), *given.items()
+        if key not in self._known:
+            tried = [self._permute(kernel, given, constants) for constants in self._constants(kernel, given)]
+            best = min(tried, key=lambda one: one.time_ns)
+            self._known[key] = kernel.region, best  # while the region lives, no other has its id
+        return self._known[key][1]
+
+    def _permute(
+        self, kernel: CoverKernel, given: Mapping[int, Order], constants: Mapping[int, Order]
+    ) -> PermutedKernel:
+        orders = {**given, **constants}
+        if not orders:
+            return PermutedKernel(kernel.region, kernel.price, {})
+        buffers = kernel.region.buffers
+        region = in_orders(kernel.region, {buffers[place].name: order for place, order in orders.items()})
+        self._count += 1
+        price = self._pricer.price(region)
+        return PermutedKernel(region, price if isinstance(price, Price) else None, constants)
+
+    def _constants(self, kernel: CoverKernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
+        """The orders of constants that may suit the kernel: row-major, and as loops over the first output walk them,
+        the terms inside those loops or around."""
+        region = kernel.region
+        loops = given.get(len(region.inputs), tuple(range(len(region.outputs[0].memref.shape))))
+        packed = _packed(region)
+        choices: list[dict[int, Order]] = [{}]
+        for terms_last in (True, False):
+            orders: dict[int, Order] = {}
+            for walk in self.walks.of(region):
+                buffer = region.buffers[walk.position]
+                if buffer.constant and buffer.name not in packed and has_orders(buffer.memref.shape):
+                    orders.setdefault(
+                        walk.position, settled(order_of_walk(walk, loops, terms_last), buffer.memref.shape)
+                    )
+            moved = {place: order for place, order in orders.items() if not _is_plain(order)}
+            if moved not in choices:
+                choices.append(moved)
+        return choices
+
+
+def _is_plain(order: Order) -> bool:
+    return order == tuple(range(len(order)))
+
+
+def _packed(region: Region) -> set[str]:
+    """The buffers that plans pack themselves, operands of contractions; and those that data walks."""
+    ops = (let.op for let in region.body)
+    read = (operand for op in ops for operand in op.inputs[: {"contraction": 2, "gather": 1}.get(op.kind, 0)])
+    return {operand.value for operand in read if isinstance(operand, Operand)}

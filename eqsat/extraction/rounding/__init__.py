@@ -1,0 +1,1 @@
+"""One value, one rounding: which kernels compute a value with the same bits."""

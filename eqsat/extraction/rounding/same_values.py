@@ -1,0 +1,80 @@
+"""Which classes of an e-graph hold points of one value.
+
+A value is stored, read, viewed, finished on chip: at every step another class stands for it, or for some of its points.
+
+    y = x / s        Pro 4
+    Store(y)         Buf 5    the same value in memory
+    Load(5, m)       Pro 6    read at m: some of its points
+    PView(4, m)      Pro 6    computed anew at m
+
+Picks may count, too: each element of max y or relu y is one of y, or a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from eqsat.egraph.enode import ENode
+from eqsat.egraph.view import EGraphView
+
+_PASSED_ON = frozenset({"PView", "EView", "Load", "Gather", "Store", "Pure", "Fin", "At"})
+"""Constructors whose value consists of points of their first child."""
+
+
+class SameValues:
+    """The values of one e-graph, numbered; classes that hold points of one value have its number. `picks`: so do
+    classes whose elements are picked from those of another."""
+
+    def __init__(self, view: EGraphView, picks: bool = False) -> None:
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        numbers = {class_ for class_, nodes in view.classes.items() if any(map(_is_number, nodes))}
+        values = {class_: nodes for class_, nodes in view.classes.items() if class_ not in numbers}
+        picked = {class_: tuple(_picked(nodes, numbers)) for class_, nodes in values.items()} if picks else {}
+        origins = {class_: (*_origins(nodes), *picked.get(class_, ())) for class_, nodes in values.items()}
+        self._origins = {class_: origins.get(class_, ()) for class_ in view.classes}
+        edges = [(class_, origin) for class_, origins in self._origins.items() for origin in origins]
+        ends = np.array(edges, np.int64).reshape(-1, 2)
+        size = 1 + max(view.classes, default=0)
+        graph = coo_matrix((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), (size, size))
+        self._numbers = connected_components(graph, directed=False)[1].tolist()
+        self.picked = frozenset(self.of(class_) for class_, picks_of in picked.items() if picks_of)
+        """The values of which some class picks."""
+
+    def of(self, class_: int) -> int:
+        """The value whose points the class holds."""
+        return int(self._numbers[class_])
+
+    def origins(self, class_: int) -> tuple[int, ...]:
+        """The classes of which the points of a class are, as its nodes say: a view, of what is viewed."""
+        return self._origins[class_]
+
+
+def _origins(nodes: Iterable[ENode]) -> Iterator[int]:
+    for node in nodes:
+        if node.ctor in _PASSED_ON:
+            first, *_ = node.children
+            yield first
+
+
+def _picked(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:
+    """The classes that nodes pick elements of: the greatest and the least, along an axis or beside a number."""
+    for node in nodes:
+        match node.ctor:
+            case "Reduce" | "Scan" if node.op in ("max", "min"):
+                yield node.x
+            case "PUn" | "EUn" if node.op == "relu":
+                yield node.x
+            case "PBin" | "EBin" if node.op in ("max", "min"):
+                values = [operand for operand in (node.x, node.y) if operand not in numbers]
+                yield from values if len(values) == 1 else ()
+
+
+def _is_number(node: ENode) -> bool:
+    """Whether a value is one number at all its points; a read of padding alone is that, and no point of the buffer."""
+    if node.ctor in ("Load", "PView", "EView"):
+        return node.map.fill is not None
+    return node.ctor == "Imm"

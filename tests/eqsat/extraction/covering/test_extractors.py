@@ -1,0 +1,309 @@
+"""The covering problem alone: every extractor gives a cover that runs, and the exact one the least."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from itertools import product
+
+import pytest
+
+from eqsat.extraction.covering.agreement import resolve_disputes
+from eqsat.extraction.covering.extractors import EXTRACTORS
+from eqsat.extraction.covering.oracles.binary_program import SolverLimits, least_cover
+from eqsat.extraction.covering.oracles.exact import exact, lower_bound
+from eqsat.extraction.covering.oracles.shuffled import shuffle
+from eqsat.extraction.covering.oracles.tree import tree
+from eqsat.extraction.covering.oracles.windowed import windowed
+from eqsat.extraction.covering.pareto import pareto
+from eqsat.extraction.covering.parts import landmarks, parts
+from eqsat.extraction.covering.problem import ALONE, Column, Covering, Extractor, Problem, resolve
+from eqsat.extraction.covering.swaps import Swaps, refine
+
+ALL = [entry.cover for entry in EXTRACTORS.values()]
+LAST = 5
+"""Buffers of the problems that are small enough to try everything."""
+
+
+def cost(problem: Problem, found: Covering | None) -> float:
+    """Infinite where there is no cover."""
+    return float("inf") if found is None else problem.cost_of(found.columns)
+
+
+def agrees(problem: Problem, columns: tuple[int, ...]) -> bool:
+    marks = [mark for index in columns for mark in problem.columns[index].marks]
+    alone = [value for value, way in marks if way == ALONE]
+    ways = dict(marks)
+    return all(ways[value] == way for value, way in marks) and len({*alone}) == len(alone)
+
+
+def brute_force(problem: Problem) -> float:
+    """The least cost over every choice of one writer per buffer, or none."""
+    best = float("inf")
+    for picked in product(*[(None, *indices) for indices in problem.writers.values()]):
+        found = resolve(problem, [index for index in picked if index is not None])
+        if found is not None and agrees(problem, found):
+            best = min(best, problem.cost_of(found))
+    return best
+
+
+def random_problem(rng: random.Random, buffers: int = LAST, marked: bool = False) -> Problem:
+    """Any buffer may be computed from any other; now and then at no cost, or not at all."""
+    columns = []
+    for buffer in range(buffers):
+        for _ in range(rng.randint(1, 3)):
+            others = rng.sample(range(buffers), rng.randint(0, min(2, buffers - 1)))
+            marks = ((rng.randrange(2), rng.choice((ALONE, 0, 1))),) if marked and rng.random() < 0.4 else ()
+            price = rng.choice((0.0, 1.0, rng.uniform(1, 9), rng.uniform(1, 9)))
+            columns.append(Column(buffer, tuple(each for each in others if each != buffer), price, marks))
+    return Problem(tuple(columns), (0, 1))
+
+
+def layered(rng: random.Random, layers: int = 12, width: int = 3) -> Problem:
+    """A deep problem: each buffer is computed from the layer below, or that is computed again."""
+    columns = []
+    for layer in range(layers):
+        for place in range(width):
+            below = [(layer - 1) * width + k for k in range(width)] if layer else []
+            for _ in range(3):
+                reads = tuple(sorted(rng.sample(below, rng.randint(1, len(below))))) if below else ()
+                columns.append(Column(layer * width + place, reads, rng.uniform(1, 9)))
+            if layer > 1:
+                deep = tuple(read - width for read in below)
+                columns.append(Column(layer * width + place, deep, rng.uniform(4, 20)))
+    return Problem(tuple(columns), tuple((layers - 1) * width + k for k in range(width)))
+
+
+def check_runs(problem: Problem, found: Covering) -> None:
+    done: set[int] = set()
+    for index in found.columns:
+        column = problem.columns[index]
+        assert set(column.reads) <= done
+        assert column.writes not in done
+        done.add(column.writes)
+    assert set(problem.roots) <= done
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
+    problem = random_problem(random.Random(seed), buffers=7)
+    extractors: tuple[Extractor, ...] = (*ALL, lambda problem: shuffle(problem, random.Random(seed)))
+    for extractor in extractors:
+        chosen = extractor(problem)
+        assert (chosen is None) == (tree(problem) is None)
+        if chosen is not None:
+            check_runs(problem, chosen)
+            assert not chosen.stopped
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(150))
+def test_the_exact_cover_is_the_least_there_is(seed: int) -> None:
+    problem = random_problem(random.Random(seed))
+    best = brute_force(problem)
+    for extractor in (exact, windowed, lambda each: pareto(each, sets=64)):
+        assert cost(problem, extractor(problem)) == pytest.approx(best)
+    found = exact(problem)
+    if found is not None:
+        assert found.bound == pytest.approx(best)
+    assert lower_bound(problem) <= best * (1 + 1e-9) + 1e-9 or best == float("inf")
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
+    problem = random_problem(random.Random(seed), marked=True)
+    best = brute_force(problem)
+    found = exact(problem)
+    if best < float("inf"):
+        assert found is not None
+        assert agrees(problem, found.columns)
+        assert cost(problem, found) == pytest.approx(best)
+        assert cost(problem, resolve_disputes(problem, pareto)) >= best * (1 - 1e-9)
+        assert lower_bound(problem) <= best * (1 + 1e-9)
+    assert (found is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_the_better_the_dearer(seed: int) -> None:
+    problem = layered(random.Random(seed))
+    found = {name: extractor(problem) for name, extractor in zip(EXTRACTORS, ALL, strict=True)}
+    costs = {name: cost(problem, cover) for name, cover in found.items()}
+    for cover in found.values():
+        assert cover is not None
+        check_runs(problem, cover)
+    slack = 1 + 1e-9
+    assert lower_bound(problem) <= costs["exact"] * slack
+    assert costs["exact"] <= costs["windowed"] * slack
+    assert costs["windowed"] <= costs["pareto"] * slack
+    assert costs["pareto"] <= costs["tree"] * slack
+    assert cost(problem, windowed(problem, window=4)) <= costs["pareto"] * slack
+
+
+@pytest.mark.slow
+def test_an_extractor_gives_the_same_twice() -> None:
+    problem = layered(random.Random(3), layers=12)
+    for extractor in ALL:
+        assert extractor(problem) == extractor(Problem(problem.columns, problem.roots))
+
+
+def test_a_shared_kernel_is_paid_once() -> None:
+    columns = (
+        Column(0, (2,), 1.0),
+        Column(1, (2,), 1.0),
+        Column(0, (), 3.0),
+        Column(1, (), 3.0),
+        Column(2, (), 3.5),
+    )
+    problem = Problem(columns, (0, 1))
+    for extractor in (pareto, exact, windowed):
+        assert sorted(_columns(extractor, problem)) == [0, 1, 4]
+    assert sorted(_columns(tree, problem)) == [2, 3]
+
+
+def test_a_cycle_of_bargains_is_cut() -> None:
+    """Each buffer is nearly free from the next, round in a ring: one must be computed from nothing."""
+    size = 9
+    ring = tuple(Column(each, ((each + 1) % size,), 0.1) for each in range(size))
+    ground = tuple(Column(each, (), 10.0 + each) for each in range(size))
+    problem = Problem((*ring, *ground), tuple(range(size)))
+    found = least_cover(problem, SolverLimits())
+    assert found is not None
+    check_runs(problem, found)
+    assert problem.cost_of(found.columns) == pytest.approx(0.1 * (size - 1) + 10.0)
+    assert found.bound == pytest.approx(problem.cost_of(found.columns))
+
+
+def test_without_a_root_there_is_no_cover() -> None:
+    for problem in (Problem((), (0,)), Problem((Column(0, (1,), 1.0), Column(1, (0,), 1.0)), (0,))):
+        assert [extractor(problem) for extractor in ALL] == [None] * len(ALL)
+        assert lower_bound(problem) == float("inf")
+
+
+def test_nothing_to_compute() -> None:
+    problem = Problem((Column(0, (), 1.0),), ())
+    for extractor in ALL:
+        assert extractor(problem) == Covering(())
+    assert lower_bound(problem) == 0.0
+
+
+@pytest.mark.slow
+def test_a_stop_at_a_limit_is_told_and_loses_nothing() -> None:
+    problem = layered(random.Random(1), layers=12, width=4)
+    early = exact(problem, SolverLimits(nodes=20_000, seconds=0.0))
+    assert early is not None
+    assert early.stopped
+    assert early.bound <= cost(problem, exact(problem)) <= cost(problem, early) <= cost(problem, pareto(problem))
+
+
+def test_a_stop_in_a_window_is_told() -> None:
+    problem = layered(random.Random(1))
+    found = windowed(problem, limits=SolverLimits(seconds=0.0))
+    assert found is not None
+    assert found.stopped
+    assert cost(problem, found) == pytest.approx(cost(problem, pareto(problem)))
+
+
+# --- taking a problem apart ---------------------------------------------------------------------------
+
+
+def test_landmarks_are_what_every_cover_writes() -> None:
+    for seed in range(80):
+        problem = random_problem(random.Random(seed))
+        if tree(problem) is None:
+            continue
+        common = set(range(LAST))
+        for picked in product(*[(None, *indices) for indices in problem.writers.values()]):
+            found = resolve(problem, [index for index in picked if index is not None])
+            if found is not None:
+                common &= {problem.columns[index].writes for index in found}
+        assert landmarks(problem) == common, seed
+
+
+def test_a_chain_falls_apart_at_what_every_cover_writes() -> None:
+    """Two alternatives per link, each over the last link's buffer: links are alike, and so are their parts."""
+    columns, links = [], 6
+    for link in range(links):
+        below = (2 * link - 1,) if link else ()
+        columns += [Column(2 * link, below, 2.0), Column(2 * link + 1, (2 * link,), 1.0)]
+        columns += [Column(2 * link + 1, below, 4.0)]
+    found = parts(Problem(tuple(columns), (2 * links - 1,)))
+    assert found is not None
+    assert len(found) == links
+    assert len({part.problem for part in found}) == 1
+
+
+def test_the_dearer_way_is_given_up() -> None:
+    """Two roots, each cheaper with another way of value 7: together they take the cheaper of the two."""
+    columns = (
+        Column(0, (), 1.0, ((7, 1),)),
+        Column(0, (), 2.0, ((7, 0),)),
+        Column(1, (), 5.0, ((7, 1),)),
+        Column(1, (), 3.0, ((7, 0),)),
+    )
+    problem = Problem(columns, (0, 1))
+    assert sorted(_columns(pareto, problem)) == [0, 3]
+    assert sorted(_columns(exact, problem)) == [1, 3]
+    assert sorted(_columns(lambda each: resolve_disputes(each, pareto), problem)) == [1, 3]
+
+
+def test_who_computes_a_value_alone_does_so_for_all() -> None:
+    """Value 7 is computed in any of two kernels, or by that of buffer 2, which both can read."""
+    columns = (
+        Column(0, (), 1.0, ((7, ALONE),)),
+        Column(1, (), 1.0, ((7, ALONE),)),
+        Column(2, (), 3.0, ((7, ALONE),)),
+        Column(0, (2,), 1.0),
+        Column(1, (2,), 1.0),
+    )
+    problem = Problem(columns, (0, 1))
+    assert sorted(_columns(pareto, problem)) == [0, 1]
+    assert sorted(_columns(exact, problem)) == [2, 3, 4]
+    assert sorted(_columns(lambda each: resolve_disputes(each, pareto), problem)) == [2, 3, 4]
+
+
+def test_where_there_is_no_choice_of_ways_the_cover_stands() -> None:
+    columns = (Column(0, (), 1.0, ((7, 1),)), Column(1, (), 3.0, ((7, 0),)))
+    for extractor in (pareto, exact):
+        assert sorted(_columns(partial(resolve_disputes, extractor=extractor), Problem(columns, (0, 1)))) == [0, 1]
+        assert resolve_disputes(Problem(columns, (0, 2)), extractor) is None
+    found = exact(Problem(columns, (0, 1)))
+    assert found is not None
+    assert not found.stopped
+    assert lower_bound(Problem(columns, (0, 1))) == 4.0
+
+
+def _columns(extractor: Extractor, problem: Problem) -> tuple[int, ...]:
+    found = extractor(problem)
+    assert found is not None
+    return found.columns
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_swap_betters_a_refined_cover(seed: int) -> None:
+    problem = random_problem(random.Random(seed))
+    start = shuffle(problem, random.Random(seed))
+    if start is None:
+        return
+    found = refine(problem, start.columns)
+    assert problem.cost_of(found) <= problem.cost_of(start.columns)
+    assert resolve(problem, found) is not None
+    swaps = Swaps(problem, found)
+    rivals = [index for index, each in enumerate(problem.columns) if swaps.writer.get(each.writes, index) != index]
+    extra = [swap.extra_ns for index in rivals if (swap := swaps.with_column(index)) is not None]
+    assert min(extra, default=0.0) >= -1e-6
+
+
+@pytest.mark.parametrize("extractor", [pareto, exact])
+def test_a_way_that_leads_nowhere_is_left(extractor: Extractor) -> None:
+    """The cheapest way to compute value 1 leaves no kernels that agree on value 2; the next cheapest does."""
+    columns = (
+        Column(0, (), 1.0, ((1, 10), (2, 20))),
+        Column(0, (), 3.0, ((1, 11), (2, 21))),
+        Column(1, (), 1.0, ((1, 11), (2, 20))),
+        Column(1, (), 1.5, ((1, 10), (2, 22))),
+        Column(1, (), 5.0, ((1, 11), (2, 21))),
+    )
+    found = resolve_disputes(Problem(columns, (0, 1)), extractor)
+    assert found is not None
+    assert sorted(found.columns) == [1, 4]
