@@ -26,9 +26,9 @@ from codegen.measure.peaks import measure_peaks
 from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.region.region import Region
-from tests.codegen.contraction_runs import Built, plans_of
-from tests.codegen.played import Array
-from tests.support import regions
+from tests.support.cpu.contraction_runs import Built, plans_of
+from tests.support.cpu.played import Array
+from tests.support.programs import regions
 
 KINDS = ("gemm", "conv")
 

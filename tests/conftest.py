@@ -46,7 +46,7 @@ def bounded_on_a_device(request: pytest.FixtureRequest) -> Iterator[None]:
     assert sys.__stderr__ is not None
     faulthandler.dump_traceback_later(DEVICE_SECONDS, exit=True, file=sys.__stderr__)
     yield
-    from tests.support.gpu_devices import end_where_lost
+    from tests.support.gpu.devices import end_where_lost
 
     end_where_lost()
     faulthandler.cancel_dump_traceback_later()

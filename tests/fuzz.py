@@ -2,13 +2,14 @@
 
 Three kinds of tries:
 
-idioms    programs as people write them (`tests.support.idioms`), on whole numbers, which have one answer, and on any;
+idioms    programs as people write them (`tests.support.fuzz.idioms`), on whole numbers, which have one answer, and on any;
 emulated  the same, smaller, for both GPU dialects in the emulator;
-mutated   valid programs, damaged (`tests.support.mutate`). What is no program must end in an EqsatError.
+mutated   valid programs, damaged (`tests.support.fuzz.mutate`). What is no program must end in an EqsatError.
 
-Programs are compiled, many in one library, and must compute what playback computes (`tests.support.agree`); some are
-evaluated by a second evaluator, too (`tests.support.plain_numpy`). Any other exception, a crash, a hang, a wrong result
-is a finding: it is reduced and kept as a file. Findings of idioms go to tests/found, where a test runs them again.
+Programs are compiled, many in one library, and must compute what playback computes (`tests.support.oracles.agree`). A
+second evaluator evaluates some of them, too (`tests.support.oracles.plain_numpy`). Any other exception, a crash, a
+hang, a wrong result is a finding: it is reduced and kept as a file. Findings of idioms go to tests/found, where a test
+runs them again.
 
 Tries run in worker processes on all cores. A corpus in the cache folder says which were done, so that another run goes
 on from there; --start takes numbered tries again instead, and leaves the corpus as it is.
@@ -24,9 +25,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.corpus import Corpus, Tries, corpus_folder
-from tests.support.fuzz_report import Report
-from tests.support.fuzz_workers import fuzz
+from tests.support.fuzz.corpus import Corpus, Tries, corpus_folder
+from tests.support.fuzz.report import Report
+from tests.support.fuzz.workers import fuzz
 
 SHARES = {"idioms": 0.5, "emulated": 0.15, "mutated": 0.35}
 """Of the time, where all kinds are tried."""

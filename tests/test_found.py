@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import FOUND
-from tests.support.case import NONE, read_case
+from tests.support.fuzz.case import NONE, read_case
 
 CASES = sorted(FOUND.glob("*.json"))
 

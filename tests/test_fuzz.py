@@ -17,20 +17,20 @@ from eqsat.model import read_model
 from eqsat.tensor import Tensor
 from ir.tiny.graph import Graph
 from ir.tiny.playback import playback
-from tests.support import plain_numpy
-from tests.support.agree import disagreement
-from tests.support.case import Case, case_of, difference
-from tests.support.corpus import Corpus
-from tests.support.fuzz_report import Report
-from tests.support.fuzz_tries import run_chunk
-from tests.support.fuzz_workers import fuzz
-from tests.support.idiom_tries import reduced, run_idioms
-from tests.support.idioms.program import FAMILIES, MAX_UOPS, written
-from tests.support.limited import HangError, limited
-from tests.support.plain_numpy import evaluate
-from tests.support.strategies import random_graph, random_inputs
-from tests.support.together import Setting
-from tests.support.whole_numbers import exact_values
+from tests.support.fuzz.case import Case, case_of, difference
+from tests.support.fuzz.corpus import Corpus
+from tests.support.fuzz.idiom_tries import reduced, run_idioms
+from tests.support.fuzz.idioms.program import FAMILIES, MAX_UOPS, written
+from tests.support.fuzz.limited import HangError, limited
+from tests.support.fuzz.mutated_tries import run_chunk
+from tests.support.fuzz.report import Report
+from tests.support.fuzz.strategies import random_graph, random_inputs
+from tests.support.fuzz.together import Setting
+from tests.support.fuzz.workers import fuzz
+from tests.support.oracles import plain_numpy
+from tests.support.oracles.agree import disagreement
+from tests.support.oracles.plain_numpy import evaluate
+from tests.support.oracles.whole_numbers import exact_values
 
 SEED = 0
 TRIES = 2_000
@@ -226,7 +226,7 @@ def test_limits_of_time_nest() -> None:
 @pytest.mark.slow
 def test_who_waits_is_no_hang_until_much_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a program that needs 7 s of CPU took a minute of wall clock."""
-    monkeypatch.setattr("tests.support.limited.WAITING", 2)
+    monkeypatch.setattr("tests.support.fuzz.limited.WAITING", 2)
     with limited(1):
         time.sleep(1.2)
     with pytest.raises(HangError, match="2 s of wall clock"), limited(1):

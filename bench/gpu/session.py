@@ -26,7 +26,7 @@ DEVICE_TESTS = (
     "tests/eqsat/programs/test_gpu_device.py",
 )
 SMOKE = ("tests/eqsat/programs/test_gpu_device.py", "-k", "programs_compute")
-SANITIZED = ("tests/codegen/lower/gpu/test_kernels_on_devices.py", "-p", "tests.support.exact_memory")
+SANITIZED = ("tests/codegen/lower/gpu/test_kernels_on_devices.py", "-p", "tests.support.gpu.exact_memory")
 """Every template of kernels at small sizes; an access beyond an array is an error."""
 TOOLKIT = "/usr/local/cuda/bin"
 """The folder of CUDA's tools if they are not on PATH."""

@@ -30,8 +30,8 @@ from bench.gpu.worker import LostError, Worker, working
 from codegen.run.device import Device
 from eqsat.cost.targets import A100
 from ir.dtype import DTYPES
-from tests.support.gpu_answers import CEILINGS as KNOWN
-from tests.support.gpu_answers import answers, broken
+from tests.support.gpu.answers import CEILINGS as KNOWN
+from tests.support.gpu.answers import answers, broken
 
 FACTS = {"device": "Emulated X-1", "driver": "none", "versions": {"torch": "1"}, "source": "abc"}
 CEILINGS = Ceilings(**KNOWN)

@@ -9,7 +9,7 @@ import pytest
 
 from codegen.compile.library import build
 from codegen.compile.machine import machine, restricted
-from tests.codegen.lanes import Lanes, arches, units
+from tests.support.cpu.lanes import Lanes, arches, units
 
 
 @pytest.fixture(scope="session", params=arches())

@@ -20,7 +20,7 @@ from eqsat.command_words import in_words_of
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import Diagnostic, Kind
 from rules import RULES
-from tests.support.calibrations import calibration
+from tests.support.stages.calibrations import calibration
 
 ROOT = Path(__file__).parents[2]
 

@@ -38,9 +38,9 @@ from rules.epilogues import in_epilogue
 from rules.index_maps import compared_with_index, compared_with_number, index_and_number, index_as, picked
 from rules.primitives import invariant, joined, one_of
 from rules.reachable import reachable
-from tests.support.graphs import Tiny
-from tests.support.strategies import random_graph
-from tests.support.terms import saturate_terms
+from tests.support.fuzz.strategies import random_graph
+from tests.support.programs.graphs import Tiny
+from tests.support.stages.terms import saturate_terms
 
 X = Load(Input("X", "fp32[4]"), "[4] -> [i0]")
 

@@ -14,9 +14,9 @@ from eqsat.extraction.extract import extract
 from ir.term.rule import Exactness, Rule
 from ir.tiny.graph import Graph
 from rules import FAMILIES, RULES, select
-from tests.support.graphs import Tiny
-from tests.support.module_playback import play_module
-from tests.support.path import complaint, pricer
+from tests.support.oracles.module_playback import play_module
+from tests.support.programs.graphs import Tiny
+from tests.support.stages.path import complaint, pricer
 
 BIG = (64, 512)
 

@@ -6,7 +6,7 @@ import pytest
 
 from ir.term.language import App, Imm, Input, Load, PBin, Pure, Store
 from ir.term.rule import Rule, pattern_variables
-from tests.support.canary import saturate_terms
+from tests.support.oracles.canary import saturate_terms
 
 p, q, b, m, d, k, v = pattern_variables("p:P q:P b:B m:S d:S k:S v:S")
 

@@ -16,10 +16,10 @@ from eqsat.tensor import Tensor
 from ir.dtype import TensorType
 from ir.term.rule import Exactness
 from rules import FAMILIES, select
-from tests.support.canary import saturate
-from tests.support.path import compiled as run_module
-from tests.support.path import complaint, covered
-from tests.support.strategies import random_inputs
+from tests.support.fuzz.strategies import random_inputs
+from tests.support.oracles.canary import saturate
+from tests.support.stages.path import compiled as run_module
+from tests.support.stages.path import complaint, covered
 
 Write = Callable[[], list[Tensor]]
 

@@ -30,7 +30,7 @@ from rules.primitives import (
     without_units,
 )
 from rules.sides import SIDES, mirror
-from tests.support.terms import saturate_terms
+from tests.support.stages.terms import saturate_terms
 
 p, q, e, m, n, o, d = pattern_variables("p:P q:P e:E m:S n:S o:S d:S")
 PADDED = "[6] -> [i0 - 1] if 1<=i0<5 else 0"

@@ -24,9 +24,9 @@ from rules.instances import Instance
 from rules.primitives import domain, moves, reads_all
 from rules.rational import NotRational, exact_value
 from rules.soundness import applications, check
-from tests.support.egraph_values import describe, node_values
+from tests.support.oracles.egraph_values import describe, node_values
 from tests.support.sampling import one_in
-from tests.support.terms import saturate_terms
+from tests.support.stages.terms import saturate_terms
 
 p, q, r, b, m, n, o, t, d, c, k, v = pattern_variables("p:P q:P r:P b:B m:S n:S o:S t:S d:S c:S k:S v:S")
 by_name = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

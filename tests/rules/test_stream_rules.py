@@ -18,8 +18,8 @@ from ir.term.text import parse_sizes
 from rules import FAMILIES, RULES, rule_named, select
 from rules.primitives import domain, picks, several
 from rules.soundness import check
-from tests.support.attention import MEANS, Program, graph_of, log_sum_exp
-from tests.support.canary import saturate
+from tests.support.oracles.canary import saturate
+from tests.support.programs.attention import MEANS, Program, graph_of, log_sum_exp
 
 
 def scaled_rows() -> Tensor:

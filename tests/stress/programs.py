@@ -11,9 +11,9 @@ from eqsat import nn, tensor
 from eqsat.model import read_model
 from eqsat.tensor import Tensor
 from ir.tiny.graph import Graph
-from tests.support.batch import merged, merged_inputs
-from tests.support.odd_values import odd_inputs
-from tests.support.strategies import random_graph
+from tests.support.damage.odd_values import odd_inputs
+from tests.support.fuzz.batch import merged, merged_inputs
+from tests.support.fuzz.strategies import random_graph
 
 RANDOM, WRITTEN = 12, 4
 """Programs of each kind in a batch: random ones, and written ones."""

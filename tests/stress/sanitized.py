@@ -51,8 +51,8 @@ from ir.tiny.graph import Graph
 from rules import select
 from tests.stress.driver import DEALING_POOL, Memory, Step, driver_text, with_gaps
 from tests.stress.programs import Batch
-from tests.support.canary import saturate
-from tests.support.random_covers import random_cover
+from tests.support.oracles.canary import saturate
+from tests.support.stages.random_covers import random_cover
 
 _COMMON = ("-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O1", "-DEQ_PLAIN_MEMORY")
 _MEMORY = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-wrapv", *_COMMON)

@@ -16,7 +16,7 @@ from ir.kernel.cpu.kernel import CpuKernel
 from tests.stress import pool_races, sanitized
 from tests.stress.programs import Batch, batch
 from tests.stress.sanitized import check
-from tests.support.batch import merged
+from tests.support.fuzz.batch import merged
 
 
 def one(y: Tensor) -> Batch:

@@ -20,7 +20,7 @@ from ir.plan.plan import Plan
 from ir.poly.core import PolyCore
 from ir.region.region import Region
 from ir.term.rule import Exactness
-from tests.support import regions
+from tests.support.programs import regions
 
 
 def refusal(message: str) -> EqsatError:

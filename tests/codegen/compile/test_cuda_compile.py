@@ -14,10 +14,10 @@ from codegen.text.gpu_to_cuda import cuda_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, parameters
 from ir.kernel.gpu.kernel import GpuKernel
-from tests.support.gpu_gemm import gemm_kernel
-from tests.support.gpu_rows import softmax_kernel
-from tests.support.instruction_counts import disassembler, ptx_counts, sass, sass_counts
-from tests.support.nvrtc import ARCHES, needs_nvdisasm, needs_nvrtc
+from tests.support.gpu.gemm import gemm_kernel
+from tests.support.gpu.instruction_counts import disassembler, ptx_counts, sass, sass_counts
+from tests.support.gpu.nvrtc import ARCHES, needs_nvdisasm, needs_nvrtc
+from tests.support.gpu.rows import softmax_kernel
 
 KERNEL = gemm_kernel(200, 328, 72, bias=True, out="bf16", min_blocks=2)
 ONE = 'extern "C" EQ_KERNEL(32, 1) void eq_one(eq_f32 *out) {\n  out[eq_thread()] = 1.0f;\n}\n'

@@ -19,7 +19,7 @@ from eqsat.find_target import find_target
 from eqsat.model import read_model
 from eqsat.options import Options
 from eqsat.runtime.artifact_cache import key_of
-from tests.support.calibrations import MEMORY, calibration
+from tests.support.stages.calibrations import MEMORY, calibration
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from ir.diagnostics import EqsatError, Kind
 from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
 from ir.plan.plan import CpuPlan
 from ir.region.region import Region
-from tests.codegen.changed_plan import nest, tiled, with_fields
-from tests.support import regions
-from tests.support.plan_class import plan_of
-from tests.support.regions import buffer, ewise, read, reduction, region, same
+from tests.support.cpu.changed_plan import nest, tiled, with_fields
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, ewise, read, reduction, region, same
+from tests.support.stages.plan_class import plan_of
 
 TARGET = cpu_target(arch="avx2", cores=2, lanes=8, clock_hz=3e9, source="assumed")
 

@@ -14,9 +14,9 @@ from codegen.poly.analyse import analyse
 from eqsat.cost.targets import nominal_cpu
 from ir.plan.cpu import CpuNestPlan
 from ir.region.region import Region
-from tests.support import regions
-from tests.support.plan_class import plan_of
-from tests.support.regions import buffer, ewise, read, region, same
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, ewise, read, region, same
+from tests.support.stages.plan_class import plan_of
 
 TARGET = nominal_cpu(
     arch="avx512", cores=2, lanes=16, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="test"

@@ -17,11 +17,11 @@ from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
 from ir.region.playback import play_region
 from ir.region.region import Region
 from ir.term.rule import Exactness
-from tests.codegen.contraction_runs import Built, target_of
-from tests.codegen.nest_kernels import Case, available, case, cases, library, run, target
-from tests.codegen.played import random_inputs
-from tests.support import regions as r
-from tests.support.plan_class import plan_of
+from tests.support.cpu.contraction_runs import Built, target_of
+from tests.support.cpu.nest_kernels import Case, available, case, cases, library, run, target
+from tests.support.cpu.played import random_inputs
+from tests.support.programs import regions as r
+from tests.support.stages.plan_class import plan_of
 
 ARCH = next(arch for arch in ("avx512", "avx2", "sse2") if available(arch))
 NESTS = [

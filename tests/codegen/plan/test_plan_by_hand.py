@@ -17,13 +17,13 @@ from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.verify import verify
 from ir.plan.cpu import Blocks, CpuContractionPlan, CpuNestPlan, KeptOperand, KeptValue, PlannedLoop
 from ir.region.region import Region
-from tests.codegen import nest_kernels
-from tests.codegen.changed_plan import tiled, with_fields
-from tests.codegen.contraction_runs import Built, target_of
-from tests.codegen.lower.test_lower_contraction import assert_plays, values_of
-from tests.codegen.played import random_inputs
-from tests.support import regions, stream_regions
-from tests.support.made_plans import nest_plan
+from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
+from tests.support.cpu import nest_kernels
+from tests.support.cpu.changed_plan import tiled, with_fields
+from tests.support.cpu.contraction_runs import Built, target_of
+from tests.support.cpu.played import random_inputs
+from tests.support.programs import regions, stream_regions
+from tests.support.stages.made_plans import nest_plan
 
 LANES = machine().lanes
 PLAIN = KeptOperand("A"), KeptOperand("B")

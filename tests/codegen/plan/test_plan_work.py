@@ -16,10 +16,10 @@ from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
 from ir.plan.plan import CpuPlan
 from ir.pricer import Work
 from ir.region.region import Number, Op, Region
-from tests.codegen.changed_plan import along, nest
-from tests.support import regions
-from tests.support.plan_class import plan_of
-from tests.support.regions import buffer, contraction, ewise, read, reduction, region, same
+from tests.support.cpu.changed_plan import along, nest
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, contraction, ewise, read, reduction, region, same
+from tests.support.stages.plan_class import plan_of
 
 TARGET = nominal_cpu(
     arch="avx512", cores=2, lanes=16, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="test"

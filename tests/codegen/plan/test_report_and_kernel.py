@@ -21,7 +21,7 @@ from eqsat.pipeline import lower_module, optimize, stages_of
 from ir.kernel.cpu.nodes import CpuFor
 from ir.kernel.gpu.nodes import AnyThread, Barrier, CommitGroup, GpuFor, SyncWarp, WaitGroup
 from ir.kernel.nodes import KernelNode
-from tests.codegen.lower.gpu.kernels import Small, small_kernels
+from tests.support.gpu.kernels import Small, small_kernels
 
 COPIES = "cp.async.commit_group / wait_group"
 KINDS: Mapping[type, str] = {

@@ -12,12 +12,12 @@ from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.plan.cpu import CpuNestPlan, PlannedLoop
 from ir.region.region import Region
-from tests.codegen import nest_kernels
-from tests.codegen.changed_plan import along, tiled, with_fields
-from tests.codegen.played import random_inputs
-from tests.support import regions
-from tests.support.made_plans import nest_plan
-from tests.support.regions import buffer, ewise, read, reduction, region, same
+from tests.support.cpu import nest_kernels
+from tests.support.cpu.changed_plan import along, tiled, with_fields
+from tests.support.cpu.played import random_inputs
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, ewise, read, reduction, region, same
+from tests.support.stages.made_plans import nest_plan
 
 LANES = machine().lanes
 SIZES = [(4, 17), (5, 130), (7, 33), (66, 40), (1, 19), (3, 1), (0, 40), (9, 0)]

@@ -18,8 +18,8 @@ from ir.poly.indexbook import IndexBook, IndexInfo, coordinates, pieces
 from ir.poly.indexbook_verify import verify
 from ir.region.region import Number, Operand, Region
 from ir.serde import from_json, to_json
-from tests.support import regions
-from tests.support.regions import buffer, ewise, region, same
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, ewise, region, same
 
 
 def moved(source: tuple[int, ...], view: AxisMap) -> IndexInfo:

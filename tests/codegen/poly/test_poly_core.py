@@ -26,9 +26,9 @@ from ir.poly.core import PolyCore
 from ir.poly.report import PolyReport
 from ir.region.region import Definition, Op, Operand, Region, Yield
 from ir.serde import from_json, to_json
-from tests.support import regions
-from tests.support.isl_flow import flow
-from tests.support.regions import buffer, contraction, ewise, index_map, read, reduction, region, same
+from tests.support.oracles.isl_flow import flow
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, contraction, ewise, index_map, read, reduction, region, same
 
 TARGET = cpu_target(arch="avx512", cores=4, lanes=16, clock_hz=3e9, source="assumed for tests")
 by_name = pytest.mark.parametrize("given", regions.corpus(), ids=lambda each: each.name)

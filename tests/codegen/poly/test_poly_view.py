@@ -21,9 +21,9 @@ from ir.poly.view import PolyView
 from ir.poly.view_isl import access_texts, domain, domain_text, relation
 from ir.region.region import Region
 from ir.serde import from_json, to_json
-from tests.support import regions
-from tests.support.isl_flow import flow, written_once
-from tests.support.regions import index_map
+from tests.support.oracles.isl_flow import flow, written_once
+from tests.support.programs import regions
+from tests.support.programs.regions import index_map
 
 AFFINE = [each for each in regions.corpus() if each.body[0].op.kind != "gather"]
 by_name = pytest.mark.parametrize("given", AFFINE, ids=lambda each: each.name)

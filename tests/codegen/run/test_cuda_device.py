@@ -16,9 +16,9 @@ from bench.device.probes import run as run_probes
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import GpuKernel
-from tests.support.gpu_devices import DEVICES
-from tests.support.gpu_gemm import gemm_kernel
-from tests.support.gpu_rows import softmax_kernel
+from tests.support.gpu.devices import DEVICES
+from tests.support.gpu.gemm import gemm_kernel
+from tests.support.gpu.rows import softmax_kernel
 
 PRODUCTS = [
     gemm_kernel(200, 328, 72, bias=True, out="bf16", min_blocks=2),

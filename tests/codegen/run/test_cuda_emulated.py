@@ -19,9 +19,9 @@ from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.nodes import Barrier, CommitGroup, CpAsync, LdMatrix, LdSharedVec, Stmt, StSharedVec, WaitGroup
 from ir.kernel.gpu.verify import verify
 from ir.kernel.nodes import walk
-from tests.support.gpu_edit import changed, edited, without
-from tests.support.gpu_gemm import gemm_kernel
-from tests.support.gpu_rows import softmax_kernel
+from tests.support.gpu.edit import changed, edited, without
+from tests.support.gpu.gemm import gemm_kernel
+from tests.support.gpu.rows import softmax_kernel
 
 SMALL = (64, 64, 32)
 

@@ -15,7 +15,7 @@ from bench.device.probes import PAIRS, Recorded, functions_of, probes, run
 from codegen.compile.nvrtc import assemble
 from codegen.compile.nvrtc_log import resources
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS
-from tests.support.nvrtc import needs_nvrtc
+from tests.support.gpu.nvrtc import needs_nvrtc
 
 FIXTURES = sorted(FOLDER.glob("*.npz"))
 ABOUT = {"device": "Emulated X-1", "driver": "none"}

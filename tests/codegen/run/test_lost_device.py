@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.gpu_devices import end_where_lost
+from tests.support.gpu.devices import end_where_lost
 
 
 def faulted() -> None:

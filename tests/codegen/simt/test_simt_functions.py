@@ -15,7 +15,7 @@ from codegen.simt import compile_kernels
 from codegen.simt.compile import Kernels
 from ir.dtype import DTYPES
 from ir.kernel.gpu.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, Effect
-from tests.support.meanings import MEANINGS
+from tests.support.oracles.meanings import MEANINGS
 
 C_DTYPES = {c: "i32" if name == "word" else name for name, c in REGISTER_C.items() if name != "word"}
 """C type of a register → dtype; `unsigned` travels as i32, bit by bit."""

@@ -32,8 +32,8 @@ from ir.kernel.gpu.nodes import (
     StSharedVec,
 )
 from ir.kernel.nodes import Bind, Const, Let, Pick, Reg, Variable, Within
-from tests.support.gpu_gemm import gemm_kernel
-from tests.support.gpu_rows import softmax_kernel
+from tests.support.gpu.gemm import gemm_kernel
+from tests.support.gpu.rows import softmax_kernel
 
 KERNELS = [
     gemm_kernel(200, 328, 72, bias=True, out="bf16"),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.codegen.lanes import (
+from tests.support.cpu.lanes import (
     BINARY,
     COMPARE,
     FLOATS,
@@ -20,7 +20,7 @@ from tests.codegen.lanes import (
     assert_same,
     floats,
 )
-from tests.support.meanings import MEANINGS
+from tests.support.oracles.meanings import MEANINGS
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.codegen.lanes import STORAGE, Array, Lanes, assert_same, floats
+from tests.support.cpu.lanes import STORAGE, Array, Lanes, assert_same, floats
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -17,10 +17,10 @@ from ir.region.region import Region
 from ir.serde import from_json, to_json
 from ir.tiny.graph import Graph
 from rules import RULES
-from tests.support import graphs
-from tests.support.approximate import ApproximatePricer, check, saturated
-from tests.support.graphs import Tiny
-from tests.support.strategies import random_inputs
+from tests.support.fuzz.strategies import random_inputs
+from tests.support.programs import graphs
+from tests.support.programs.graphs import Tiny
+from tests.support.stages.approximate import ApproximatePricer, check, saturated
 
 
 def assembled(graph: Graph, constants: tuple[str, ...] = ()) -> AssembledModule:

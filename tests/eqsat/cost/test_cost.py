@@ -16,8 +16,8 @@ from ir.plan.gpu import GpuContractionPlan
 from ir.plan.plan import Plan
 from ir.pricer import Price, Work
 from ir.target import Target
-from tests.support import regions
-from tests.support.made_plans import gpu_plan
+from tests.support.programs import regions
+from tests.support.stages.made_plans import gpu_plan
 
 CPU = cpu_target(
     arch="avx2", cores=4, lanes=8, clock_hz=2e9, bandwidth=10e9, cache_bandwidth=40e9, launch_ns=500, l3_bytes=1_000_000

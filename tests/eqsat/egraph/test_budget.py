@@ -25,10 +25,10 @@ from ir.term.language import CTORS, App, PBin, Term
 from ir.term.rule import Exactness, Rule, pattern_variables
 from ir.tiny.graph import Graph
 from rules import RULES
-from tests.support import graphs
-from tests.support.graphs import Tiny
-from tests.support.path import pricer
-from tests.support.strategies import random_graph
+from tests.support.fuzz.strategies import random_graph
+from tests.support.programs import graphs
+from tests.support.programs.graphs import Tiny
+from tests.support.stages.path import pricer
 
 p, q, r, d = pattern_variables("p:P q:P r:P d:S")
 

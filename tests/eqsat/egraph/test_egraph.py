@@ -20,9 +20,9 @@ from ir.term.playback import evaluate
 from ir.term.rule import Rule
 from ir.tiny.playback import values
 from rules import RULES, rule_named
-from tests.support import graphs
-from tests.support.canary import saturate, saturate_terms
-from tests.support.strategies import random_graph, random_inputs
+from tests.support.fuzz.strategies import random_graph, random_inputs
+from tests.support.oracles.canary import saturate, saturate_terms
+from tests.support.programs import graphs
 
 
 @pytest.mark.parametrize("seed", range(60))

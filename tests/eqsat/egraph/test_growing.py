@@ -19,9 +19,9 @@ from ir.term.language import CTORS, Input, Load, PUn, Pure, Store
 from ir.term.rule import Clause, Rule, pattern_variables
 from ir.tiny.graph import Graph
 from rules import RULES, analyses, rule_named
-from tests.support import graphs
-from tests.support.canary import saturate, saturate_terms
-from tests.support.strategies import random_graph
+from tests.support.fuzz.strategies import random_graph
+from tests.support.oracles.canary import saturate, saturate_terms
+from tests.support.programs import graphs
 
 
 def _programs() -> Iterator[Graph]:

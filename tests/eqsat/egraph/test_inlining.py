@@ -17,9 +17,9 @@ from ir.diagnostics import Kind
 from ir.tiny.graph import Graph
 from ir.tiny.playback import playback
 from rules import RULES
-from tests.support.canary import saturate
-from tests.support.path import best, compiled, complaint, covered
-from tests.support.strategies import random_inputs
+from tests.support.fuzz.strategies import random_inputs
+from tests.support.oracles.canary import saturate
+from tests.support.stages.path import best, compiled, complaint, covered
 
 
 def stencil(steps: int) -> Tensor:

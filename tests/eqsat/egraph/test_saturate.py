@@ -18,12 +18,12 @@ from ir.term.language import Imm, Load, PBin, Pure, Store
 from ir.term.rule import Exactness
 from ir.tiny.graph import Graph
 from rules import RULES
-from tests.support import graphs
-from tests.support.canary import saturate, saturate_terms
-from tests.support.egraph_values import describe, fits_one_kernel, node_values
-from tests.support.graphs import Tiny
+from tests.support.fuzz.strategies import random_graph, random_inputs
+from tests.support.oracles.canary import saturate, saturate_terms
+from tests.support.oracles.egraph_values import describe, fits_one_kernel, node_values
+from tests.support.programs import graphs
+from tests.support.programs.graphs import Tiny
 from tests.support.sampling import first_few
-from tests.support.strategies import random_graph, random_inputs
 
 
 def grouped_conv() -> Graph:
@@ -231,7 +231,7 @@ import hashlib, json
 from eqsat.egraph.dump import to_json
 from eqsat.egraph.saturate import saturate
 from rules import RULES
-from tests.support.graphs import encoder
+from tests.support.programs.graphs import encoder
 view, stats = saturate(encoder(2, length=4, width=8, heads=2), RULES)
 print(hashlib.sha256(json.dumps([to_json(view), stats.matches]).encode()).hexdigest())
 """

@@ -24,9 +24,9 @@ from eqsat.extraction.extract import extract
 from ir.diagnostics import Kind
 from ir.region.region import Region
 from ir.tiny.graph import Graph
-from tests.support import graphs
-from tests.support.approximate import ApproximatePricer, saturated
-from tests.support.strategies import random_graph
+from tests.support.fuzz.strategies import random_graph
+from tests.support.programs import graphs
+from tests.support.stages.approximate import ApproximatePricer, saturated
 
 CASES: dict[str, Callable[[], Graph]] = {
     "gemm + bias + relu": graphs.gemm_bias_relu,

@@ -23,10 +23,10 @@ from ir.term.language import PBin
 from ir.term.rule import Exactness, Rule, pattern_variables
 from ir.tiny.graph import Graph
 from rules import RULES
-from tests.support import graphs
-from tests.support.derivations import complaint, derivations, unmet
-from tests.support.path import pricer
-from tests.support.strategies import random_graph
+from tests.support.fuzz.strategies import random_graph
+from tests.support.oracles.derivations import complaint, derivations, unmet
+from tests.support.programs import graphs
+from tests.support.stages.path import pricer
 
 
 def softmax() -> Graph:

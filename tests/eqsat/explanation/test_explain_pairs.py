@@ -11,7 +11,7 @@ from eqsat import EqsatError, nn, optimize_and_compile, tensor
 from eqsat.explanation.explore import Exploration, explore
 from eqsat.explanation.why_not import Pairs, WhyNot
 from eqsat.extraction.selection import Selection
-from tests.support import graphs
+from tests.support.programs import graphs
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from eqsat.explanation.exploration_text import bars
 from eqsat.explanation.explore import Exploration, Explorer, explore
 from eqsat.explanation.layout import layered, layout
 from ir.diagnostics import Kind
-from tests.support import graphs
+from tests.support.programs import graphs
 
 
 @pytest.fixture(scope="module")

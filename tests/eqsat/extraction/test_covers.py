@@ -17,13 +17,13 @@ from eqsat.tensor import Tensor, iota
 from eqsat.tensor import input as input_
 from ir.tiny.bind import load
 from ir.tiny.graph import Graph
-from tests.support.approximate import ApproximatePricer
-from tests.support.batch import merged, merged_inputs, parted
-from tests.support.module_playback import play_module
-from tests.support.odd_values import odd_inputs
-from tests.support.path import compiled, complaint, covered, saturated
+from tests.support.damage.odd_values import odd_inputs
+from tests.support.fuzz.batch import merged, merged_inputs, parted
+from tests.support.fuzz.strategies import random_graph
+from tests.support.oracles.module_playback import play_module
 from tests.support.sampling import every, first_few
-from tests.support.strategies import random_graph
+from tests.support.stages.approximate import ApproximatePricer
+from tests.support.stages.path import compiled, complaint, covered, saturated
 
 PROGRAMS = Path(eqsat.__file__).parent / "programs"
 SEED_SIZES: dict[str, dict[str, int]] = {

@@ -12,7 +12,7 @@ from eqsat import Program, optimize_and_compile, tensor
 from eqsat.cost.targets import cpu_target
 from eqsat.tensor import Tensor
 from ir.target import LANES
-from tests.codegen.nest_kernels import required
+from tests.support.cpu.nest_kernels import required
 
 Array = np.ndarray[Any, Any]
 ARCHES = ("avx512", "avx2", "sse2")

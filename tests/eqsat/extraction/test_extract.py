@@ -31,12 +31,12 @@ from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region.region import Region
 from ir.tiny.graph import Graph
 from rules import ORDINARY, select
-from tests.support import graphs
-from tests.support.approximate import ApproximatePricer, check, saturated
-from tests.support.graphs import Tiny
-from tests.support.random_covers import random_cover
+from tests.support.fuzz.strategies import random_graph, random_inputs
+from tests.support.programs import graphs
+from tests.support.programs.graphs import Tiny
 from tests.support.sampling import first_few
-from tests.support.strategies import random_graph, random_inputs
+from tests.support.stages.approximate import ApproximatePricer, check, saturated
+from tests.support.stages.random_covers import random_cover
 
 
 def covered(graph: Graph, constants: tuple[str, ...] = (), extractor: str = "pareto") -> Cover:
@@ -262,7 +262,7 @@ def test_random_graphs(seed: int, size: int) -> None:
 def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
     program = (
         "from eqsat.extraction.extract import extract\n"
-        "from tests.support.approximate import *; from tests.support import graphs\n"
+        "from tests.support.stages.approximate import *; from tests.support.programs import graphs\n"
         "graph, view = saturated(graphs.attention(8, 8, 2))\n"
         "for name in ('pareto', 'windowed', 'exact'):\n"
         "    cover = extract(view, graph.outputs, ApproximatePricer(), extractor=name)\n"

@@ -13,7 +13,7 @@ from eqsat import tensor as t
 from eqsat.find_target import find_target
 from eqsat.nn import softmax
 from eqsat.tensor import Tensor
-from tests.support import regions
+from tests.support.programs import regions
 
 M, N, K = 20, 20, 33
 

@@ -40,12 +40,12 @@ from ir.plan.plan import Plan
 from ir.pricer import Price, Rejected, Work
 from ir.region.region import Region
 from ir.target import Target
-from tests.codegen.changed_plan import sizes, with_fields
-from tests.support import regions
-from tests.support.fake_cupy import fake_cupy
-from tests.support.made_plans import gpu_plan
-from tests.support.nvrtc import needs_nvrtc
-from tests.support.plan_class import plan_of
+from tests.support.cpu.changed_plan import sizes, with_fields
+from tests.support.gpu.fake_cupy import fake_cupy
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.programs import regions
+from tests.support.stages.made_plans import gpu_plan
+from tests.support.stages.plan_class import plan_of
 
 REGION = regions.matmul((), 64, 64, 64, dtype="bf16")
 GPUS = pytest.mark.parametrize("target", [A100, H100], ids=["A100", "H100"])

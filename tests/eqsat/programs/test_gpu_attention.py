@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eqsat import optimize_and_compile
-from tests.support.attention import ATTENTION, MEANS, Program, graph_of
+from tests.support.programs.attention import ATTENTION, MEANS, Program, graph_of
 
 FEW = ("causal", "hidden_by_infinity", "grouped_queries", "brain", "half_throughout", "as_the_seed_writes_it_in_half")
 

@@ -17,8 +17,8 @@ from codegen.run.device import find_device
 from eqsat import Program, optimize_and_compile
 from eqsat.cost.targets import device_target
 from ir.diagnostics import EqsatError, Kind
-from tests.support.gpu_models import bert
-from tests.support.gpu_programs import PROGRAMS, dense, pointwise, softmax
+from tests.support.gpu.models import bert
+from tests.support.gpu.programs import PROGRAMS, dense, pointwise, softmax
 
 DEVICE = find_device()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(DEVICE is None, reason="there is no CUDA device here")]

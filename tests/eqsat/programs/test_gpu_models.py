@@ -18,9 +18,9 @@ from eqsat.model import read_model
 from eqsat.options import Options
 from eqsat.pipeline import optimize
 from eqsat.zoo import light_model
-from tests.support.gpu_models import bert
-from tests.support.gpu_programs import PROGRAMS
-from tests.support.nvrtc import ARCHES, needs_nvrtc
+from tests.support.gpu.models import bert
+from tests.support.gpu.nvrtc import ARCHES, needs_nvrtc
+from tests.support.gpu.programs import PROGRAMS
 
 
 def kernel_texts(source: Any, dims: Any, arch: str) -> list[str]:

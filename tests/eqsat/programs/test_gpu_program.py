@@ -24,9 +24,9 @@ from eqsat.cost.targets import A100, H100, H200, device_target
 from eqsat.demo import seed_program
 from eqsat.runtime.dump import GPU_STAGES
 from ir.diagnostics import EqsatError, Kind
-from tests.support.fake_cupy import Array, Function, Stream, fake_cupy
-from tests.support.gpu_programs import PROGRAMS, dense, pointwise, softmax
-from tests.support.nvrtc import needs_nvrtc
+from tests.support.gpu.fake_cupy import Array, Function, Stream, fake_cupy
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.gpu.programs import PROGRAMS, dense, pointwise, softmax
 
 ROOT = Path(__file__).parents[3]
 SIZES = {"M": 65, "K": 40, "N": 72}
@@ -198,7 +198,7 @@ def test_the_text_is_that_of_the_dialect(gemm: Program) -> None:
 def test_texts_do_not_depend_on_hash_seeds() -> None:
     code = """
 from eqsat import optimize_and_compile
-from tests.support.gpu_programs import softmax
+from tests.support.gpu.programs import softmax
 print(optimize_and_compile(softmax(7, 130), target="sm_80", emulate=True, cache=False).source(), end="")
 """
     environment = {**os.environ, "PYTHONHASHSEED": "1"}

@@ -14,8 +14,8 @@ from codegen.run.cuda_executable import CudaExecutable
 from codegen.run.slot_memory import Space
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from tests.support.fake_cupy import Array, fake_cupy
-from tests.support.nvrtc import needs_nvrtc
+from tests.support.gpu.fake_cupy import Array, fake_cupy
+from tests.support.gpu.nvrtc import needs_nvrtc
 
 
 def split() -> list[t.Tensor]:

@@ -18,11 +18,11 @@ from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
 from rules import select
-from tests.support import graphs
-from tests.support.canary import saturate
-from tests.support.path import compiled as run_module
-from tests.support.path import complaint, covered
-from tests.support.strategies import random_inputs
+from tests.support.fuzz.strategies import random_inputs
+from tests.support.oracles.canary import saturate
+from tests.support.programs import graphs
+from tests.support.stages.path import compiled as run_module
+from tests.support.stages.path import complaint, covered
 
 FAMILIES = ("products", "distribution", "scaling", "merging")
 WITHOUT = [f"-{family}" for family in FAMILIES]

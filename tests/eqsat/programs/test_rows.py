@@ -13,10 +13,10 @@ from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor
 from ir.uop.playback import Array
 from rules import RULES
-from tests.support.canary import saturate
-from tests.support.path import compiled as run_module
-from tests.support.path import complaint, covered
-from tests.support.strategies import random_inputs
+from tests.support.fuzz.strategies import random_inputs
+from tests.support.oracles.canary import saturate
+from tests.support.stages.path import compiled as run_module
+from tests.support.stages.path import complaint, covered
 
 Write = Callable[[Tensor], Tensor]
 

@@ -14,9 +14,9 @@ from eqsat.extraction.enumeration import alternatives
 from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.extract import extract
 from ir.tiny.graph import Graph
-from tests.support import graphs
-from tests.support.approximate import ApproximatePricer, saturated
-from tests.support.graphs import Tiny
+from tests.support.programs import graphs
+from tests.support.programs.graphs import Tiny
+from tests.support.stages.approximate import ApproximatePricer, saturated
 
 
 @cache

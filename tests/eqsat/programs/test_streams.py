@@ -22,13 +22,13 @@ from ir.region.region import Region
 from ir.tiny.graph import Graph
 from ir.uop.playback import Array
 from rules import FAMILIES, RULES
-from tests.support.approximate import ApproximatePricer, check
-from tests.support.attention import ATTENTION, MEANS, M, N, Program, graph_of, queries
-from tests.support.canary import saturate
-from tests.support.graphs import Tiny, encoder
-from tests.support.module_playback import play_module
-from tests.support.path import compiled as run_module
-from tests.support.path import complaint, covered, pricer
+from tests.support.oracles.canary import saturate
+from tests.support.oracles.module_playback import play_module
+from tests.support.programs.attention import ATTENTION, MEANS, M, N, Program, graph_of, queries
+from tests.support.programs.graphs import Tiny, encoder
+from tests.support.stages.approximate import ApproximatePricer, check
+from tests.support.stages.path import compiled as run_module
+from tests.support.stages.path import complaint, covered, pricer
 
 STREAMING = {**ATTENTION, **MEANS}
 FEW = ("scaled", "causal", "half", "log_sum_exp_of_logits")

@@ -32,9 +32,9 @@ from ir.tiny.bind import load as graph_of
 from ir.tiny.playback import playback
 from ir.tiny.tf32 import summed_products, to_tf32
 from tests.codegen.lower.gpu.test_contraction import matmul
-from tests.support.agree import disagreement
-from tests.support.nvrtc import needs_nvrtc
-from tests.support.plan_class import plan_of
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.oracles.agree import disagreement
+from tests.support.stages.plan_class import plan_of
 
 
 def dense(m: int = 136, n: int = 128, k: int = 256) -> Any:

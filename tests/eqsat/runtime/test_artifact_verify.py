@@ -12,7 +12,7 @@ from eqsat.runtime.artifact import Artifact, contract_of, sealed
 from eqsat.runtime.artifact_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.serde import from_builtins, to_builtins
-from tests.support.damage import compiled
+from tests.support.damage.damaged_files import compiled
 
 Edit = Callable[[dict[str, Any]], object]
 

@@ -22,7 +22,7 @@ LONG = {
 def trials(folder: Path, mode: str, seed: int, count: int) -> list[str]:
     """What came of so many trials, made in a process of its own."""
     environment = {**os.environ, "EQSAT_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, "-m", "tests.support.damage", str(folder), mode, str(seed), str(count)]
+    command = [sys.executable, "-m", "tests.support.damage.damaged_files", str(folder), mode, str(seed), str(count)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, f"the process ended with {done.returncode} in {lines[-1:]}\n{done.stderr[-3000:]}"

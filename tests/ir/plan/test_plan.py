@@ -18,8 +18,8 @@ from ir.region.region import Region
 from ir.serde import from_json, to_builtins, to_json
 from ir.target import Target
 from ir.term.rule import Exactness
-from tests.codegen.changed_plan import with_fields
-from tests.support import regions, stream_regions
+from tests.support.cpu.changed_plan import with_fields
+from tests.support.programs import regions, stream_regions
 
 CPU = cpu_target(arch="avx2", cores=4, lanes=8, clock_hz=3e9, source="assumed")
 CASES = [

@@ -11,7 +11,7 @@ from ir.region.dump import dump_region, load_region
 from ir.region.region import Definition, Number, Op, Operand, Region, Yield, canonical, renamed, verify
 from ir.region.work import read_bytes, region_bytes, region_flops
 from ir.serde import from_json, to_builtins, to_json
-from tests.support import regions
+from tests.support.programs import regions
 
 CORPUS = regions.corpus()
 

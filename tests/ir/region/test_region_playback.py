@@ -10,7 +10,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.dtype import dtype
 from ir.region.playback import play_region
 from ir.region.region import Number, Region
-from tests.support import regions
+from tests.support.programs import regions
 
 
 def arrays(region: Region, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:

@@ -14,7 +14,7 @@ from ir.region.region import Definition, Number, Region, canonical, verify
 from ir.region.work import region_flops
 from ir.serde import from_json, to_json
 from ir.uop.table import UOPS
-from tests.support import stream_regions as streams
+from tests.support.programs import stream_regions as streams
 
 REGIONS = (
     streams.log_sum_exp(),

@@ -13,7 +13,7 @@ from ir.tiny import playback as tiny_playback
 from ir.tiny.graph import Graph, Imm, Node
 from ir.tiny.playback import playback, values
 from ir.uop.table import Arg
-from tests.support.strategies import random_graph, random_inputs, tiny_graphs
+from tests.support.fuzz.strategies import random_graph, random_inputs, tiny_graphs
 
 
 def product_sum(shape: tuple[int, ...], axes: tuple[int, ...], op: str = "SUM", dtype: str = "fp32") -> Graph:

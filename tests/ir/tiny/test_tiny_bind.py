@@ -16,7 +16,7 @@ from ir.tiny.bind import bind, free_dims, infer_dims, load
 from ir.tiny.graph import Graph, Imm, verify
 from ir.tiny.parse import parse
 from ir.tiny.playback import playback
-from tests.support.strategies import tiny_graphs
+from tests.support.fuzz.strategies import tiny_graphs
 
 PROGRAMS = Path(__file__).parents[3] / "eqsat" / "programs"
 CONV = {"Kh": 3, "Kw": 3, "pt": 1, "pb": 1, "pl": 1, "pr": 1, "Sh": 2, "Sw": 2, "Dh": 1, "Dw": 1}

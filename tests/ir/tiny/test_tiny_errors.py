@@ -18,7 +18,7 @@ from ir.tiny.graph import Graph, Imm, Node, verify
 from ir.tiny.parse import document_of, parse
 from ir.tiny.playback import playback
 from ir.uop.table import Arg
-from tests.support.strategies import random_graph
+from tests.support.fuzz.strategies import random_graph
 
 
 def x(dtype: str = "fp32", shape: tuple[Any, ...] = (4, 6), name: str = "x") -> dict[str, Any]:

@@ -28,16 +28,16 @@ from ir.region.playback import play_region
 from ir.region.region import Region
 from ir.target import Target
 from ir.term.rule import Exactness
-from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, plans_of, stream_plans_of, values_of
-from tests.codegen.played import Array
-from tests.support.gpu_edit import without
-from tests.support.instruction_counts import ptx_counts
-from tests.support.nvrtc import needs_nvrtc
-from tests.support.random_streams import random_streams
-from tests.support.regions import buffer, index_map
+from tests.support.cpu.changed_plan import sizes, with_fields
+from tests.support.cpu.played import Array
+from tests.support.gpu.edit import without
+from tests.support.gpu.emulated import Emulated, assert_near, lowered, plans_of, stream_plans_of, values_of
+from tests.support.gpu.instruction_counts import ptx_counts
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.programs.random_streams import random_streams
+from tests.support.programs.regions import buffer, index_map
+from tests.support.programs.stream_regions import attention, classifier_log_sum_exp, weighted_rows
 from tests.support.sampling import every
-from tests.support.stream_regions import attention, classifier_log_sum_exp, weighted_rows
 
 SHAPES = [
     *(attention(2, 20, 40, 16, 24, dtype=dtype) for dtype in ("bf16", "fp16", "fp32")),

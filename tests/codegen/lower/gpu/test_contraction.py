@@ -24,12 +24,12 @@ from ir.kernel.nodes import walk
 from ir.plan.plan import Plan
 from ir.region.region import Definition, Number, Op, Region, Yield
 from ir.term.rule import Exactness
-from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, lowered, values_of
-from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
-from tests.support import regions
-from tests.support.gpu_edit import without
-from tests.support.regions import buffer, contraction, ewise, index_map, read, region, same
+from tests.support.cpu.changed_plan import sizes, with_fields
+from tests.support.gpu.edit import without
+from tests.support.gpu.emulated import Emulated, lowered, values_of
+from tests.support.gpu.emulated import contraction_plans_of as plans_of
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, contraction, ewise, index_map, read, region, same
 from tests.support.sampling import every
 
 matmul = regions.matmul

@@ -9,13 +9,13 @@ from codegen.text.gpu_to_cuda import cuda_text
 from ir.kernel.resources import KernelResources
 from ir.plan.plan import Plan
 from ir.region.region import Region
-from tests.codegen.changed_plan import sizes
-from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
-from tests.codegen.lower.gpu.emulated import lowered
 from tests.codegen.lower.gpu.test_contraction import nhwc, prologue, residual
-from tests.support import regions
-from tests.support.instruction_counts import ptx_counts
-from tests.support.nvrtc import needs_nvrtc
+from tests.support.cpu.changed_plan import sizes
+from tests.support.gpu.emulated import contraction_plans_of as plans_of
+from tests.support.gpu.emulated import lowered
+from tests.support.gpu.instruction_counts import ptx_counts
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.programs import regions
 
 pytestmark = needs_nvrtc
 

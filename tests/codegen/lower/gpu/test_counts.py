@@ -23,15 +23,15 @@ from ir.kernel.resources import KernelResources
 from ir.plan.gpu import TF32
 from ir.region.region import Region
 from ir.term.rule import Exactness
-from tests.codegen.lower.gpu.kernels import kind_of, small_kernels
+from tests.codegen.lower.cpu.test_lower_nest import softmax
 from tests.codegen.lower.gpu.test_contraction import nhwc
 from tests.codegen.lower.gpu.test_gpu_nests import layer_norm, permuted
-from tests.codegen.lower.test_lower_nest import softmax
-from tests.support import regions as r
-from tests.support import stream_regions
-from tests.support.golden_files import compare
-from tests.support.instruction_counts import ptx_counts
-from tests.support.nvrtc import ARCHES, needs_nvrtc
+from tests.support.gpu.instruction_counts import ptx_counts
+from tests.support.gpu.kernels import kind_of, small_kernels
+from tests.support.gpu.nvrtc import ARCHES, needs_nvrtc
+from tests.support.programs import regions as r
+from tests.support.programs import stream_regions
+from tests.support.programs.golden_files import compare
 
 PINNED = (13, 0)
 """The NVRTC of pyproject.toml, whose PTX the golden files count."""

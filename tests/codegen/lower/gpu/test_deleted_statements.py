@@ -21,11 +21,11 @@ from ir.kernel.nodes import walk
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.region.region import Region
 from ir.term.rule import Exactness
-from tests.codegen.lower.gpu.kernels import Small, small_kernels
-from tests.codegen.lower.test_lower_nest import softmax
-from tests.support import regions as r
-from tests.support import stream_regions
-from tests.support.gpu_edit import without
+from tests.codegen.lower.cpu.test_lower_nest import softmax
+from tests.support.gpu.edit import without
+from tests.support.gpu.kernels import Small, small_kernels
+from tests.support.programs import regions as r
+from tests.support.programs import stream_regions
 
 ORDERING = (Barrier, CommitGroup, WaitGroup, SyncWarp, Fence)
 SEED, TRIED = 20261121, 30

@@ -29,17 +29,17 @@ from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
 from ir.region.region import Definition, Number, Op, Region, Yield
-from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import launched
-from tests.codegen.lower.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
-from tests.codegen.lower.test_lower_nest import CLOSE, EXACT, STRUCTURES, moments, reshaped, softmax
-from tests.codegen.played import numbered, random_inputs
+from tests.codegen.lower.cpu.test_lower_nest import CLOSE, EXACT, STRUCTURES, moments, reshaped, softmax
 from tests.codegen.simt.deletions import deletions
-from tests.support import regions as r
-from tests.support.instruction_counts import ptx_counts
-from tests.support.nvrtc import ARCHES, needs_nvrtc
-from tests.support.plan_class import plan_of
+from tests.support.cpu.changed_plan import sizes, with_fields
+from tests.support.cpu.played import numbered, random_inputs
+from tests.support.gpu.emulated import launched
+from tests.support.gpu.instruction_counts import ptx_counts
+from tests.support.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
+from tests.support.gpu.nvrtc import ARCHES, needs_nvrtc
+from tests.support.programs import regions as r
 from tests.support.sampling import every
+from tests.support.stages.plan_class import plan_of
 
 SMALL = 60_000
 """Elements of a buffer that the emulator goes through in a moment."""

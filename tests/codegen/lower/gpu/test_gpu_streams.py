@@ -12,9 +12,9 @@ from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan
 from ir.region.playback import play_region
 from ir.region.region import Number, Region, verify
 from ir.term.rule import Exactness
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, plans_of, values_of
-from tests.support import stream_regions as streams
-from tests.support.regions import ewise, read, same
+from tests.support.gpu.emulated import Emulated, assert_near, plans_of, values_of
+from tests.support.programs import stream_regions as streams
+from tests.support.programs.regions import ewise, read, same
 
 REGIONS = [*streams.SMALL, streams.log_sum_exp(1, 3000)]
 

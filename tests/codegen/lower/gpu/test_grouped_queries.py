@@ -16,10 +16,10 @@ from ir.plan.gpu import GpuStreamPlan
 from ir.region.region import Operand, Region
 from ir.target import Target
 from ir.term.rule import Exactness
-from tests.codegen.lower.gpu.emulated import Emulated, lowered
-from tests.codegen.lower.gpu.emulated import stream_plans_of as plans_of
-from tests.support.regions import index_map
-from tests.support.stream_regions import attention
+from tests.support.gpu.emulated import Emulated, lowered
+from tests.support.gpu.emulated import stream_plans_of as plans_of
+from tests.support.programs.regions import index_map
+from tests.support.programs.stream_regions import attention
 
 
 def interleaved(one: Region, heads: int) -> Region:

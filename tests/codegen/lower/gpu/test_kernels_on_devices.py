@@ -12,9 +12,9 @@ from codegen.text.gpu_to_cuda import cuda_text
 from eqsat.runtime.verify import TOLERANCE, relative_error
 from ir.dtype import DTYPES
 from ir.region.playback import play_region
-from tests.codegen.lower.gpu.kernels import Small, small_kernels
-from tests.codegen.played import Array
-from tests.support.gpu_devices import DEVICES
+from tests.support.cpu.played import Array
+from tests.support.gpu.devices import DEVICES
+from tests.support.gpu.kernels import Small, small_kernels
 
 LAUNCHES = 3
 """Of each kernel with the same arguments: a race shows in bits that change."""

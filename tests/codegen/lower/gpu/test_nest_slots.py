@@ -17,9 +17,9 @@ from ir.pricer import Work
 from ir.region.region import Region
 from tests.codegen.lower.gpu.test_counts import PINNED
 from tests.codegen.lower.gpu.test_gpu_nests import layer_norm, permuted
-from tests.support import regions as r
-from tests.support.instruction_counts import disassembler, sass
-from tests.support.nvrtc import needs_nvrtc
+from tests.support.gpu.instruction_counts import disassembler, sass
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.programs import regions as r
 
 STRAIGHT = {
     "layer norm bf16": layer_norm(8192, 1024, "bf16"),

@@ -22,14 +22,14 @@ from ir.plan.plan import Plan
 from ir.region.playback import play_region
 from ir.region.region import Op, Operand, Region, Yield
 from ir.term.rule import Exactness
-from tests.codegen.changed_plan import with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
-from tests.support.gpu_edit import without
-from tests.support.gpu_workspace import workspace_of
-from tests.support.nvrtc import needs_nvrtc
-from tests.support.plan_class import plan_of
-from tests.support.regions import buffer, ewise, read, reduction, region, same
-from tests.support.stream_regions import log_softmax, log_sum_exp, weighted_mean, weighted_mean_2d
+from tests.support.cpu.changed_plan import with_fields
+from tests.support.gpu.edit import without
+from tests.support.gpu.emulated import Emulated, assert_near, lowered, plans_of, values_of
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.gpu.workspace import workspace_of
+from tests.support.programs.regions import buffer, ewise, read, reduction, region, same
+from tests.support.programs.stream_regions import log_softmax, log_sum_exp, weighted_mean, weighted_mean_2d
+from tests.support.stages.plan_class import plan_of
 
 
 def statistics(rows: int, columns: int, dtype: str = "fp32", scale: float = 1.0) -> Region:

@@ -11,8 +11,8 @@ from ir.region.region import Region
 from ir.target import Target
 from ir.term.rule import Exactness
 from tests.codegen.lower.gpu.test_gpu_nests import layer_norm
-from tests.support import regions as r
-from tests.support.stream_regions import attention
+from tests.support.programs import regions as r
+from tests.support.programs.stream_regions import attention
 
 REGIONS = {
     "product": r.gemm_bias_relu(4096, 4096, 4096, "bf16"),

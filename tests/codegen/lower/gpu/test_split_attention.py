@@ -27,14 +27,14 @@ from ir.region.playback import play_region
 from ir.region.region import Region
 from ir.target import Target
 from ir.term.rule import Exactness
-from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, values_of
-from tests.codegen.lower.gpu.emulated import stream_plans_of as plans_of
 from tests.codegen.lower.gpu.test_attention import odd_rows, shifted
-from tests.support.gpu_edit import without
-from tests.support.gpu_workspace import workspace_of
-from tests.support.nvrtc import needs_nvrtc
-from tests.support.stream_regions import attention, classifier_log_sum_exp, weighted_rows
+from tests.support.cpu.changed_plan import sizes, with_fields
+from tests.support.gpu.edit import without
+from tests.support.gpu.emulated import Emulated, assert_near, lowered, values_of
+from tests.support.gpu.emulated import stream_plans_of as plans_of
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.gpu.workspace import workspace_of
+from tests.support.programs.stream_regions import attention, classifier_log_sum_exp, weighted_rows
 
 REGIONS = [
     attention(2, 1, 300, 16, 16, dtype="bf16"),

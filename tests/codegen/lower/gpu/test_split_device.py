@@ -13,12 +13,12 @@ from ir.kernel.gpu.kernel import GpuKernel
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.region.playback import play_region
 from ir.region.region import Region
-from tests.codegen.lower.gpu.emulated import lowered, plans_of, values_of
-from tests.codegen.lower.gpu.nest_kernels import gpu_cases
-from tests.codegen.played import Array
-from tests.support.gpu_devices import DEVICES
-from tests.support.gpu_workspace import workspace_of
-from tests.support.regions import matmul, total
+from tests.support.cpu.played import Array
+from tests.support.gpu.devices import DEVICES
+from tests.support.gpu.emulated import lowered, plans_of, values_of
+from tests.support.gpu.nest_kernels import gpu_cases
+from tests.support.gpu.workspace import workspace_of
+from tests.support.programs.regions import matmul, total
 
 RUNS = 20
 

@@ -25,14 +25,14 @@ from ir.plan.gpu import ContractionTile, GpuContractionPlan
 from ir.region.region import Region
 from ir.serde import from_json, to_json
 from ir.term.rule import Exactness
-from tests.codegen.changed_plan import with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, lowered, values_of
-from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
 from tests.codegen.lower.gpu.test_contraction import nhwc, prologue, residual
-from tests.support import regions
-from tests.support.gpu_edit import changed, without
-from tests.support.gpu_workspace import workspace_of
-from tests.support.nvrtc import needs_nvrtc
+from tests.support.cpu.changed_plan import with_fields
+from tests.support.gpu.edit import changed, without
+from tests.support.gpu.emulated import Emulated, lowered, values_of
+from tests.support.gpu.emulated import contraction_plans_of as plans_of
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.gpu.workspace import workspace_of
+from tests.support.programs import regions
 
 matmul = regions.matmul
 REGIONS = [

@@ -23,17 +23,17 @@ from ir.plan.gpu_nest import GpuRowsPlan
 from ir.plan.plan import Plan
 from ir.region.playback import play_region
 from ir.region.region import Number, Region, Yield
-from tests.codegen import played
-from tests.codegen.changed_plan import sizes, with_fields
-from tests.codegen.lower.gpu.emulated import values_of
-from tests.codegen.lower.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
-from tests.support import regions
-from tests.support.gpu_edit import without
-from tests.support.gpu_workspace import workspace_of
-from tests.support.nvrtc import needs_nvrtc
-from tests.support.plan_class import plan_of
-from tests.support.regions import buffer, ewise, index_map, read, reduction, region, same
+from tests.support.cpu import played
+from tests.support.cpu.changed_plan import sizes, with_fields
+from tests.support.gpu.edit import without
+from tests.support.gpu.emulated import values_of
+from tests.support.gpu.nest_kernels import GpuCase, check, compiled, gpu_cases
+from tests.support.gpu.nvrtc import needs_nvrtc
+from tests.support.gpu.workspace import workspace_of
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, ewise, index_map, read, reduction, region, same
 from tests.support.sampling import every
+from tests.support.stages.plan_class import plan_of
 
 
 def moments(rows: int, columns: int, dtype: str = "bf16") -> Region:

@@ -26,15 +26,15 @@ from ir.region.region import Region
 from ir.target import Target
 from ir.term.rule import Exactness
 from ir.tiny.tf32 import to_tf32
-from tests.codegen.changed_plan import with_fields
-from tests.codegen.lower.gpu.emulated import Emulated, assert_near, lowered, values_of
-from tests.codegen.lower.gpu.emulated import contraction_plans_of as plans_of
 from tests.codegen.lower.gpu.test_contraction import nhwc, prologue, residual, widened
-from tests.codegen.played import Array
-from tests.support import regions
-from tests.support.gpu_edit import changed
-from tests.support.nvrtc import ARCHES, needs_nvrtc
-from tests.support.regions import buffer, contraction, ewise, read, region, same
+from tests.support.cpu.changed_plan import with_fields
+from tests.support.cpu.played import Array
+from tests.support.gpu.edit import changed
+from tests.support.gpu.emulated import Emulated, assert_near, lowered, values_of
+from tests.support.gpu.emulated import contraction_plans_of as plans_of
+from tests.support.gpu.nvrtc import ARCHES, needs_nvrtc
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, contraction, ewise, read, region, same
 
 matmul = regions.matmul
 _FLAGS = (False, True)

@@ -24,8 +24,8 @@ from eqsat.tensor import Tensor
 from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from rules import select
-from tests.support.approximate import ApproximatePricer, check
-from tests.support.odd_values import odd_inputs
+from tests.support.damage.odd_values import odd_inputs
+from tests.support.stages.approximate import ApproximatePricer, check
 
 BUDGETS = (None, Budget(nodes=0), Budget(nodes=1), Budget(iterations=0), Budget(iterations=1), Budget(seconds=0))
 

@@ -16,10 +16,10 @@ from ir.region.region import Buffer, MemRef, Region, verify
 from ir.term.language import CTORS
 from ir.tiny.graph import Graph
 from ir.uop.table import UOPS
-from tests.support import graphs
-from tests.support.approximate import ApproximatePricer, saturated
-from tests.support.graphs import Tiny
-from tests.support.strategies import random_graph
+from tests.support.fuzz.strategies import random_graph
+from tests.support.programs import graphs
+from tests.support.programs.graphs import Tiny
+from tests.support.stages.approximate import ApproximatePricer, saturated
 
 BOUND = ApproximatePricer().lower_bound
 

@@ -18,12 +18,12 @@ from eqsat.tensor import input as input_
 from ir.module.module import verify
 from ir.tiny.bind import load
 from ir.tiny.graph import Graph
-from tests.support.approximate import ApproximatePricer
-from tests.support.batch import merged, merged_inputs, parted
-from tests.support.module_playback import play_module
-from tests.support.odd_values import odd_inputs
-from tests.support.path import best, compiled, complaint, covered, pricer, saturated
-from tests.support.random_covers import random_cover
+from tests.support.damage.odd_values import odd_inputs
+from tests.support.fuzz.batch import merged, merged_inputs, parted
+from tests.support.oracles.module_playback import play_module
+from tests.support.stages.approximate import ApproximatePricer
+from tests.support.stages.path import best, compiled, complaint, covered, pricer, saturated
+from tests.support.stages.random_covers import random_cover
 
 
 def graph_of(*results: Tensor) -> Graph:

@@ -32,12 +32,12 @@ from ir.region.order import Order
 from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from tests.eqsat.extraction.test_covers import MODELS, inputs_of, model
-from tests.support.approximate import ApproximatePricer
-from tests.support.module_playback import play_module
-from tests.support.path import compiled, complaint, pricer, saturated
-from tests.support.random_covers import random_cover
+from tests.support.fuzz.strategies import random_graph
+from tests.support.oracles.module_playback import play_module
 from tests.support.sampling import first_few
-from tests.support.strategies import random_graph
+from tests.support.stages.approximate import ApproximatePricer
+from tests.support.stages.path import compiled, complaint, pricer, saturated
+from tests.support.stages.random_covers import random_cover
 
 RNG = np.random.default_rng(0)
 

@@ -24,9 +24,9 @@ from eqsat.tensor import Tensor
 from ir.region.region import is_order_bound
 from ir.tiny.graph import Graph
 from ir.tiny.playback import playback
-from tests.support.approximate import ApproximatePricer, saturated
-from tests.support.module_playback import play_module
-from tests.support.random_covers import random_cover
+from tests.support.oracles.module_playback import play_module
+from tests.support.stages.approximate import ApproximatePricer, saturated
+from tests.support.stages.random_covers import random_cover
 
 SIZE = 16
 

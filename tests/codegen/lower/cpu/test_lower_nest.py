@@ -1,0 +1,357 @@
+"""Every kernel without a contraction, by every candidate plan, against playback, between guard pages."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+import numpy as np
+import pytest
+
+from codegen.compile.library import Library
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.poly.analyse import analyse, checked_core
+from codegen.text.cpu_to_c import c_text
+from ir.diagnostics import EqsatError, Kind
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.plan.cpu import CpuNestPlan, PlannedLoop
+from ir.region.region import Definition, Number, Op, Region, Yield
+from ir.serde import from_json, to_json
+from tests.support.cpu.nest_kernels import Case, available, case, cases, check, library, required, run, target
+from tests.support.cpu.played import numbered, random_inputs
+from tests.support.programs import regions as r
+from tests.support.sampling import every
+
+FLOATS = ("fp16", "bf16", "fp32", "fp64")
+INTEGERS = ("i8", "u8", "i16", "i32", "i64")
+DTYPES = (*FLOATS, *INTEGERS, "bool")
+ARCHES = ("avx512", "avx2", "sse2")
+
+
+def ewise(fn: str, kind: str, n: int, arity: int, out: str | None = None) -> Region:
+    names = ["X", "Z", "V"][:arity]
+    body = [r.ewise("C", fn, (n,), *(r.same(name, (n,)) for name in names), dtype=out or kind)]
+    return r.region(f"{fn}_{kind}", [r.buffer(name, (n,), kind) for name in names], body, (n,), dtype=out or kind)
+
+
+def reduced(fn: str, kind: str, m: int, n: int, *, rows: bool) -> Region:
+    over, x = ((m, n), r.same("X", (m, n))) if rows else ((n, m), r.read("X", (n, m), "i1", "i0"))
+    body = [r.reduction("R", fn, over, 1, x, kind)]
+    return r.region(f"{fn}_{kind}", [r.buffer("X", (m, n), kind)], body, over[:1], dtype=kind)
+
+
+def where(kind: str, m: int = 3, n: int = 37) -> Region:
+    out = (m, n)
+    body = [r.ewise("W", "where", out, r.read("C", out, "i1"), r.same("X", out), r.read("Z", out, "i0"), dtype=kind)]
+    inputs = [r.buffer("C", (n,), "bool"), r.buffer("X", out, kind), r.buffer("Z", (m,), kind)]
+    return r.region("where", inputs, body, out, dtype=kind)
+
+
+def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 37)) -> Region:
+    source = tuple(30 if each == axis else size for each, size in enumerate(shape))
+    coords = tuple("0" if each == axis else f"i{each}" for each in range(2))
+    op = Op("gather", "gather", kind, shape, (r.read("T", shape, *coords), r.same("I", shape)), axis=axis)
+    inputs = [r.buffer("T", source, kind), r.buffer("I", shape, "i32")]
+    return r.region("gather_elements", inputs, [Definition("G", op)], shape, dtype=kind)
+
+
+def scanned(fn: str, kind: str, m: int, n: int, axis: int) -> Region:
+    over = (m, n)
+    body = [
+        Definition("S", Op("scan", fn, kind, over, (r.same("X", over),), axis=axis)),
+        r.ewise("A", "add", over, r.same("S", over), r.same("X", over), dtype=kind),
+    ]
+    return r.region("scanned", [r.buffer("X", over, kind)], body, over, dtype=kind)
+
+
+def padded_scan(n: int) -> Region:
+    """A running sum that enters and leaves padding."""
+    over = (3, n + 3)
+    body = [
+        Definition(
+            "S", Op("scan", "sum", "fp32", over, (r.read("X", over, "i0", "i1 - 2", pad={1: n}, fill=1.5),), axis=1)
+        )
+    ]
+    return r.region("padded_scan", [r.buffer("X", (3, n))], body, over)
+
+
+def moments(m: int, n: int) -> Region:
+    """Two reductions over the same axes, two outputs."""
+    over = (m, n)
+    body = [
+        r.reduction("A", "sum", over, 1, r.same("X", over)),
+        r.ewise("P", "mul", over, r.same("X", over), r.same("X", over)),
+        r.reduction("B", "sum", over, 1, r.same("P", over)),
+        r.ewise("T", "sub", (m,), r.same("B", (m,)), r.same("A", (m,))),
+    ]
+    one = r.region("moments", [r.buffer("X", over)], body, (m,))
+    second = Yield("A", "Z", one.yields[0].map)
+    return Region(one.name, one.inputs, (*one.outputs, r.buffer("Z", (m,))), one.body, (*one.yields, second))
+
+
+def softmax(m: int, n: int, kind: str = "fp32") -> Region:
+    over = (m, n)
+    body = [
+        r.reduction("M", "max", over, 1, r.same("X", over), kind),
+        r.ewise("D", "sub", over, r.same("X", over), r.read("M", over, "i0"), dtype=kind),
+        r.ewise("E", "exp", over, r.same("D", over), dtype=kind),
+        r.reduction("S", "sum", over, 1, r.same("E", over), kind),
+        r.ewise("Q", "fdiv", over, r.same("E", over), r.read("S", over, "i0"), dtype=kind),
+    ]
+    return r.region("softmax", [r.buffer("X", over, kind)], body, over, dtype=kind)
+
+
+def reshaped(m: int, n: int) -> Region:
+    """A read that no stride describes: [m·n] as [n, m] of a transpose."""
+    return r.move((m, n), (n * m,), f"i0 - {m}*(i0 // {m})", f"i0 // {m}")
+
+
+STRUCTURES = [
+    *(r.pointwise(), r.pointwise((1,)), r.pointwise((4, 33)), r.pointwise((0, 4)), r.pointwise((100, 1000))),
+    *(r.outer_sum(), r.transpose(), r.transpose(40, 50), r.transpose(300, 410), reshaped(5, 9), reshaped(40, 30)),
+    *(r.pad2d(), r.pad2d(20, 40), r.pad2d(3, 20, fill=float("-inf")), r.padded_chain(), r.padded_chain(50)),
+    *(r.iota(), r.iota(3, 40), r.gather(), r.gather(10, 40, 5), gather_elements(0), gather_elements(1)),
+    *(r.row_reduce(), r.row_reduce(5, 200), r.row_reduce(3, 5000, "max"), r.row_reduce(400, 1000)),
+    *(r.row_reduce(0, 4), r.row_reduce(4, 0), r.row_reduce(4, 0, "max"), r.row_reduce(1, 1), r.row_reduce(2, 17)),
+    *(r.column_reduce(), r.column_reduce(300, 70), r.column_reduce(30000, 3), r.total(), r.total((0,))),
+    *(r.total((30, 40, 50)), r.total((300, 400, 3)), r.row_max_of_scaled(), r.sum_of_exp(5, 70), r.normalize(5, 70)),
+    *(r.centre_rows(), r.centre_rows(4, 90), r.cumsum(), r.cumsum(20, 30, 0), r.cumsum(20, 33, 1)),
+    *(r.cumsum(600, 300, 1), r.cumsum(1, 1), r.cumsum(0, 3), r.cumsum(5, 1), r.cumsum(3, 70, 1, "max")),
+    *(
+        padded_scan(4),
+        padded_scan(40),
+        r.maxpool(),
+        r.maxpool(2, 3, (20, 45)),
+        r.maxpool(1, 64, (33, 40)),
+        moments(5, 90),
+        moments(100, 900),
+    ),
+]
+EXACT = [
+    *(ewise(fn, kind, 21, 1) for fn in ("neg", "abs", "relu") for kind in (*FLOATS, *INTEGERS)),
+    *(ewise(fn, kind, 37, 1) for fn in ("floor", "ceil", "round", "sqrt", "recip", "copy") for kind in FLOATS),
+    *(ewise("not", kind, 19, 1) for kind in (*INTEGERS, "bool")),
+    *(ewise(fn, kind, 21, 2) for fn in ("add", "sub", "mul", "max", "min") for kind in (*FLOATS, *INTEGERS)),
+    *(ewise("fdiv", kind, 35, 2) for kind in FLOATS),
+    *(ewise(fn, kind, 19, 2) for fn in ("idiv", "mod", "and", "or", "xor") for kind in INTEGERS),
+    *(ewise(fn, "bool", 19, 2) for fn in ("and", "or", "xor")),
+    *(ewise(f"cmp{fn}", kind, 19, 2, "bool")
+      for fn in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("fp16", "fp32", "i8", "i64")),
+    *(ewise("cast", a, 37, 1, b) for a in DTYPES for b in DTYPES if a != b),
+    *(where(kind) for kind in DTYPES),
+    *(gather_elements(axis, kind) for axis in (0, 1) for kind in ("bf16", "i8", "fp64")),
+    *(reduced(fn, kind, 5, n, rows=rows)
+      for fn in ("max", "min") for kind in DTYPES for n in (3, 70) for rows in (True, False)),
+    *(reduced(fn, kind, 5, n, rows=rows)
+      for fn in ("sum", "prod") for kind in (*INTEGERS, "bool") for n in (3, 70) for rows in (True, False)),
+    *(scanned(fn, kind, 5, 35, axis) for fn in ("sum", "max") for kind in INTEGERS for axis in (0, 1)),
+    *(scanned("max", kind, 5, 35, axis) for kind in FLOATS for axis in (0, 1)),
+]  # fmt: skip
+CLOSE = [
+    *(ewise(fn, kind, 35, 1) for fn in ("rsqrt", "exp", "log", "sin", "tanh", "erf", "sigmoid") for kind in FLOATS),
+    *(reduced("sum", kind, 5, n, rows=rows) for kind in FLOATS for n in (3, 70) for rows in (True, False)),
+    *(reduced("prod", kind, 5, 4, rows=rows) for kind in FLOATS for rows in (True, False)),
+    *(scanned(fn, kind, 5, n, axis) for fn, n in (("sum", 70), ("prod", 5)) for kind in FLOATS for axis in (0, 1)),
+]
+
+
+@cache
+def built(arch: str, step: int) -> tuple[Library, list[Case], list[Case]]:
+    """The kernels held to a norm, then those whose bits are playback's: the latter every `step`-th plan, the former
+    three times as many, as functions on dtypes ask nothing of a plan but its vectors."""
+    where_ = required(arch)
+    close = cases([*STRUCTURES, *CLOSE], arch, step=-(-step // 3))
+    named = numbered([*close, *cases(EXACT, arch, step=step)])
+    return library(named, where_), named[: len(close)], named[len(close) :]
+
+
+def check_all(arch: str, step: int, nan: bool) -> None:
+    lib, close, exact = built(arch, step)
+    for group, bits in ((close, False), (exact, True)):
+        for number, each in enumerate(group):
+            check(lib, each, random_inputs(each.region, number, nan=nan), exact=bits, at_end=not nan)
+
+
+@pytest.mark.parametrize("nan", [False, True])
+def test_kernels_are_playback(nan: bool) -> None:
+    arch = next(arch for arch in ARCHES if available(arch))
+    check_all(arch, 7, nan)
+
+
+@every(9)
+@pytest.mark.parametrize("arch", ARCHES)
+def test_kernels_of_every_dtype_are_playback(arch: str, step: int) -> None:
+    for nan in (False, True):
+        check_all(arch, step, nan)
+
+
+@cache
+def few() -> tuple[Library, list[Case]]:
+    """Kernels that tests below run in their own ways."""
+    where_ = available("avx512") or available("avx2") or available("sse2")
+    assert where_ is not None
+    tried = cases([softmax(5, 100), softmax(3, 7, "fp16"), softmax(200, 300)], where_.arch, legal=True)
+    for number, region in enumerate([r.total((300, 400, 3)), r.row_reduce(1, 70000), r.column_reduce(4097, 40)]):
+        tried += numbered(cases([region], where_.arch), f"eq_f{number}_")
+    return library(tried, where_), tried
+
+
+@pytest.mark.slow
+def test_a_row_with_several_reductions_is_one_kernel() -> None:
+    lib, tried = few()
+    softmaxes = [each for each in tried if each.region.name == "softmax"]
+    assert len(softmaxes) >= 3
+    for each in softmaxes:
+        check(lib, each, random_inputs(each.region))
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    lib, tried = few()
+    split = [each for each in tried if each.plan.part is not None]
+    assert split
+    for each in split:
+        inputs = random_inputs(each.region, 3)
+        one, three = (run(lib, each, inputs, threads=threads) for threads in (1, 3))
+        assert one["Y"].tobytes() == three["Y"].tobytes(), str(each)
+
+
+def test_long_sums_keep_their_precision() -> None:
+    lib, tried = few()
+    for each in tried:
+        if each.region.name != "softmax":
+            inputs = {"X": np.random.default_rng(1).random(each.region.inputs[0].memref.shape, np.float32)}
+            wide = inputs["X"].astype(np.float64)
+            wanted = {"total": None, "row_reduce": 1, "column_reduce": 0}[each.region.name]
+            np.testing.assert_allclose(run(lib, each, inputs)["Y"], wide.sum(wanted), rtol=2e-6)
+
+
+# --- the plan drives the text ---------------------------------------------------------------------
+
+
+BLOCKED = PlannedLoop((0,), 16), PlannedLoop((1,), 64)
+REVERSED = PlannedLoop((1,), 9), PlannedLoop((0,), 16)
+
+
+def plan_of(region: Region, **changes: object) -> CpuNestPlan:
+    best = nest_candidates(region, analyse(region).core, target("avx512"))[0][0]
+    return msgspec.structs.replace(best, **changes)
+
+
+def lowered(region: Region, **changes: object) -> CpuKernel:
+    return lower_nest(region, analyse(region).core, plan_of(region, **changes))
+
+
+def refused(region: Region, **changes: object) -> EqsatError:
+    with pytest.raises(EqsatError) as caught:
+        lowered(region, **changes)
+    return caught.value
+
+
+def test_the_tail_is_where_the_plan_has_one() -> None:
+    region = r.outer_sum(3, 37)
+    assert "eq_store_n_f32" in c_text(lowered(region))
+    assert refused(region, tails=()).kind == Kind.ALIGNMENT_MISMATCH
+    divided = r.outer_sum(3, 48)
+    assert "eq_store_n_f32" not in c_text(lowered(divided, tails=()))
+
+
+def test_width_tile_and_binding_are_the_plan_s() -> None:
+    region = r.outer_sum(64, 256)
+    wide = c_text(lowered(region, lanes=1, width=64, tails=()))
+    assert "i1 += 64" in wide
+    assert "b + i1 + 48" in wide
+    blocks = lowered(region, loops=BLOCKED, threads=(0, 1), tails=())
+    assert blocks.phases[0].tasks == 16
+    assert "eq_parallel_for(eq_k_0, (void *)buf, 16, threads)" in c_text(blocks)
+    serial = lowered(region, loops=BLOCKED, threads=(), tails=())
+    assert serial.phases[0].tasks == 1
+    assert "i0o += 16" in c_text(serial)
+
+
+def test_a_plan_changed_by_hand_gives_the_same_result() -> None:
+    where_ = required("avx512")
+    region = r.outer_sum(37, 115)
+    core = analyse(region).core
+    tails = ("i0", "i1")
+    plans = [
+        plan_of(region, lanes=1, width=32, tails=tails),
+        plan_of(region, lanes=0, width=16, tails=tails),
+        plan_of(region, loops=(PlannedLoop((0,), 5), PlannedLoop((1,), 48)), threads=(1,), tails=tails),
+        plan_of(region, loops=REVERSED, lanes=1, width=16, threads=(), tails=tails),
+        plan_of(region, lanes=1, width=1, tails=tails),
+    ]
+    tried = [case(region, core, plan, f"eq_k{number}") for number, plan in enumerate(plans)]
+    assert len({c_text(each.kernel).partition("{")[2] for each in tried}) == len(plans)
+    lib = library(tried, where_)
+    for each in tried:
+        check(lib, each, random_inputs(region), exact=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"width": 24},
+        {"loops": (PlannedLoop((0,), 64), PlannedLoop((1,), 24)), "width": 16},
+        {"loops": BLOCKED[:1]},
+        {"loops": (BLOCKED[0], PlannedLoop((7,), 64))},
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(changes: dict[str, object]) -> None:
+    assert refused(r.outer_sum(64, 256), **changes).kind in (Kind.ALIGNMENT_MISMATCH, Kind.MALFORMED_GRAPH)
+
+
+def test_padding_is_checked_on_the_border_only() -> None:
+    text = c_text(lowered(r.pad2d(20, 100)))
+    assert "eq_load_f32" in text
+    assert text.count("eq_gather") <= 4
+
+
+def test_a_value_of_outer_axes_is_computed_outside() -> None:
+    text = c_text(lowered(r.centre_rows(4, 90)))
+    row = text[text.index("for (int64_t i0") :]
+    assert row.index("eq_hsum_f32") < row.index("eq_store_f32")
+
+
+def test_small_regions_run_on_one_thread() -> None:
+    small = r.pointwise((8, 8))
+    assert all(not plan.threads for plan, _ in nest_candidates(small, analyse(small).core, target("avx512")))
+    large = r.pointwise((512, 512))
+    assert nest_candidates(large, analyse(large).core, target("avx512"))[0][0].threads
+
+
+def test_a_sum_of_no_terms_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SMALL_FLOPS", "SMALL_BYTES"):
+        monkeypatch.setattr(f"codegen.plan.cpu.nest_candidates.{name}", 0)
+    region = r.row_reduce(2, 0)
+    core = checked_core(region)
+    plans = [plan for plan, _ in nest_candidates(region, core, target("avx512"))]
+    assert plans
+    for plan in plans:
+        lower_nest(region, core, plan, "eq_k")
+
+
+def test_a_contraction_has_no_nest() -> None:
+    region = r.matmul()
+    assert nest_candidates(region, analyse(region).core, target("avx512")) == []
+
+
+def test_kernels_round_trip_through_json() -> None:
+    for region in (r.maxpool(), r.cumsum(), r.gather(), r.total((30, 40, 50))):
+        kernel = lowered(region)
+        assert from_json(to_json(kernel), CpuKernel) == kernel
+
+
+def test_numbers_are_rounded_to_their_dtype() -> None:
+    where_ = available("avx512") or available("avx2") or available("sse2")
+    assert where_ is not None
+    numbers: list[tuple[float | str, str]] = [(0.1, kind) for kind in FLOATS]
+    numbers += [("-inf", "fp32"), ("nan", "fp16"), (-(2**63), "i64")]
+    bodies = []
+    for number, kind in numbers:
+        body = r.ewise("A", "add", (5,), r.same("X", (5,)), Number(number, kind), dtype=kind)
+        bodies.append(r.region("number", [r.buffer("X", (5,), kind)], [body], (5,), dtype=kind))
+    tried = cases(bodies, where_.arch)
+    lib = library(tried, where_)
+    for each in tried:
+        check(lib, each, random_inputs(each.region), exact=True)

@@ -1,0 +1,316 @@
+"""Streams in tiles of scores: plans against region playback, between guard pages, on every instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from codegen.compile.library import Library
+from codegen.lower.cpu.lower import lower
+from codegen.plan.cpu.candidates import candidates
+from codegen.poly.analyse import analyse, checked_core
+from codegen.text.cpu_to_c import c_text
+from ir.diagnostics import EqsatError
+from ir.kernel.cpu.verify import verify
+from ir.plan.cpu import CpuStreamPlan, PackedTensor, StreamBlocks
+from ir.region.region import Region, Yield
+from tests.support.cpu import nest_kernels as kernels
+from tests.support.cpu.changed_plan import with_fields
+from tests.support.cpu.played import random_inputs
+from tests.support.programs import stream_regions as streams
+from tests.support.programs.regions import ewise, index_map, read, reduction, same
+
+ODD = streams.attention(3, 13, 37, 11, 9, bias=True, mask=True, causal=True)
+TRIED = (
+    ODD,
+    streams.attention(1, 1, 1, 1, 1),
+    streams.attention(2, 1, 50, 16, 8),
+    streams.attention(2, 50, 1, 16, 8),
+    streams.attention(2, 5, 50, 1, 8),
+    streams.attention(2, 5, 50, 16, 1),
+    streams.attention(1, 60, 270, 32, 32, scale=0.2, fn="exp2"),
+    streams.attention(4, 17, 33, 64, 64, group=2),
+    streams.attention(1, 15, 150, 80, 80, scale=0.1, keys_first=True),
+    streams.attention(1, 15, 40, 128, 128, scale=0.1),
+    streams.attention(1, 5, 40, 256, 256, scale=0.1, key_rows=True),
+    streams.attention(2, 20, 70, 40, 24, dtype="fp16", mask=True),
+    streams.attention(2, 20, 70, 40, 24, dtype="bf16", causal=True),
+    streams.attention(1, 20, 70, 12, 24, dtype="fp64", acc="fp64"),
+    streams.weighted_rows(20, 140, 40),
+    streams.classifier_log_sum_exp(20, 300, 33),
+    streams.classifier_log_sum_exp(1, 70, 5),
+)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """All cases of one instruction set, compiled."""
+
+    cases: list[kernels.CpuCase]
+    library: Library
+
+
+def plans_of(region: Region, arch: str) -> list[CpuStreamPlan]:
+    """The candidates that work on tiles, best first."""
+    found = candidates(region, checked_core(region), kernels.target(arch))
+    return [plan for plan, _ in found if isinstance(plan, CpuStreamPlan)]
+
+
+def case(region: Region, plan: CpuStreamPlan, name: str = "eq_k") -> kernels.CpuCase:
+    kernel = lower(region, checked_core(region), plan, name).kernel
+    verify(kernel)
+    return kernels.CpuCase(region, plan, kernel)
+
+
+def built(cases: Sequence[tuple[Region, CpuStreamPlan]], arch: str) -> Tried:
+    where = kernels.required(arch)
+    made = [case(region, plan, f"eq_k{number}") for number, (region, plan) in enumerate(cases)]
+    return Tried(made, kernels.library(made, where))
+
+
+@pytest.fixture(scope="module", params=["avx512", "avx2", "sse2"])
+def tried(request: pytest.FixtureRequest) -> Tried:
+    """The best plan of every region, of some on the narrower instruction sets."""
+    regions = TRIED if request.param == "avx512" else TRIED[:: 3 if request.param == "avx2" else 4]
+    return built([(region, plans_of(region, request.param)[0]) for region in regions], request.param)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nan", [False, True])
+@pytest.mark.parametrize("at_end", [False, True])
+def test_the_best_plan_is_playback(tried: Tried, nan: bool, at_end: bool) -> None:
+    for each in tried.cases:
+        inputs = random_inputs(each.region, 1, nan=nan)
+        kernels.check(tried.library, each, inputs, at_end=at_end)
+
+
+def test_large_scores_do_not_overflow(tried: Tried) -> None:
+    for each in tried.cases:
+        first, inputs = each.region.inputs[0], random_inputs(each.region, 2)
+        large = {**inputs, first.name: (inputs[first.name] * 50).astype(inputs[first.name].dtype)}
+        kernels.check(tried.library, each, large)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["avx512", "sse2"])
+def test_every_plan_is_playback_and_threads_change_no_bit(arch: str) -> None:
+    several = [streams.attention(2, 30, 150, 20, 24, bias=True), streams.weighted_rows(9, 40, 20)]
+    made = built([(region, plan) for region in several for plan in plans_of(region, arch)], arch)
+    assert len(made.cases) > 6
+    for each in made.cases:
+        inputs = random_inputs(each.region, 3)
+        kernels.check(made.library, each, inputs)
+        (name,) = (buffer.name for buffer in each.region.outputs)
+        results = [kernels.run(made.library, each, inputs, threads=threads)[name] for threads in (1, 2, 3)]
+        assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+def biased(region: Region, bias: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    return {**random_inputs(region, 4), "bias": bias.astype(np.float32)}
+
+
+def test_masked_rows_and_infinite_scores() -> None:
+    region = streams.attention(2, 20, 300, 8, 24, bias=True)
+    made = built([(region, plan) for plan in plans_of(region, "avx512")[:3]], "avx512")
+    bias = np.zeros((20, 300))
+    bias[0] = -np.inf  # a row without any score is 0 / 0
+    bias[1, :299] = -np.inf  # one score, in the last block
+    bias[2, 1:] = -np.inf  # one score, in the first
+    bias[3, 150] = np.inf
+    bias[4, :200] = -np.inf
+    bias[5, 7] = np.nan
+    for each in made.cases:
+        kernels.check(made.library, each, biased(region, bias))
+        found = kernels.run(made.library, each, biased(region, bias))["O"]
+        assert np.isnan(found[:, [0, 3, 5]]).all()
+        assert np.isfinite(found[:, [1, 2, 4]]).all()
+
+
+# --- plans by hand ---
+
+
+KEYS = PackedTensor("K", "k.o")
+
+
+def hand_plan(**changes: Any) -> CpuStreamPlan:
+    plan = CpuStreamPlan(
+        arch="avx2",
+        blocks=StreamBlocks(mr=4, nr=8, nv=8, bm=16, br=8, bc=16, lanes=8),
+        products=True,
+        packed=(PackedTensor("Q", "m.o"), KEYS, PackedTensor("V", "k.o")),
+        threads=("batch",),
+        tails=("m", "n", "k"),
+        epilogue=("fdiv",),
+    )
+    return with_fields(plan, **changes)
+
+
+@pytest.mark.slow
+def test_text_and_result_follow_the_plan() -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"blocks.bm": 8},
+        {"blocks.br": 4, "blocks.bc": 37},
+        {"blocks.bc": 24, "blocks.mr": 2, "blocks.nr": 16},
+        {"blocks.nv": 16},
+        {"packed": ()},
+        {"packed": (KEYS,)},
+        {"blocks.dot": True, "packed": (), "blocks.mr": 2, "blocks.nr": 3},
+        {"threads": ()},
+        {"blocks.bm": 8, "threads": ("m.o",)},
+    ]
+    plans = [hand_plan(**each) for each in changes]
+    made = built([(ODD, plan) for plan in plans], "avx2")
+    texts = [c_text(case(ODD, plan).kernel) for plan in plans]
+    assert len(set(texts)) == len(texts)
+    for each in made.cases:
+        kernels.check(made.library, each, random_inputs(ODD, 5))
+    tasks = [each.kernel.phases[0].tasks for each in made.cases]
+    assert tasks[:2] + tasks[-2:] == [3, 3, 1, 2]
+    sizes = {buffer.name: buffer.elements for buffer in made.cases[0].kernel.private}
+    assert (sizes["scores"], sizes["A_sums"]) == (8 * (16 + 8), 16 * 16)
+
+
+def test_blocks_of_terms_that_start_between_registers_touch_no_other_memory() -> None:
+    region = streams.attention(2, 6, 40, 4, 9, key_rows=True)  # the keys of neighbouring terms are neighbours
+    changes: list[dict[str, Any]] = [{}, {"packed": ()}, {"blocks.nr": 16}]
+    plans = [hand_plan(**{"blocks.bm": 8, "blocks.bc": 13, **each}) for each in changes]
+    made = built([(region, plan) for plan in plans], "avx2")
+    for each in made.cases:
+        kernels.check(made.library, each, random_inputs(region, 6), at_end=True)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "rows that do not divide": ({"blocks.br": 6}, "6 rows of a tile|16 rows of a task"),
+    "half registers": ({"blocks.nv": 4}, "4 columns"),
+    "another machine's registers": ({"blocks.lanes": 16}, "no register of 8"),
+    "no tile": ({"blocks.bc": 0}, "are not sizes"),
+    "more terms than there are": ({"blocks.bc": 1000}, "a block of 1000"),
+    "no products": ({"products": False}, "1 products"),
+    "an unknown buffer": ({"packed": (PackedTensor("bias", "k.o"),)}, "can not be packed"),
+    "an unknown step": ({"packed": (PackedTensor("K", "m.o"),)}, "can not be packed"),
+    "an epilogue that is not there": ({"epilogue": ("relu",)}, "not the region's"),
+    "no tail": ({"tails": ("n", "k")}, "no predicated tail along m"),
+    "packed dot products": ({"blocks.dot": True}, "can not be packed"),
+    "another machine": ({"arch": "sm80"}, "a plan for sm80 on a CPU"),
+}
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_plans_that_do_not_fit_are_refused(change: str) -> None:
+    changes, message = REFUSED[change]
+    with pytest.raises(EqsatError, match=message):
+        case(ODD, hand_plan(**changes))
+
+
+# --- roles and legality ---
+
+
+@pytest.mark.parametrize(
+    ("region", "wanted"),
+    [
+        (streams.attention(2, 4, 7, 6, 5), "batch [i0]  rows [i1]  columns [i2]  terms [r0]"),
+        (streams.attention(4, 4, 7, 6, 5, group=2, keys_first=True), "batch [i0]  rows [i1]  columns [i2]  terms [r0]"),
+        (streams.attention(2, 1, 7, 6, 5), "batch [i0]  rows []  columns [i2]  terms [r0]"),
+        (streams.weighted_rows(), "batch []  rows [i0]  columns [i1]  terms [r0]"),
+        (streams.classifier_log_sum_exp(), "batch []  rows [i0]  columns []  terms [r0]"),
+    ],
+    ids=str,
+)
+def test_loops_have_roles_by_what_moves_along_them(region: Region, wanted: str) -> None:
+    core = analyse(region).core
+    assert core.streams is not None
+    assert any(line.endswith(wanted) for line in str(core).splitlines())
+
+
+def test_streams_without_a_product_are_loop_nests() -> None:
+    for region in (streams.log_sum_exp(), streams.log_softmax(), streams.weighted_mean_2d()):
+        core = analyse(region).core
+        assert core.legal
+        assert core.streams is None
+
+
+def _more(region: Region, *lets: Any, value: str | None = None) -> Region:
+    """The region with more in its body, which its output is instead."""
+    (end,) = region.yields
+    end = Yield(value or lets[-1].name, end.buffer, end.map)
+    return msgspec.structs.replace(region, body=(*region.body, *lets), yields=(end,))
+
+
+def test_what_has_no_tiles_is_refused_with_a_reason() -> None:
+    over, scores, out = (2, 4, 5, 7), (2, 4, 7), (2, 4, 5)
+    plain = streams.attention(scale=None)
+    other = streams.stream("L2", scores, 1, read("Q0", scores, "i0", "i1", "i2"))
+    twice = ewise("Q0", "mul", scores, same("S0", scores), same("S0", scores))
+    total = reduction("T", "sum", scores, 1, same("S0", scores))
+    both = ewise("Y0", "add", out, same("O0", out), read("L2", out, "i0", "i1"))
+    summed = ewise("Y1", "add", out, same("O0", out), read("T", out, "i0", "i1"))
+    assert over
+    for region, reason in (
+        (_more(plain, twice, other, both), "not of one score"),
+        (_more(plain, total, summed), "not of one score"),
+        (streams.attention(2, 4, 0, 6, 5), "empty"),
+        (streams.attention(2, 4, 7, 0, 5), "empty"),
+    ):
+        core = analyse(region).core
+        assert not core.legal
+        assert reason in core.reason, core.reason
+        assert core.streams is None
+
+
+def test_scores_that_are_read_again_after_the_streams_are_refused() -> None:
+    over = (2, 4, 7)
+    region = streams.attention(2, 4, 7, 6, 7, scale=None)
+    again = ewise("Y0", "add", over, same("O0", over), same("S0", over))
+    core = analyse(_more(region, again)).core
+    assert not core.legal
+    assert "read" in core.reason
+
+
+def test_a_repeated_contraction_is_refused() -> None:
+    """Scores of one product for several biases: the product would be made once per bias."""
+    region = streams.attention(1, 4, 7, 6, 5, scale=None)
+    assert analyse(region).core.streams is not None
+    scores, out = (3, 4, 7), (3, 4, 5)
+    shifted = ewise("S1", "add", scores, read("S0", scores, "0", "i1", "i2"), read("b", scores, "i0"))
+    over = (3, 4, 5, 7)
+    body = (
+        region.body[0],
+        shifted,
+        streams.stream("A", over, 1, read("S1", over, "i0", "i1", "i3"), read("V", over, "0", "i3", "i2")),
+    )
+    more = (*region.inputs, msgspec.structs.replace(region.inputs[0], name="b", memref=_memref((3,))))
+    outputs = (msgspec.structs.replace(region.outputs[0], memref=_memref(out)),)
+    ends = (Yield("A", "O", index_map(out, "i0", "i1", "i2")),)
+    changed = Region("several", more, outputs, body, ends)
+    assert "would be repeated" in analyse(changed).core.reason
+
+
+def _memref(shape: tuple[int, ...]) -> Any:
+    from ir.region.region import MemRef
+
+    return MemRef(shape, "fp32")
+
+
+# --- work ---
+
+
+def test_work_counts_the_products_and_fits_the_cache() -> None:
+    region = streams.attention(12, 512, 512, 64, 64)
+    target = kernels.target("avx512")
+    found = candidates(region, analyse(region).core, target)
+    useful = 2 * 2 * 12 * 512 * 512 * 64
+    for plan, work in found:
+        assert isinstance(plan, CpuStreamPlan)
+        assert not plan.blocks.dot
+        assert useful <= work.flops < 1.3 * useful
+        assert work.bytes == 4 * 4 * 12 * 512 * 64  # never the scores
+        assert 0 < work.efficiency <= 1
+        assert work.scratch <= target.l2_bytes
+    assert found[0][1].occupancy == 1
+    assert found[0][1].efficiency > 0.6

@@ -1,0 +1,38 @@
+"""Random streams of one score, as one random plan each says, against region playback."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from codegen.lower.cpu.lower import lower
+from codegen.plan.cpu.candidates import candidates
+from codegen.poly.analyse import checked_core
+from ir.kernel.cpu.verify import verify
+from ir.region.region import verify as verify_region
+from tests.support.cpu import nest_kernels as kernels
+from tests.support.cpu.played import random_inputs
+from tests.support.programs.random_streams import random_streams
+
+SEEDS = range(48)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["avx512", "sse2"])
+def test_random_streams(arch: str) -> None:
+    where = kernels.required(arch)
+    made = []
+    for seed in SEEDS[arch == "sse2" :: 2]:
+        region = random_streams(seed)
+        verify_region(region)
+        core = checked_core(region)
+        assert core.legal, f"{region.name}: {core.reason}"
+        plan, _ = random.Random(seed).choice(candidates(region, core, kernels.target(arch)))
+        kernel = lower(region, core, plan, f"eq_{region.name}").kernel
+        verify(kernel)
+        made.append(kernels.CpuCase(region, plan, kernel))
+    library = kernels.library(made, where)
+    for seed, each in enumerate(made):
+        for nan in (False, True):
+            kernels.check(library, each, random_inputs(each.region, seed, nan=nan), at_end=bool(seed % 2))

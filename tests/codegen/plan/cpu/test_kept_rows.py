@@ -1,0 +1,174 @@
+"""A value that a reduction's terms compute is kept on chip for its readers, where the plan says so."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+
+import msgspec
+import pytest
+
+from codegen.compile.machine import machine
+from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.kept_rows import kept_rows
+from codegen.plan.region_loops import RegionLoops
+from codegen.poly.analyse import analyse
+from codegen.text.cpu_to_c import c_text
+from ir.diagnostics import EqsatError, Kind
+from ir.index.map import identity, parse_map
+from ir.plan.cpu import CpuNestPlan, KeptValue
+from ir.region.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
+from tests.support.cpu import nest_kernels
+from tests.support.cpu.played import random_inputs
+from tests.support.programs.regions import softmaxes
+from tests.support.sampling import every
+
+SIZES = [(5, 130), (3, 7), (1, 1), (70, 33)]
+
+
+@cache
+def exp_over_sum(rows: int, terms: int, reads: str = "[{0},{1}] -> [i0, i1]", dtype: str = "fp32") -> Region:
+    """y[i, j] = e[i, j] / Σₖ e[i, k], e = exp(x); `reads` is where the output reads e."""
+    here, row = (parse_map(text.format(rows, terms)) for text in ("[{0},{1}] -> [i0, i1]", "[{0},{1}] -> [i0]"))
+    at = parse_map(reads.format(rows, terms))
+    return Region(
+        "exp_over_sum",
+        (Buffer("x", MemRef((rows, terms), dtype)),),
+        (Buffer("y", MemRef((rows, terms), dtype)),),
+        (
+            Definition("e", Op("unary", "exp", dtype, (rows, terms), (Operand("x", here),))),
+            Definition("s", Op("reduce", "sum", dtype, (rows, terms), (Operand("e", here),), 1)),
+            Definition("q", Op("ewise", "fdiv", dtype, (rows, terms), (Operand("e", at), Operand("s", row)))),
+        ),
+        (Yield("q", "y", here),),
+    )
+
+
+def kept(plan: CpuNestPlan) -> bool:
+    return plan.kept == (KeptValue("e", "y"),)
+
+
+@every(9)
+@pytest.mark.parametrize("arch", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "fp64"])
+def test_plans_are_right_with_and_without_their_rows(arch: str, dtype: str, step: int) -> None:
+    where = nest_kernels.required(arch)
+    backwards = "[{0},{1}] -> [i0, -i1 + " + "{2}" + "]"
+    tried: list[nest_kernels.Case] = []
+    for rows, terms in SIZES:
+        straight = exp_over_sum(rows, terms, dtype=dtype)
+        turned = exp_over_sum(rows, terms, backwards.replace("{2}", str(terms - 1)), dtype)
+        for region in (straight, turned):
+            for each in nest_kernels.cases([region], arch, step=step):
+                for edges in {each.plan.kept, ()}:
+                    plan = msgspec.structs.replace(each.plan, kept=edges)
+                    core = analyse(region).core
+                    tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
+    assert any(kept(each.plan) for each in tried)
+    lib = nest_kernels.library(tried, where)
+    for each in tried:
+        for at_end in (True, False):
+            nest_kernels.check(lib, each, random_inputs(each.region, nan=True), at_end=at_end)
+
+
+def weighted(images: int, rows: int, terms: int, columns: int) -> Region:
+    """y[n, i, c] = Σₖ e[n, i, k]·w[n, k, c] / Σₖ e[n, i, k]: of few terms, read at constant places of the row."""
+    scores, sums = (images, rows, terms), (images, rows)
+    here, row = (
+        parse_map(f"[{images},{rows},{terms}] -> [i0, i1, i2]"),
+        parse_map(f"[{images},{rows},{terms}] -> [i0, i1]"),
+    )
+    domain = (images, rows, columns, terms)
+    box = ",".join(map(str, domain))
+    left, right = parse_map(f"[{box}] -> [i0, i1, i3]"), parse_map(f"[{box}] -> [i0, i3, i2]")
+    return Region(
+        "weighted",
+        (Buffer("x", MemRef(scores, "fp32")), Buffer("w", MemRef((images, terms, columns), "fp32"))),
+        (Buffer("y", MemRef((images, rows, columns), "fp32")),),
+        (
+            Definition("e", Op("unary", "exp", "fp32", scores, (Operand("x", here),))),
+            Definition("s", Op("reduce", "sum", "fp32", scores, (Operand("e", here),), 1)),
+            Definition("r", Op("unary", "recip", "fp32", sums, (Operand("s", identity(sums)),))),
+            Definition("p", Op("ewise", "mul", "fp32", scores, (Operand("e", here), Operand("r", row)))),
+            Definition("t", Op("ewise", "mul", "fp32", domain, (Operand("p", left), Operand("w", right)))),
+            Definition("y_", Op("reduce", "sum", "fp32", domain, (Operand("t", identity(domain)),), 1)),
+        ),
+        (Yield("y_", "y", identity((images, rows, columns))),),
+    )
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5, 4), (1, 2, 1, 3), (3, 1, 2, 17), (1, 1, 3, 1)])
+def test_a_row_is_read_after_it_was_filled_for_this_point(sizes: tuple[int, int, int, int]) -> None:
+    cases = nest_kernels.cases([weighted(*sizes)], machine().arch)
+    lib = nest_kernels.library(cases, machine())
+    for each in cases:
+        nest_kernels.check(lib, each, random_inputs(each.region))
+    assert sizes != (2, 3, 5, 4) or any(each.plan.kept for each in cases)
+
+
+def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
+    region = softmaxes(6, 40, times=3)
+    found = kept_rows(RegionLoops(region, analyse(region).core))
+    assert [(row.kept.value, row.filler, row.kept.until) for row in found] == [
+        ("E0", "S0", "S1"),
+        ("E1", "S1", "S2"),
+        ("E2", "S2", "Y"),
+    ]
+    assert [[site.scope for site in row.rereads] for row in found] == [["M1", "S1"], ["M2", "S2"], ["Y"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arch", "dtype"), [("avx512", "fp32"), ("avx512", "fp16"), ("sse2", "fp64")])
+def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None:
+    where = nest_kernels.required(arch)
+    tried: list[nest_kernels.Case] = []
+    for sizes in SIZES[:2]:
+        region = softmaxes(*sizes, dtype=dtype)
+        core = analyse(region).core
+        for each in nest_kernels.cases([region], arch):
+            for count in range(len(each.plan.kept) + 1):
+                for edges in combinations(each.plan.kept, count):
+                    plan = msgspec.structs.replace(each.plan, kept=edges)
+                    tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
+    assert any(len(each.plan.kept) == 2 for each in tried)
+    lib = nest_kernels.library(tried, where)
+    for each in tried:
+        nest_kernels.check(lib, each, random_inputs(each.region, nan=True))
+
+
+def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
+    region = exp_over_sum(64, 1000)
+    core = analyse(region).core
+    (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
+    text = c_text(lower_nest(region, core, plan))
+    rereads = c_text(lower_nest(region, core, msgspec.structs.replace(plan, kept=())))
+    assert "e_row" in text
+    assert "e_row" not in rereads
+    assert text.count("eq_exp_f32(") < rereads.count("eq_exp_f32(")
+
+
+def test_what_is_cheap_or_read_once_is_not_kept() -> None:
+    region = exp_over_sum(4, 5)
+    core = analyse(region).core
+    assert [row.value for row in kept_rows(RegionLoops(region, core))] == ["e"]
+    body = tuple(Definition(each.name, msgspec.structs.replace(each.op, fn="neg")) if each.name == "e" else each
+                 for each in region.body)  # fmt: skip
+    cheap = msgspec.structs.replace(region, body=body)
+    assert not kept_rows(RegionLoops(cheap, analyse(cheap).core))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kept": (KeptValue("q", "y"),)},
+        {"kept": (KeptValue("e", "s"),)},
+        {"lanes": 0, "width": 1, "rows": 1},
+        {"part": 10, "rows": 1},
+    ],
+)
+def test_a_row_that_cannot_be_kept_is_refused(changes: dict[str, object]) -> None:
+    region = exp_over_sum(6, 40)
+    (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
+    with pytest.raises(EqsatError) as caught:
+        lower_nest(region, analyse(region).core, msgspec.structs.replace(plan, **changes))
+    assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP

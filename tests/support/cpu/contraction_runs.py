@@ -1,0 +1,125 @@
+"""Runs contraction kernels as a program would: packs the constants, then calls the kernel on raw buffers."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.compile.library import Library, build, pool_source, vector_prelude
+from codegen.compile.machine import Machine
+from codegen.compile.machine import machine as this_machine
+from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
+from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.poly.analyse import analyse
+from codegen.run.aligned_memory import aligned
+from codegen.run.executable import WorkspaceMemory
+from codegen.text.cpu_to_c import SUPPORT, c_text
+from ir.dtype import DTYPES
+from ir.kernel.cpu.kernel import CpuKernel
+from ir.plan.cpu import CpuContractionPlan
+from ir.pricer import Work
+from ir.region.region import Region
+from ir.target import Target
+from tests.support.cpu.played import Array, unwritten
+
+_PEAK = {"fp32": 473e9, "fp64": 236e9, "i32": 200e9, "i64": 50e9}
+
+
+def target_of(machine: Machine | None = None, units: int = 2) -> Target:
+    """A target with this machine's sizes and round figures for its speeds."""
+    cpu = machine or this_machine()
+    return Target(
+        name="test",
+        arch=cpu.arch,
+        units=units,
+        peak_flops=_PEAK,
+        bandwidth=30e9,
+        cache_bandwidth=200e9,
+        launch_ns=1000.0,
+        l1_bytes=cpu.l1_bytes,
+        l2_bytes=cpu.l2_bytes,
+        l3_bytes=cpu.l3_bytes,
+        lanes=cpu.lanes,
+        source="tests",
+    )
+
+
+def plans_of(region: Region, target: Target | None = None) -> list[tuple[CpuContractionPlan, Work]]:
+    """The candidates for a region, best first."""
+    return contraction_candidates(region, analyse(region).core, target or target_of())
+
+
+class Built:
+    """Kernels compiled into one library; `call(i, inputs)` runs the i-th."""
+
+    def __init__(
+        self, cases: Sequence[tuple[Region, CpuContractionPlan]], machine: Machine | None = None, threads: int = 2
+    ) -> None:
+        self.lowered = [
+            lower_contraction(region, analyse(region).core, plan, f"k{i}") for i, (region, plan) in enumerate(cases)
+        ]
+        self.regions = [region for region, _ in cases]
+        self.threads = threads
+        text = [vector_prelude(), pool_source(), SUPPORT]
+        for kernel in self.kernels():
+            text += [c_text(kernel), _wrapper(kernel.name, threads)]
+        self.text = "".join(text)
+        self.library: Library = build({"cases": self.text}, machine or this_machine())
+
+    def kernels(self) -> list[CpuKernel]:
+        return [k for each in self.lowered for k in (*(p.kernel for p in each.packed), each.kernel)]
+
+    def prepared(
+        self, i: int, inputs: Mapping[str, Array], place: Callable[[Array], Array] | None = None
+    ) -> tuple[Any, ctypes.Array[Any], dict[str, Array]]:
+        """(C function, its pointer table, outputs by name) with constants packed and outputs set to rubbish. `place`
+        copies inputs and outputs to where the kernel meets them."""
+        place = place or moved
+        lowered: ContractionKernel = self.lowered[i]
+        region = self.regions[i]
+        known = {name: place(array) for name, array in inputs.items()}
+        for each in lowered.packed:
+            known[each.name] = moved(np.zeros(each.elements, DTYPES[each.dtype].numpy))
+            self._run(each.kernel, self._table(each.kernel, (*each.sources, each.name), known))
+        outputs = {name: place(array) for name, array in unwritten(region).items()}
+        known |= outputs
+        table = self._table(lowered.kernel, lowered.args, known)
+        self._keep = known
+        return self._entry(lowered.kernel), table, outputs
+
+    def call(
+        self, i: int, inputs: Mapping[str, Array], place: Callable[[Array], Array] | None = None
+    ) -> dict[str, Array]:
+        """The outputs by name."""
+        function, table, outputs = self.prepared(i, inputs, place)
+        function(ctypes.addressof(table))
+        return outputs
+
+    def _table(self, kernel: CpuKernel, args: Sequence[str], known: Mapping[str, Array]) -> ctypes.Array[Any]:
+        self._space = WorkspaceMemory(kernel.workspace, self.threads)
+        addresses = [*(known[each].ctypes.data for each in args), self._space.address]
+        return (ctypes.c_size_t * len(addresses))(*addresses)
+
+    def _run(self, kernel: CpuKernel, table: ctypes.Array[Any]) -> None:
+        self._entry(kernel)(ctypes.addressof(table))
+
+    def _entry(self, kernel: CpuKernel) -> Callable[..., Any]:
+        return self.library.function(f"run_{kernel.name}", (ctypes.c_void_p,))
+
+
+def moved(array: Array) -> Array:
+    """A copy at an address that is a multiple of 64, as buffers have."""
+    array = np.asarray(array)
+    found = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+def _wrapper(name: str, threads: int) -> str:
+    return (
+        f'__attribute__((visibility("default"))) void run_{name}(void *const *buf) {{\n'
+        f"  eq_run run;\n  eq_run_begin(&run, 0);\n  {name}(buf, {threads});\n  eq_run_end(&run);\n}}\n"
+    )
