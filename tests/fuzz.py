@@ -2,7 +2,8 @@
 
 Three kinds of tries:
 
-idioms    programs as people write them (`tests.support.fuzz.idioms`), on whole numbers, which have one answer, and on any;
+idioms    programs as people write them (`tests.support.fuzz.idioms`): on whole numbers, which have one answer, and on
+          other numbers;
 emulated  the same, smaller, for both GPU dialects in the emulator;
 mutated   valid programs, damaged (`tests.support.fuzz.mutate`). What is no program must end in an EqsatError.
 
