@@ -44,25 +44,21 @@ Differs = Callable[[Rule, Instance, Term], Difference | None]
 
 def smallest(rule: Rule, first: Found, rivals: Iterable[tuple[Instance, Difference | None]], differs: Differs) -> Found:
     """The smallest counterexample among the first and its rivals, its inputs simplified to zeros and ones."""
-    failing = ((instance, found) for instance, found in islice(rivals, _RIVALS) if found is not None)
-    instance, found = min((first, *failing), key=lambda candidate: _measure(*candidate))
-    if (
-        found.inputs is not None
-        or found.left is None
-        or sum(array.size for array in instance.inputs.values()) > _VALUES
-    ):
-        return instance, found
+    failing = ((instance, rival) for instance, rival in islice(rivals, _RIVALS) if rival is not None)
+    instance, difference = min((first, *failing), key=lambda candidate: _measure(*candidate))
+    if difference.inputs is not None or difference.left is None or _element_count(instance) > _VALUES:
+        return instance, difference
     for array, at in _elements(instance):
         kept = array[at]
         for simple in (0, 1):
             if kept == simple:
                 break
             array[at] = simple
-            if (again := differs(rule, instance, found.rhs)) is not None and again.inputs is None:
-                found = again
+            if (again := differs(rule, instance, difference.rhs)) is not None and again.inputs is None:
+                difference = again
                 break
             array[at] = kept
-    return instance, found
+    return instance, difference
 
 
 def _elements(instance: Instance) -> Iterator[tuple[Array, tuple[int, ...]]]:
@@ -71,26 +67,30 @@ def _elements(instance: Instance) -> Iterator[tuple[Array, tuple[int, ...]]]:
             yield array, at
 
 
-def _measure(instance: Instance, found: Difference) -> tuple[int, int, int]:
-    elements = sum(array.size for array in instance.inputs.values())
-    size = sum(1 for side in (instance.term, found.rhs) for _ in subterms(side))
-    return size + elements, size, len(str(found.rhs))
+def _element_count(instance: Instance) -> int:
+    return sum(array.size for array in instance.inputs.values())
 
 
-def refuse(rule: Rule, instance: Instance, found: Difference) -> NoReturn:
+def _measure(instance: Instance, difference: Difference) -> tuple[int, int, int]:
+    size = sum(1 for side in (instance.term, difference.rhs) for _ in subterms(side))
+    return size + _element_count(instance), size, len(str(difference.rhs))
+
+
+def refuse(rule: Rule, instance: Instance, difference: Difference) -> NoReturn:
     """Raises EqsatError, UnsoundRule, with both sides, their shapes and values, and the inputs."""
-    sides = {} if found.left is None or found.right is None else _sides(found.left, found.right)
+    left, right = difference.left, difference.right
+    sides = {} if left is None or right is None else _sides(left, right)
     fail(
         Kind.UNSOUND_RULE,
         "rules",
-        f"the two sides differ, {found.how}" if sides else found.how,
+        f"the two sides differ, {difference.how}" if sides else difference.how,
         at=rule.name,
         hint="a condition in `when`, or another level of exactness",
         equation=rule.equation,
         lhs=str(instance.term),
-        rhs=str(found.rhs),
+        rhs=str(difference.rhs),
         **sides,
-        inputs={name: _show(array) for name, array in (found.inputs or instance.inputs).items()},
+        inputs={name: _show(array) for name, array in (difference.inputs or instance.inputs).items()},
     )
 
 

@@ -1,8 +1,8 @@
 """Enlarging: a convolution takes a larger window with zeros around its weights, x·A = x·[0 A 0].
 
 The branches of a block then read their input through windows that are alike, and become one product (`rules.merging`).
-`eqsat.egraph.places` decides on the whole program which inputs are enlarged: those whose merged product sums at most
-twice the terms that their products sum apart.
+`eqsat.egraph.places` decides on the whole program which inputs are enlarged: their merged product may sum at most twice
+as many terms as their separate products.
 
 The level is `range`: 0·x is NaN where x is infinite or NaN, and the window reads more of x than before.
 """

@@ -60,18 +60,18 @@ _OF_PARTS = ("merged", "adjacent", "enlarged")
 
 
 class _Text(NamedTuple):
-    """A text, and how tightly its parts are bound to each other."""
+    """A text, and how tightly the operator on top of it binds."""
 
     text: str
     binds: int = _TIGHT
 
     def within(self, binds: int) -> str:
-        """The text as an operand of what binds so tightly."""
+        """The text as an operand of an operator that binds so tightly: in brackets where it binds less."""
         return self.text if self.binds > binds else f"({self.text})"
 
 
 Point = Sequence[str]
-"""The coordinates at which a value is taken: those of the output, and those that are reduced."""
+"""The coordinates at which a value is taken: coordinates of the output, then reduced coordinates."""
 
 
 def equation(rule: Rule) -> str:

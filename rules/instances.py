@@ -58,16 +58,20 @@ from rules.styles import LARGE, Array, Style
 T = TypeVar("T")
 
 ELEMENTS = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i8", "u8", "i16", "i64", "bool")
+"""The dtypes of values; a dtype that is listed several times is picked more often."""
 MAX_TERMS = 24
 """The most terms of one reduction, unless a single axis has more."""
 FILLS = (0.0, 0.0, 0.0, 1.0, -1.0, -0.0, 0.5, math.inf, -math.inf, math.nan)
+"""The fills of maps of floats."""
 CONSTANTS = (0.0, 1.0, -2.0, 0.5, -0.0, -1.0, 3.0, math.log2(math.e), math.log(2))
+"""The floats for constants of patterns: rules name many of these numbers."""
 TAME = ("add", "sub", "mul", "max", "neg")
+"""The ops in random values."""
 
 
 class Instance:
-    """A ground instance of the left side of a rule: `term`, the `binding` of the pattern's variables, and the `inputs`;
-    `others` are the instances of the further patterns that must match."""
+    """A ground instance of the left side of a rule, its `term`. binding: of the pattern's variables. inputs: the arrays
+    by name. others: the instances of the further patterns that must match."""
 
     def __init__(
         self,
@@ -101,9 +105,9 @@ class Instance:
 
     def _make(self, pattern: App, type_: TensorType) -> App:
         make = self._buffer if pattern.ctor.result is Sort.BUF else self._value
-        made = make(pattern, type_)
-        assert isinstance(made, App)
-        return made
+        term = make(pattern, type_)
+        assert isinstance(term, App)
+        return term
 
     def _alike(self, type_: TensorType) -> TensorType:
         """A type of the same dtype. Now and then one axis has another size: the size of the part beside a part, if

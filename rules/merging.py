@@ -2,8 +2,8 @@
 
 The other operands are constants, such as weights: of queries, keys and values, or of the branches of an inception
 block, whose windows must be alike. They are put together one after another, in an order that `eqsat.egraph.places`
-decides, so that n products make n − 1 larger ones. The last of these holds all products; who reads a part reads it
-there.
+decides, so that n products make n − 1 larger ones. The last of these holds all products, and the readers of a product
+read its part of the last one.
 
 Constants that are added to the parts, such as biases, are added to all parts at once.
 
@@ -30,15 +30,15 @@ _PARTS = tuple(product(("first", "second"), (False, True)))
 
 
 def _sum(element: Term, at_a: Term, at_b: Term) -> App:
-    """A and B added into one buffer, as it is read by those who read A at `at_a` and B at `at_b`."""
+    """A read of the sum of A and B, stored in one buffer, in the place of reads of A at `at_a` and of B at `at_b`."""
     added = PBin("add", element, Load(A, joint("first", at_a, at_b)), Load(B, joint("second", at_a, at_b)))
     return Load(Store(Pure(added), typed(element, joint("sizes", at_a, at_b))), joint("read", at_a, at_b))
 
 
 def _merge(side: str, part: str, last: bool) -> Rule:
-    """The product of B joins that of A, which is all the inputs before it. X is read at xa beside A, at xb beside B.
+    """The product of B joins the product of A; A holds all inputs before B. X is read at xa beside A, at xb beside B.
 
-    side: of the weights. part: whose product is replaced. last: B is the last of the inputs."""
+    side: of the weights. part: the product that is replaced. last: B is the last of the inputs."""
     maps = (xa, a, xb, b, k)
     both = _sum(BufDtype(A), merged("first", *maps), merged("second", *maps))
     whole = Store(Fin(Contract(d, k, both, Load(X, merged("shared", *maps)))), typed(d, merged("sizes", *maps)))

@@ -119,4 +119,4 @@ RULES = (
          ETern(o, d, EView(e, _epi_ternary[0]), EView(f, _epi_ternary[1]), EView(g, _epi_ternary[2])),
          (OwnEpi(_epi_three),)),
 )  # fmt: skip
-"""Where an equation takes operands at n(i), their fills are those that the op takes to the fill of n."""
+"""Where an equation takes operands at n(i), the op takes the fills of the operands to the fill of n."""

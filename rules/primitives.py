@@ -203,8 +203,8 @@ def _lift(view: str, sizes: Sequence[int]) -> str:
 def _refill(view: str, fill_of: Callable[[Number], tuple[Number, ...] | None], operand: int) -> str:
     """`view` with the fill of each guard replaced by the fill of one operand.
 
-    "" where a fill has no such operand. "" also for a view that reads nothing: it is a number, and an op can make its
-    fill from numbers without end."""
+    "" where no operand gives a fill. "" also for a view that reads nothing: such a view is a number, and an op makes a
+    number from endlessly many others."""
     map_ = parse_map(view)
     if not map_.guards:
         return view

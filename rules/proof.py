@@ -2,8 +2,8 @@
 
 A value at the point i is a tree. For a map, the tree has the value at the point that the map reads, under the guard of
 the map, and else the fill. The leaves are operations on reads of variables and buffers. Maps stand for any maps.
-`_stages`, `_axiom` and `_Facts` say what the proofs assume of the primitives; tests verify these assumptions with isl
-and on all small sizes.
+`_stages`, `_axiom` and `_Facts` hold the assumptions of the proofs about primitives; tests verify these assumptions
+with isl and on all small sizes.
 """
 
 from __future__ import annotations

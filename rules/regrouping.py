@@ -1,10 +1,10 @@
 """Products of products in another order: index algebra, on texts, of the product rules.
 
 A product of products, Σₖ x(i, k)·y(s(i, k)) with y(o) = Σⱼ c(o, j)·f(o, j), runs over the axes (i, k, j). Where c does
-not depend on k, it can be multiplied last: Σⱼ c(i, j)·t(u, j) with t(u, j) = Σₖ f·x. The product t is stored over those
-axes u of i and j on which f and x depend. The axes of the left factor come first, so that equal products of one chain
-are one buffer in whatever order they were made. `side` says on which side f stands. The answer "" says that this does
-not apply.
+not depend on k, it can be multiplied last: Σⱼ c(i, j)·t(u, j) with t(u, j) = Σₖ f·x. The product t is stored over the
+axes u of i and j on which f or x depends. The axes of the left factor come first, so that equal products of one chain
+are one buffer, however they were grouped. `side` is the side on which f stands. The answer "" says that the order
+cannot change.
 """
 
 from __future__ import annotations

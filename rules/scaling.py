@@ -23,7 +23,7 @@ FAMILY = "scaling"
 B, W, p, q, y, b, w, at, d, k, t, v, z = pattern_variables("B:B W:B p:P q:P y:P b:S w:S at:S d:S k:S t:S v:S z:S")
 _known = (accumulates_exactly(d), is_float(d), Equal(BufDtype(W), d), Constant(W), Computed(W))
 _product = Store(Fin(Contract(d, k, Load(W, w), p)), t)
-"""A product with constants, stored. Rules ask that it `Runs`: what is all constants is computed once, in any order."""
+"""A product with constants, stored. Rules ask that it `Runs`: a product of constants alone is computed only once."""
 
 
 def _scale(factor: Term, read: Term) -> App:

@@ -1,4 +1,4 @@
-"""Rules in pairs: where one speaks of the left operand of a product, its mirror image speaks of the right one."""
+"""Rules in pairs: one is about the left operand of a product, its mirror image is about the right operand."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ there, each of which knows one reduction:
     Σₖ op(x − greatest of x)·q                 is  stream(x, q)
     stream({T}[m], q), T finished in a kernel  is  stream(⟨T⟩[m], q): the scores need no memory
 
-No condition says that the scores in the exponent are those whose maximum was taken: both are in one class of the
+No condition says that the scores in the exponent are the scores whose maximum was taken: both are in one class of the
 e-graph, or the pattern does not match. With the factor of a sum that does not depend on k (`rules.reductions`) and the
 statistic that is finished on chip (`rules.rows`), these rules make FlashAttention of scores, max, exp, sum, divide and
 weighted sum.

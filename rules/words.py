@@ -35,10 +35,10 @@ def check_words(rule: Rule) -> None:
         except ValueError:
             hint = '"2.0", "-inf", "nan"'
             fail(Kind.UNSOUND_RULE, "rules", f"Imm takes no value {number!r}", at=rule.name, hint=hint)
-    for where, what, word, known in _literals((*rule.patterns, rule.rhs)):
+    for ctor, field, word, known in _literals((*rule.patterns, rule.rhs)):
         if word not in known:
             near = get_close_matches(word, sorted(known), 3) or sorted(known)
-            fail(Kind.UNSOUND_RULE, "rules", f"{where} takes no {what} {word!r}", at=rule.name, hint=", ".join(near))
+            fail(Kind.UNSOUND_RULE, "rules", f"{ctor} takes no {field} {word!r}", at=rule.name, hint=", ".join(near))
 
 
 def _numbers(terms: Iterable[Term]) -> Iterable[str]:
@@ -49,6 +49,7 @@ def _numbers(terms: Iterable[Term]) -> Iterable[str]:
 
 
 def _literals(terms: Iterable[Term]) -> Iterable[tuple[str, str, str, Collection[str]]]:
+    """The ops and dtypes that terms name: constructor, field, word, and the words that the field may have."""
     for term in terms:
         for app in subterms(term):
             if not isinstance(app, App):

@@ -62,8 +62,8 @@ def schema(ctors: Iterable[Ctor], analyses: Iterable[Analysis], call: str) -> li
 
 
 class Marks(NamedTuple):
-    """The facts that hold for what a rule builds. parts: for ops that are parts of its result. stored: for buffers that
-    the result reads. behind: for buffers that those read."""
+    """The facts that hold for the nodes that a rule builds. parts: for ops that are parts of the result. stored: for
+    buffers that the result reads. behind: for buffers that the stored values read."""
 
     parts: Sequence[Analysis] = ()
     stored: Sequence[Analysis] = ()

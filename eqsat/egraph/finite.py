@@ -1,5 +1,7 @@
-"""Finds values that hold no infinity and no NaN, as far as a program tells. It cannot tell what its inputs hold, or
-what overflows or is divided by 0; a user who asks for exactness `range` assumes that these values are numbers."""
+"""Finds the values into which a program itself writes no infinity and no NaN.
+
+The inputs may hold infinities and NaN, and a value may overflow or be divided by 0. A user who asks for exactness
+`range` assumes that the values found here are numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The egglog program of a set of rules: what is declared, and what runs in each phase."""
+"""The egglog program of a set of rules: its declarations, and the rules that run in each phase."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def combine_rulesets(name: str, rulesets: Iterable[str]) -> str:
 
 
 def _marks(rule: Rule) -> Marks:
-    """The facts that hold for what the rule builds. A rule that moves a view makes no new parts of values."""
+    """The facts that hold for nodes that the rule builds. A rule that moves a view builds no new parts of values."""
     moves = any(isinstance(part, App) and part.ctor in (PView, EView) for part in subterms(rule.lhs))
     return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
 

@@ -66,7 +66,7 @@ def _tables_of(parts: Iterable[App], asked: Collection[Fact]) -> Mapping[App, Ta
 
 
 def _operands(pattern: App, asked: set[Term]) -> list[App]:
-    """The operands that contain a term of `asked`. A single one is replaced by its own such operands, if any."""
+    """The operands that contain a term of `asked`. A single operand is replaced by its own operands that do, if any."""
     operands = [arg for arg in pattern.args if isinstance(arg, App) and not asked.isdisjoint(subterms(arg))]
     if len(operands) == 1:
         return _operands(operands[0], asked) or operands

@@ -172,8 +172,8 @@ class Attempts:
 def _path_to_read(lhs: App) -> tuple[FieldName, ...] | None:
     """The path in a left side to its only part, a read of what a kernel stores; None for any other left side."""
     match lhs:
-        case App(ctor=ctor, args=(App() as value,)) if ctor is Pure and _path_to_read(value) == ():
+        case App(ctor=ctor, fields={"x": App() as value}) if ctor is Pure and _path_to_read(value) == ():
             return ("x",)
-        case App(ctor=ctor, args=(App(ctor=below), _)) if ctor is Load and below is Store:
+        case App(ctor=ctor, fields={"buffer": App(ctor=below)}) if ctor is Load and below is Store:
             return ()
     return None

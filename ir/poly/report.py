@@ -1,5 +1,5 @@
-"""The report of seed 000 §7 on one region: Poly Core, what follows from it for people, and what the kernel of the plan
-does with it: where it keeps values, and what its threads wait for.
+"""The report of seed 000 §7 on one region: Poly Core, its consequences in a form for people, and facts about the kernel
+of the plan: where it keeps values, and where its threads wait.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Dependence(msgspec.Struct, frozen=True):
 
 
 class Halo(msgspec.Struct, frozen=True):
-    """What is read beyond the points that correspond to the outputs: elements (before, after) per outer axis (none
-    per reduced axis, along which all is read anyhow), and bytes in all for the whole output."""
+    """The elements that are read beyond the points that correspond to the outputs. per_axis: elements (before, after)
+    along each outer axis; none along a reduced axis, since all of it is read. bytes: for the whole output."""
 
     bytes: int
     per_axis: dict[str, tuple[int, int]]
@@ -46,8 +46,8 @@ BarrierKind = Literal["cp.async.commit_group / wait_group", "bar.sync", "bar.war
 
 
 class BarrierNeed(msgspec.Struct, frozen=True):
-    """A wait of a GPU's kernel by a plan for `arch`. `at` is the loop over the terms of a value ("C0.k"), or over the
-    parts of these that blocks share ("C0.k.o"), or else the value or buffer that is put together."""
+    """A wait of a GPU's kernel by a plan for `arch`. `at` is the loop over the terms of a value ("C0.k"), the loop over
+    parts of the terms that blocks share ("C0.k.o"), or the value or buffer that threads put together."""
 
     arch: str
     kind: BarrierKind
@@ -66,8 +66,8 @@ class BankConflict(msgspec.Struct, frozen=True):
 
 
 class PolyReport(msgspec.Struct, frozen=True):
-    """Poly Core with what follows from it and from the plan. `nested`: the accumulators that are computed inside the
-    loops of another, each with that one. `buffers` starts with the accumulators."""
+    """Poly Core with its consequences and those of the plan. nested: accumulator → the accumulator in whose loops it is
+    computed. buffers: the accumulators come first."""
 
     core: PolyCore
     nested: dict[str, str]

@@ -195,7 +195,7 @@ class Analysis:
     """A property of e-classes, derived bottom-up: a fact that holds or not, or (`valued`) a text per class.
 
     Two different texts for one class are a contradiction and stop the engine: this detects unsound rules. A fact that
-    `steers` says what is worth doing and nothing about values; the check of a rule assumes that it holds.
+    `steers` guides the search and says nothing about values; the check of a rule assumes that it holds.
     """
 
     name: str

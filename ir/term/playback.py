@@ -7,7 +7,7 @@ dtypes, and rounds once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ir.dtype import DType, TensorType, dtype, promote
 from ir.index.expr import interval
 from ir.index.map import apply, parse_map
-from ir.term.language import App, Term, Var
-from ir.term.text import parse_number, parse_sizes, parse_type, sizes_text
+from ir.term.language import CTORS, App, Term, Var
+from ir.term.text import parse_number, parse_sizes, parse_type
 from ir.uop.playback import convert
 from ir.uop.table import SCANS, UOPS
 
@@ -58,11 +58,41 @@ def evaluate(
 
 def node_value(ctor: str, args: Sequence[Value], inputs: Mapping[str, Array], wide: bool = False) -> Array:
     """The value of one constructor whose arguments are values, texts and integers."""
-    if ctor == "Input":
-        name, type_ = map(str, args)
-        return convert(inputs[name], parse_type(type_).dtype, wide)
     with np.errstate(all="ignore"):
-        return _MEANINGS[ctor](*args, wide=wide)
+        return _value_of(ctor, CTORS[ctor].named(args), inputs, wide)
+
+
+def _value_of(ctor: str, fields: Mapping[str, Any], inputs: Mapping[str, Array], wide: bool) -> Array:
+    match ctor, fields:
+        case "Input", {"name": name, "type": type_}:
+            return convert(inputs[name], parse_type(type_).dtype, wide)
+        case "Store", {"value": value, "type": type_}:
+            return _store(value, type_, wide)
+        case ("Load", {"buffer": value, "map": read}) | ("At", {"value": value, "map": read}):
+            return apply(parse_map(read), value)
+        case (("PView" | "EView"), {"x": value, "map": read}):
+            return apply(parse_map(read), value)
+        case "Imm", {"dtype": element, "value": number, "sizes": sizes}:
+            return np.broadcast_to(convert(np.asarray(parse_number(number)), dtype(element), wide), parse_sizes(sizes))
+        case "Index", {"dtype": element, "map": coordinate}:
+            return _index(element, coordinate, wide)
+        case "Gather", {"buffer": buffer, "map": read, "axis": along, "index": index}:
+            return _gather(buffer, read, along, index)
+        case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element, **operands}):
+            return _elementwise(op, element, *operands.values(), wide=wide)
+        case "PMax", {"sizes": sizes, "x": value}:
+            return _greatest(sizes, value, wide)
+        case "Reduce", {"op": op, "dtype": element, "sizes": sizes, "x": value}:
+            return _reduce(op, element, sizes, value, wide)
+        case "Contract", {"dtype": element, "sizes": sizes, "x": x, "y": y}:
+            return _contract(element, sizes, x, y, wide)
+        case "Stream", {"op": op, "dtype": element, "sizes": sizes, "score": score, "value": value}:
+            return _stream(op, element, sizes, score, value, wide)
+        case "Scan", {"op": op, "dtype": element, "axis": along, "x": value}:
+            return _scan(op, element, along, value, wide)
+        case ("Pure", {"x": value}) | ("Fin", {"acc": value}):
+            return np.asarray(value)
+    raise TypeError(f"{ctor} has no meaning")
 
 
 def _store(value: Array, type_: str, wide: bool) -> Array:
@@ -72,21 +102,13 @@ def _store(value: Array, type_: str, wide: bool) -> Array:
     return value
 
 
-def _load(buffer: Array, read: str, wide: bool) -> Array:
-    return apply(parse_map(read), buffer)
-
-
-def _imm(element: str, number: str, sizes: str, wide: bool) -> Array:
-    return np.broadcast_to(convert(np.asarray(parse_number(number)), dtype(element), wide), parse_sizes(sizes))
-
-
 def _index(element: str, coordinate: str, wide: bool) -> Array:
     view = parse_map(coordinate)
     last = 0 if view.is_empty else interval(view.exprs[0], view.interior)[1]
     return convert(apply(view, np.arange(last + 1)), dtype(element), wide)
 
 
-def _gather(buffer: Array, read: str, along: int, index: Array, wide: bool) -> Array:
+def _gather(buffer: Array, read: str, along: int, index: Array) -> Array:
     view = parse_map(read)
     if view.is_empty:
         return np.empty(view.sizes, buffer.dtype)
@@ -94,14 +116,6 @@ def _gather(buffer: Array, read: str, along: int, index: Array, wide: bool) -> A
     at = [np.broadcast_to(expr.eval(grid), view.sizes) for expr in view.exprs]
     at[along] = np.clip(index.astype(np.int64), 0, buffer.shape[along] - 1)
     return np.asarray(buffer[tuple(at)])
-
-
-def _view(value: Array, view: str, wide: bool) -> Array:
-    return apply(parse_map(view), value)
-
-
-def _at(value: Array, type_: str, view: str, wide: bool) -> Array:
-    return apply(parse_map(view), value)
 
 
 def _elementwise(op: str, element: str, *operands: Array, wide: bool) -> Array:
@@ -122,9 +136,9 @@ def _contract(element: str, sizes: str, x: Array, y: Array, wide: bool) -> Array
     return convert(_reduce("sum", total.name, sizes, product, wide), dtype(element), wide)
 
 
-def _greatest(sizes: str, counts: str, value: Array, wide: bool) -> Array:
-    kept = value.ndim - len(parse_sizes(counts))
-    greatest = _reduce("max", dtype(value.dtype).name, counts, value, wide)
+def _greatest(sizes: str, value: Array, wide: bool) -> Array:
+    kept = value.ndim - len(parse_sizes(sizes))
+    greatest = _reduce("max", dtype(value.dtype).name, sizes, value, wide)
     return np.broadcast_to(greatest.reshape(greatest.shape + (1,) * (value.ndim - kept)), value.shape)
 
 
@@ -132,7 +146,7 @@ def _stream(op: str, element: str, sizes: str, x: Array, y: Array, wide: bool) -
     """Scores, exponentials and sum are computed in the accumulator's dtype; the result is rounded once."""
     total = _accumulator(element, x, y)
     scores = convert(x, total, wide)
-    greatest = _greatest(sizes_text(scores.shape), sizes, scores, wide)
+    greatest = _greatest(sizes, scores, wide)
     shifted = _elementwise("sub", total.name, scores, greatest, wide=wide)
     weights = _elementwise(op, total.name, shifted, wide=wide)
     return _contract(element, sizes, weights, y, wide)
@@ -153,34 +167,3 @@ def _wider(total: DType, operand: DType) -> DType:
 def _scan(op: str, element: str, along: int, value: Array, wide: bool) -> Array:
     arg = {"axis": along, "dtype": element}
     return np.asarray(UOPS[SCANS[op]].apply([value], arg, TensorType.of(element, value.shape), wide))
-
-
-def _itself(value: Array, wide: bool) -> Array:
-    return value
-
-
-_MEANINGS: Mapping[str, Callable[..., Array]] = MappingProxyType(
-    {
-        "Store": _store,
-        "Load": _load,
-        "Imm": _imm,
-        "Index": _index,
-        "Gather": _gather,
-        "PUn": _elementwise,
-        "PBin": _elementwise,
-        "PTern": _elementwise,
-        "At": _at,
-        "PView": _view,
-        "PMax": _greatest,
-        "Reduce": _reduce,
-        "Contract": _contract,
-        "Stream": _stream,
-        "Scan": _scan,
-        "Pure": _itself,
-        "Fin": _itself,
-        "EUn": _elementwise,
-        "EBin": _elementwise,
-        "ETern": _elementwise,
-        "EView": _view,
-    }
-)

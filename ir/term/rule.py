@@ -62,7 +62,7 @@ class Equal:
 
 @dataclass(frozen=True)
 class Exists:
-    """The condition that there is a term like this as well, of whatever value; what it binds may be used elsewhere."""
+    """The condition that a term of this pattern exists, whatever its value; the rule may use the variables it binds."""
 
     pattern: App
 
@@ -160,7 +160,7 @@ class Clause:
 
 
 def condition_terms(conditions: Iterable[Condition]) -> tuple[Term, ...]:
-    """The terms that conditions speak of."""
+    """The terms in conditions."""
     return tuple(term for condition in conditions for term in _terms_of(condition))
 
 
@@ -177,7 +177,7 @@ def _terms_of(condition: Condition) -> tuple[Term, ...]:
 
 
 def map_condition(condition: Condition, change: Callable[[Term], Term]) -> Condition:
-    """The condition with a function applied to the terms of which it speaks."""
+    """The condition with a function applied to its terms."""
     match condition:
         case Equal(left, right):
             return Equal(change(left), change(right))
@@ -196,7 +196,7 @@ def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:
 
 
 def steers(condition: Condition) -> bool:
-    """Whether a condition is about what is worth doing: it rests on a fact that steers."""
+    """Whether a condition guides the search: it has a fact that steers."""
     facts = (part for term in _terms_of(condition) for part in subterms(term) if isinstance(part, Fact))
     return any(fact.analysis.steers for fact in facts)
 
@@ -226,7 +226,7 @@ def pattern_variables(spec: str) -> tuple[Var, ...]:
     """Variables written `name:letter`, as in "p:P m:S axis:I"; the letter is the sort (B P A E S I).
 
     Raises:
-        EqsatError: UnsoundRule for what is written otherwise.
+        EqsatError: UnsoundRule for any other text.
     """
     sorts = {"B": Sort.BUF, "P": Sort.PRO, "A": Sort.ACC, "E": Sort.EPI, "S": Sort.STR, "I": Sort.I64}
     found = []

@@ -5,8 +5,7 @@ NumPy broadcasts and wraps negative indices; the language does neither. A sound 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,16 +34,45 @@ def term_type(term: Term, known: dict[App, TensorType] | None = None) -> TensorT
         raise IllTyped(f"{term} is no value")
     known = {} if known is None else known
     if term not in known:
-        rule = _RULES.get(term.ctor.name)
-        if rule is None:
-            raise IllTyped(f"{term.ctor.name} has no type rule")
-        args = [term_type(arg, known) if isinstance(arg, App) else arg for arg in term.args]
-        known[term] = rule(*args)
+        fields = {name: term_type(arg, known) if isinstance(arg, App) else arg for name, arg in term.fields.items()}
+        known[term] = _type_of(term.ctor.name, fields)
     return known[term]
 
 
-def _input(name: str, type_: str) -> TensorType:
-    return parse_type(type_)
+def _type_of(ctor: str, fields: Mapping[str, Any]) -> TensorType:
+    """The type of a constructor's value. fields: types of operands, texts and integers."""
+    match ctor, fields:
+        case "Input", {"type": type_}:
+            return parse_type(type_)
+        case "Store", {"value": value, "type": type_}:
+            return _store(value, type_)
+        case ("Load", {"buffer": source, "map": read}) | (("PView" | "EView"), {"x": source, "map": read}):
+            return _read(source, read)
+        case "At", {"value": value, "type": type_, "map": read}:
+            return _read(_store(value, type_), read)
+        case "Imm", {"dtype": element, "value": number, "sizes": sizes}:
+            parse_number(number)
+            return TensorType.of(element, parse_sizes(sizes))
+        case "Index", {"dtype": element, "map": read}:
+            return _index(element, read)
+        case "Gather", {"buffer": source, "map": read, "axis": axis, "index": index}:
+            return _gather(source, read, axis, index)
+        case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element, **operands}):
+            return _operation(op, element, list(operands.values()))
+        case "PMax", {"domain": domain, "sizes": sizes, "x": value}:
+            return _greatest(domain, sizes, value)
+        case "Reduce", {"op": op, "dtype": element, "sizes": sizes, "x": value}:
+            return _reduce(op, element, sizes, value)
+        case "Contract", {"dtype": element, "sizes": sizes, "x": x, "y": y}:
+            return _contract(element, sizes, x, y)
+        case "Stream", {"op": op, "dtype": element, "sizes": sizes, "score": score, "value": value}:
+            return _stream(op, element, sizes, score, value)
+        case "Scan", {"op": op, "dtype": element, "axis": axis, "x": value}:
+            return UOPS[SCANS[op]].type_of([value], {"axis": axis, "dtype": element})
+        case ("Pure", {"x": value}) | ("Fin", {"acc": value}):
+            assert isinstance(value, TensorType)
+            return value
+    raise IllTyped(f"{ctor} has no type rule")
 
 
 def _store(value: TensorType, type_: str) -> TensorType:
@@ -77,15 +105,6 @@ def _check_bounds(view: AxisMap, source: TensorType, axes: range | list[int]) ->
         _require(not wrong.any(), f"{view} reads outside {source}, along axis {axis}")
 
 
-def _at(value: TensorType, type_: str, read: str) -> TensorType:
-    return _read(_store(value, type_), read)
-
-
-def _imm(element: str, number: str, sizes: str) -> TensorType:
-    parse_number(number)
-    return TensorType.of(element, parse_sizes(sizes))
-
-
 def _index(element: str, read: str) -> TensorType:
     view = parse_map(read)
     _require(len(view.exprs) == 1 and not view.guards, f"{view} is no coordinate")
@@ -101,7 +120,7 @@ def _gather(source: TensorType, read: str, axis: int, index: TensorType) -> Tens
     return TensorType.of(source.dtype, view.sizes)
 
 
-def _operation(op: str, element: str, *operands: TensorType) -> TensorType:
+def _operation(op: str, element: str, operands: Sequence[TensorType]) -> TensorType:
     row = UOPS.get(op.upper())
     if row is None or not row.kind.is_elementwise or row.arity != len(operands):
         raise IllTyped(f"{op} is no op of {len(operands)} operands")
@@ -119,9 +138,9 @@ def _reduce(op: str, element: str, sizes: str, value: TensorType) -> TensorType:
     return UOPS["REDUCE"].type_of([summed], {"op": op.upper(), "axes": axes, "dtype": element})
 
 
-def _greatest(sizes: str, counts: str, value: TensorType) -> TensorType:
-    _require(value.shape == parse_sizes(sizes) and not value.dtype.is_bool, f"the greatest of {value} over {sizes}")
-    _drop_axes(value, parse_sizes(counts))
+def _greatest(domain: str, sizes: str, value: TensorType) -> TensorType:
+    _require(value.shape == parse_sizes(domain) and not value.dtype.is_bool, f"the greatest of {value} over {domain}")
+    _drop_axes(value, parse_sizes(sizes))
     return value
 
 
@@ -143,42 +162,6 @@ def _drop_axes(value: TensorType, counts: tuple[int, ...]) -> TensorType:
     return TensorType.of(value.dtype, value.shape[:kept])
 
 
-def _scan(op: str, element: str, axis: int, value: TensorType) -> TensorType:
-    return UOPS[SCANS[op]].type_of([value], {"axis": axis, "dtype": element})
-
-
-def _itself(value: TensorType) -> TensorType:
-    return value
-
-
 def _require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise IllTyped(otherwise)
-
-
-_RULES: Mapping[str, Callable[..., TensorType]] = MappingProxyType(
-    {
-        "Input": _input,
-        "Store": _store,
-        "Load": _read,
-        "Imm": _imm,
-        "Index": _index,
-        "Gather": _gather,
-        "PUn": _operation,
-        "PBin": _operation,
-        "PTern": _operation,
-        "At": _at,
-        "PView": _read,
-        "PMax": _greatest,
-        "Reduce": _reduce,
-        "Contract": _contract,
-        "Stream": _stream,
-        "Scan": _scan,
-        "Pure": _itself,
-        "Fin": _itself,
-        "EUn": _operation,
-        "EBin": _operation,
-        "ETern": _operation,
-        "EView": _read,
-    }
-)
