@@ -148,7 +148,8 @@ class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     lanes     the position of the loop that lanes run along; None if they run along the terms of reductions, and
               outputs are written one by one
     width     elements of a step of that loop: whole registers, or fewer lanes than a register has
-    rescaled  terms, or registers of terms, of a stream between two rescalings of its sums
+    rescaled  terms, or registers of terms, between two rescalings of the sums of streams, 2 at least. The scores of one
+              pass share the number; every score has 2 at least
     rows      points of the row loop (`row_loop`) that run together, so that one can go on while the lanes of another
               are summed
     threads   the positions of the loops whose blocks are tasks

@@ -221,6 +221,22 @@ class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return 4 if self.tensor_cores else self.scores.lanes[1]
 
 
+class StreamParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parts that blocks leave where they share the terms of a tile: `rows` × `columns` sums per product.
+
+    vectors   vectors of `width` sums per product that a thread of the last block has
+    together  parts that a thread reads at one time
+    members   parts that one block joins; if these are not all parts, the joined groups are joined again
+    """
+
+    rows: int
+    columns: int
+    width: int
+    vectors: int
+    together: int
+    members: int
+
+
 class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu stream"):
     """How streams whose scores are tiles run on a GPU.
 
@@ -230,11 +246,13 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     values    the tensors of values, one for every product
     tails     the axes whose last tile is cut; tiles divide the others
     epilogue  the functions applied to the sums, in order
+    parts     how the parts of several blocks are joined; None where a block has all terms of its tile
     """
 
     arch: str
     tile: StreamTile
     places: BlockPlaces
+    parts: StreamParts | None = None
     together: bool = False
     scored: tuple[str, str] | None = None
     values: tuple[str, ...] = ()

@@ -66,7 +66,8 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     neighbouring threads are of one team; else they work on neighbouring rows. `length`: elements of a row, the most of
     its reductions and of the outputs' other axes `inner`. `split`: number of blocks that share a row, with a part of it
     each. `width`: elements that a thread loads at once. `keep`: what stays from one reduction to the next: a thread's
-    elements of the row in registers ("reg"), its loads in shared memory ("smem"), or nothing ("none")."""
+    elements of the row in registers ("reg"), its loads in shared memory ("smem"), or nothing ("none"). `dear`: the
+    computed values that stay in registers beside the elements. `shared`: the inputs that stay in shared memory."""
 
     axes: tuple[int, ...]
     inner: tuple[int, ...]
@@ -78,6 +79,8 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep: Keep
     width: int
     split: int = 1
+    dear: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:

@@ -1,4 +1,4 @@
-"""Region + Poly Core + CpuNestPlan → CPU kernel, for every region without a contraction.
+"""A region's loops and a CpuNestPlan → a CPU kernel, for every region without a contraction.
 
 The outputs are a nest of loops. Values are evaluated at the innermost point and hoisted out of the loops on which they
 do not depend:
@@ -30,36 +30,23 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.split_reduce import partial_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_tiling import NestLoop, check_nest_plan, kept_rows_of, nest_loops
+from codegen.plan.cpu.nest_tiling import NestLoop, kept_rows_of, nest_loops
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.stream_roles import score_read
-from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr, coordinates, substitute
 from ir.index.map import support
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
 from ir.kernel.nodes import Bind
 from ir.plan.cpu import CpuNestPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore, Site
+from ir.poly.core import Site
 from ir.region.region import Operand, Region, Yield
 from ir.target import LANES
 
-STAGE = "lower_nest"
 
-
-def lower_nest(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "eq_k") -> CpuKernel:
-    """The kernel `name` that runs `region` as `plan` says.
-
-    Raises:
-        EqsatError: AlignmentMismatch where a tile does not divide an axis without a predicated tail; UnsupportedOp
-            where the region has a contraction or reads a scan out of order, or where the template does not have the
-            plan's choice; MalformedGraph where the plan contradicts the region.
-    """
-    if not core.legal:
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
-    loops = RegionLoops(region, core, plan.ordered)
-    check_nest_plan(loops, plan)
-    writer = CpuWriter(LANES[plan.arch])
+def lower_nest(loops: RegionLoops, plan: CpuNestPlan, name: str = "eq_k") -> CpuKernel:
+    """The kernel `name` that runs a region's loops by a plan that fits."""
+    region, writer = loops.region, CpuWriter(LANES[plan.arch])
     params = tuple(
         CpuParam(
             writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), buffer in region.outputs

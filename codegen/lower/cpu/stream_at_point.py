@@ -26,14 +26,12 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from codegen.plan.stream_view import stream_dtype
-from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.index.expr import AxisExpr, coordinates
 from ir.kernel.cpu.nodes import CpuCall, Inside, Value
 from ir.kernel.nodes import Reg
 from ir.region.region import Number, Op
 
-STAGE = "lower_stream"
 _PART = 256
 """Steps that add to one accumulator before it is added to another: the error of a sum grows with its length."""
 
@@ -91,10 +89,6 @@ def _values_in_one_pass(
 ) -> list[Value]:
     lead = next(request for request in requests if ev.ops[request.name].kind == "stream")
     op = ev.ops[lead.name]
-    if ev.loops.in_order(lead.name):
-        fail(
-            Kind.UNSUPPORTED_OP, STAGE, "the terms of a stream are rescaled together, not in index order", at=lead.name
-        )
     if 0 in op.domain[len(op.shape) :]:
         return [_empty_value(ev.ops[request.name]) for request in requests]
     groups = ev.groups(lead.name)
@@ -198,6 +192,7 @@ class _StreamPass:
         """Loops of whole steps of several terms, then one step of the terms that remain; where lanes are terms, a tail
         of fewer lanes comes last."""
         width = self.ev.writer.lanes if self.along else 1
+        assert self.ev.rescaled is not None
         terms = max(2, self.ev.rescaled // len(self.scores))
         stepped = group.extent - group.extent % (width * terms)
         whole = group.extent - group.extent % width

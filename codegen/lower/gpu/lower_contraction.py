@@ -19,34 +19,21 @@ from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
 from codegen.lower.gpu.value_at_point import ThreadEvaluator, params_of
-from codegen.plan.contraction_view import Contraction, contraction_of
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import shared_tiles
-from codegen.plan.gpu.contraction_tiling import check_contraction_plan, grid_of, is_empty, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tiling import grid_of, is_empty, turns_of, turns_of_block
 from codegen.plan.gpu.operand_read import copied_axes
-from codegen.plan.plan_check import STAGE
-from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.limits import least_arch
 from ir.plan.gpu import GpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore
-from ir.region.region import Region
 
 _EMPTY_THREADS = 32
 
 
-def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, name: str = "eq_k") -> GpuKernel:
-    """The kernel `name` of a region whose plan `codegen.plan.gpu.contraction_candidates` made.
-
-    Raises:
-        EqsatError: UnsupportedOp where the region holds no contraction that the template covers; the errors of
-            `codegen.plan.gpu.contraction_tiling.check_contraction_plan` where the plan does not fit.
-    """
-    view = contraction_of(region, core, ordered=plan.ordered)
-    if view is None:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
-    check_contraction_plan(view, plan)
-    tile = plan.tile
+def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "eq_k") -> GpuKernel:
+    """The kernel `name` that runs a contraction by a plan that fits."""
+    region, tile = view.region, plan.tile
     if is_empty(view):
         writer = GpuWriter(_EMPTY_THREADS, (1, 1, 1))
         return _kernel(name, view, plan, writer, GpuBlock(writer))

@@ -30,19 +30,15 @@ from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.value_at_point import ThreadEvaluator, converted, params_of
 from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
-from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
     KERNEL_ARCH,
     bound_of,
-    check_stream_plan,
     score_tails,
     stream_products,
     stream_turns,
 )
-from codegen.plan.plan_check import STAGE
-from codegen.plan.stream_view import StreamView, stream_view
-from ir.diagnostics import Kind, fail
+from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, floordiv
 from ir.kernel.gpu.kernel import WORD, GpuKernel, Shared
 from ir.kernel.gpu.nodes import (
@@ -60,23 +56,12 @@ from ir.kernel.gpu.nodes import (
 from ir.kernel.nodes import Bind, Comment
 from ir.plan.gpu import GpuStreamPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore
-from ir.region.region import Region
 
 Product = TensorCore | CudaCore
 
 
-def lower_stream(region: Region, core: PolyCore, plan: GpuStreamPlan, name: str = "eq_k") -> GpuKernel:
-    """The kernel `name` of a region whose plan `codegen.plan.gpu.stream_candidates` made.
-
-    Raises:
-        EqsatError: UnsupportedOp where the region holds no streams that the template covers; the errors of
-            `codegen.plan.gpu.stream_tiling.check_stream_plan` where the plan does not fit.
-    """
-    view = stream_view(region, core, together=plan.together)
-    if view is None or 0 in view.roles.sizes:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
-    check_stream_plan(view, plan)
+def lower_stream(view: StreamView, plan: GpuStreamPlan, name: str = "eq_k") -> GpuKernel:
+    """The kernel `name` that runs streams in tiles by a plan that fits."""
     return _GpuStreamTemplate(view, plan).kernel(name)
 
 
@@ -165,11 +150,10 @@ class _GpuStreamTemplate:
         part = TurnRange(self.part * own, own, self._turns_seen(turns, own))
         main_loop(block, ring, turn, self.tile.scores.stages, turns, part, filled)
         rows.gather(block)
-        if self.tile.split == 1:
+        if self.plan.parts is None:
             self._finish(block, rows, products)
         else:
-            parts = stream_parts(view, self.tile)
-            with joined_streams(parts, rows, products, block, self.place, self.part) as joined:
+            with joined_streams(self.plan.parts, rows, products, block, self.place, self.part) as joined:
                 self._finish(*joined)
         return self._kernel(name)
 

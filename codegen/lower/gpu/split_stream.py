@@ -24,11 +24,11 @@ from codegen.lower.gpu.running_maximum import base_of, weight
 from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, over_registers
 from codegen.lower.points import Point
 from codegen.plan.gpu.contraction_tiling import tiles_of
-from codegen.plan.gpu.stream_parts import StreamParts
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.gpu.nodes import Call, Element, Holds, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec, Value
 from ir.kernel.nodes import Bind, Comment, Const, Within
+from ir.plan.gpu import StreamParts
 
 _AT_ONCE = 16
 """Bytes that a thread moves with one instruction, at most."""

@@ -14,7 +14,7 @@ from functools import cached_property
 import msgspec
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
-from codegen.plan.cpu.nest_tiling import RESCALED, can_keep
+from codegen.plan.cpu.nest_tiling import can_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
 from codegen.plan.region_loops import Axes, RegionLoops, Shape
 from codegen.poly.tail_axes import Steps, tail_axes
@@ -33,6 +33,8 @@ _REGISTERS = 4
 """Registers per step along outputs that accumulate: their sums hide latency, and rows are read in longer runs."""
 _ROWS = 4
 """Rows that run together: as many as the sums of one reduction that run side by side."""
+_RESCALED = 8
+"""Terms of a stream per rescaling of its sums, in registers: `rescaled` of every plan."""
 _SHORT_TERMS = 2048
 """Terms of a row, at most, for rows that run together: a longer row keeps a core busy while another row waits."""
 _FEW_VECTORS = 64
@@ -299,7 +301,7 @@ class _NestDraft:
             loops=tuple(loops),
             lanes=self.lanes,
             width=self.step,
-            rescaled=RESCALED,
+            rescaled=_RESCALED,
             rows=self.rows,
             threads=tuple(self.bound),
             kept=tuple([row.kept for row in space.rows if can_keep(row, along)]),

@@ -12,9 +12,6 @@ from ir.diagnostics import Kind, fail
 from ir.plan.cpu import CpuNestPlan
 from ir.target import LANES
 
-RESCALED = 8
-"""Terms of a stream per rescaling of its sums, in registers: `rescaled` of every plan."""
-
 
 @dataclass(frozen=True)
 class NestLoop:
@@ -56,12 +53,20 @@ def check_nest_plan(loops: RegionLoops, plan: CpuNestPlan) -> None:
     if (plan.lanes is not None and plan.lanes not in places) or not {*plan.threads} <= {*places}:
         message = f"lanes {plan.lanes} and threads {plan.threads} are no loops of the nest"
         fail(Kind.MALFORMED_GRAPH, STAGE, message, loops=plan.loops)
-    if min(plan.rows, plan.rescaled, 1 if plan.part is None else plan.part, *(loop.tile for loop in plan.loops)) < 1:
-        fail(Kind.MALFORMED_GRAPH, STAGE, "tiles, rows, parts and rescaled terms are one at least", plan=plan)
+    if min(plan.rows, 1 if plan.part is None else plan.part, *(loop.tile for loop in plan.loops)) < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "tiles, rows and parts are one at least", plan=plan)
+    if plan.rescaled < 2:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "a stream takes two terms or more between rescalings", plan=plan)
+    for loop in nest_loops(loops, plan):
+        if loop.tile > max(1, loop.extent):
+            message = f"a tile of {loop.tile} is longer than the loop of {loop.extent}"
+            fail(Kind.MALFORMED_GRAPH, STAGE, message, at=loop.name)
     _check_widths(loops, plan)
     if plan.rows > 1:
         _check_rows(loops, plan)
     _check_threads(loops, plan)
+    _check_scans(loops, plan)
+    _check_streams(loops)
     _check_kept(loops, plan)
     if plan.part is not None and (
         not loops.divisible_reductions or 0 in loops.ops[loops.divisible_reductions[0]].domain
@@ -102,6 +107,24 @@ def _check_threads(loops: RegionLoops, plan: CpuNestPlan) -> None:
             fail(Kind.UNSUPPORTED_OP, STAGE, f"tasks along {loop.name} would write the same elements", at=loop.name)
 
 
+def _check_scans(loops: RegionLoops, plan: CpuNestPlan) -> None:
+    """A scan carries its value through the innermost loop that has several points, which must be the scan's own."""
+    carried = loops.scan_axes(loops.shape)
+    if not carried or 0 in loops.shape:
+        return
+    *_, inner = (loop for loop in nest_loops(loops, plan) if loop.extent > 1)
+    if inner.blocks > 1 or [axis for axis in inner.group.axes if loops.shape[axis] > 1] != carried:
+        message = f"a scan carries its value along i{carried[0]}, which is not the innermost loop in one block"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, loops=plan.loops)
+
+
+def _check_streams(loops: RegionLoops) -> None:
+    for name, op in loops.ops.items():
+        if op.kind == "stream" and loops.in_order(name):
+            message = "the terms of a stream are rescaled together, not in index order"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name)
+
+
 def _check_kept(loops: RegionLoops, plan: CpuNestPlan) -> None:
     """A thread keeps one row at a time: lanes share the row, and no reduction is in parts."""
     rows = {row.kept: row for row in kept_rows(loops)} if plan.kept else {}
@@ -130,6 +153,5 @@ def nest_loops(loops: RegionLoops, plan: CpuNestPlan) -> tuple[NestLoop, ...]:
         group = Group.whole(loop.axes, [loops.shape[axis] for axis in loop.axes], "i")
         vector = position == plan.lanes
         width = plan.width if vector else plan.rows if position == rows else 1
-        tile = max(1, min(loop.tile, group.extent))
-        nest.append(NestLoop(group, tile, position in plan.threads, vector, width))
+        nest.append(NestLoop(group, loop.tile, position in plan.threads, vector, width))
     return tuple(nest)

@@ -124,21 +124,26 @@ def check_contraction_plan(view: Contraction, plan: GpuContractionPlan) -> None:
     if (plan.operands, plan.sums, plan.result) != (operands_of(view, tile), view.name, view.region.yields[0].value):
         _malformed(view, f"{plan.operands}, {plan.sums}, {plan.result} are not the values of the region")
     check_tails(steps_of(view, tile), plan.tails, STAGE, view.region.name)
+    check_grid(view, tile, plan.places)
 
 
 def grid_of(view: Contraction, tile: ContractionTile, places: BlockPlaces) -> tuple[int, int, int]:
-    """Blocks along x, y and z.
-
-    Raises:
-        EqsatError: ResourceExceeded where the grid is too large.
-    """
+    """Blocks along x, y and z."""
     grid = dict.fromkeys(GRID_AXES, 1)
     for piece, count in zip(("batch", "rows", "columns", "parts"), (*tiles_of(view, tile), tile.split), strict=True):
         grid[getattr(places, piece)] *= count
-    if any(size > most for size, most in zip(grid.values(), MAX_GRID, strict=True)):
-        hint = f"at most {MAX_GRID}"
-        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"a grid of {[*grid.values()]} blocks", at=view.region.name, hint=hint)
     return grid["x"], grid["y"], grid["z"]
+
+
+def check_grid(view: Contraction, tile: ContractionTile, places: BlockPlaces) -> None:
+    """Raises EqsatError where the blocks do not make a grid: MalformedGraph where tiles of rows that stand side by side
+    are numbered along another axis than tiles of columns; ResourceExceeded where an axis is too long."""
+    if tile.raster > 1 and places.rows != places.columns:
+        _malformed(view, f"{tile.raster} tiles of rows stand side by side, but not along the axis of the columns")
+    grid = grid_of(view, tile, places)
+    if any(size > most for size, most in zip(grid, MAX_GRID, strict=True)):
+        hint = f"at most {MAX_GRID}"
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"a grid of {[*grid]} blocks", at=view.region.name, hint=hint)
 
 
 def operands_of(view: Contraction, tile: ContractionTile) -> tuple[str, str]:

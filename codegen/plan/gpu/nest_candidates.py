@@ -212,7 +212,9 @@ def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], r
             key = (rows.height, rows.team, rows.near, rows.width, split)
             if split > 1 and key not in seen:
                 seen.add(key)
-                yield msgspec.structs.replace(rows, keep="reg" if reads_twice and fits else "none", split=split)
+                keep: Keep = "reg" if reads_twice and fits else "none"
+                tile = (rows.height, rows.team)
+                yield rows_of(loops, tile, near=rows.near, keep=keep, width=rows.width, split=split)
 
 
 def _fits_registers(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:

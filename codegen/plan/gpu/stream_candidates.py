@@ -15,6 +15,7 @@ import msgspec
 from codegen.plan.gpu.contraction_tiling import columns_of, tiles_of
 from codegen.plan.gpu.split_k import part_counts
 from codegen.plan.gpu.stream_mask import last_seen
+from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
     KERNEL_ARCH,
@@ -203,6 +204,7 @@ def _plan(candidate: _Candidate, target: Target) -> GpuStreamPlan:
         arch=target.arch,
         tile=tile,
         places=_places(view, tile),
+        parts=stream_parts(view, tile),
         together=view.together,
         scored=scored_of(view),
         values=values_of(view),

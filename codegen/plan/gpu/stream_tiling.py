@@ -8,7 +8,14 @@ from typing import NoReturn
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tiling import WARP, has_terms_for_all_blocks, make_tile, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tiling import (
+    WARP,
+    check_grid,
+    has_terms_for_all_blocks,
+    make_tile,
+    turns_of,
+    turns_of_block,
+)
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.plan_check import STAGE, check_gpu
@@ -152,6 +159,8 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
     tiles do not divide; MalformedGraph where the plan contradicts the region; ResourceExceeded for more threads than a
     block may have."""
     check_gpu(plan.arch)
+    if 0 in view.roles.sizes:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "streams without points or terms have no tiles", at=view.region.name)
     tile = plan.tile
     lead, stages, split = tile.lead, tile.scores.stages, tile.split
     if min(lead.bm, lead.bn, tile.terms, tile.scores.warp_m, *(tile.scores.thread or ())) < 1:
@@ -183,6 +192,7 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
     if (plan.together, plan.scored, plan.values) != (view.together, scored_of(view), values_of(view)):
         _malformed(view, f"{plan.scored} and {plan.values} are not the tensors of the streams")
     check_tails(stream_steps(view, tile), plan.tails, STAGE, view.region.name)
+    check_grid(stream_products(view)[0], lead, plan.places)
 
 
 def stream_steps(view: StreamView, tile: StreamTile) -> tuple[Steps, ...]:

@@ -11,6 +11,7 @@ from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
@@ -56,7 +57,7 @@ def dot(**changes: object) -> CpuContractionPlan:
 
 def refused(plan: CpuContractionPlan, region: Region = GEMM) -> EqsatError:
     with pytest.raises(EqsatError) as caught:
-        lower_contraction(region, analyse(region).core, plan)
+        fit_plan(region, analyse(region).core, plan)
     return caught.value
 
 
@@ -106,8 +107,8 @@ def test_tails_are_right_without_panels_too() -> None:
 
 def test_threads_run_what_they_are_bound_to() -> None:
     def tasks(*threads: str) -> int:
-        core = analyse(GEMM).core
-        return lower_contraction(GEMM, core, by_hand(threads=threads)).kernel.phases[0].tasks
+        plan = by_hand(threads=threads)
+        return lower_contraction(fit_plan(GEMM, analyse(GEMM).core, plan), plan).kernel.phases[0].tasks
 
     assert tasks() == 1
     assert tasks("m.o") == 4
@@ -116,7 +117,7 @@ def test_threads_run_what_they_are_bound_to() -> None:
 
 
 def test_a_tail_may_be_left_out_where_tiles_divide() -> None:
-    text = c_text(lower_contraction(GEMM, analyse(GEMM).core, by_hand()).kernel)
+    text = c_text(lower_contraction(fit_plan(GEMM, analyse(GEMM).core, by_hand()), by_hand()).kernel)
     assert "_n_f32" not in text
     for axis in TAILS:
         left = tuple(each for each in TAILS if each != axis)
@@ -197,10 +198,11 @@ def test_a_nest_runs_at_any_width_up_to_a_register_and_in_whole_ones(width: int)
         ({"loops": (PlannedLoop((0,), 10),)}, Kind.MALFORMED_GRAPH),
         ({"loops": (PlannedLoop((0,), 10), PlannedLoop((7,), LANES))}, Kind.MALFORMED_GRAPH),
         ({"loops": (PlannedLoop((0,), 0), PlannedLoop((1,), LANES))}, Kind.MALFORMED_GRAPH),
+        ({"loops": (PlannedLoop((0,), 41), PlannedLoop((1,), LANES))}, Kind.MALFORMED_GRAPH),
         ({"threads": (2,)}, Kind.MALFORMED_GRAPH),
         ({"rows": 0}, Kind.MALFORMED_GRAPH),
         ({"rows": 3}, Kind.ALIGNMENT_MISMATCH),
-        ({"rescaled": 0}, Kind.MALFORMED_GRAPH),
+        ({"rescaled": 1}, Kind.MALFORMED_GRAPH),
         ({"part": 10}, Kind.UNSUPPORTED_OP),
         ({"kept": (KeptValue("Y", "Z"),)}, Kind.UNSUPPORTED_OP),
         ({"arch": "sm80"}, Kind.UNKNOWN_TARGET),
@@ -208,7 +210,7 @@ def test_a_nest_runs_at_any_width_up_to_a_register_and_in_whole_ones(width: int)
 )
 def test_a_nest_s_plan_that_makes_no_sense_is_refused(changes: dict[str, object], kind: Kind) -> None:
     with pytest.raises(EqsatError) as caught:
-        lower_nest(ROWS, analyse(ROWS).core, nest(**changes))
+        fit_plan(ROWS, analyse(ROWS).core, nest(**changes))
     assert caught.value.kind is kind
 
 
@@ -243,6 +245,6 @@ def test_what_planners_make_is_accepted() -> None:
     for region in regions.corpus():
         core = analyse(region).core
         for plan, _ in contraction_candidates(region, core, target_of()):
-            lower_contraction(region, core, plan)
+            lower_contraction(fit_plan(region, core, plan), plan)
         for nest_, _ in nest_candidates(region, core, target_of()):
-            lower_nest(region, core, nest_)
+            lower_nest(fit_plan(region, core, nest_), nest_)
