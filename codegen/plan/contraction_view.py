@@ -71,6 +71,11 @@ class Contraction:
     def batch(self) -> tuple[int, ...]:
         return self.roles.batch
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the output has no elements."""
+        return 0 in self.sizes[: self.roles.rank]
+
     def extent(self, group: Sequence[int]) -> int:
         """Points of a group of digits."""
         return self.roles.extent(group)

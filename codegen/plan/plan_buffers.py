@@ -56,8 +56,8 @@ def _kept(region: Region, view: TemplateView, plan: Plan) -> Iterator[PlannedBuf
             for row in plan.kept:
                 yield PlannedBuffer(MinBuffer(row.value, "stack"))
         case GpuContractionPlan(), _:
-            for tensor, way, swizzled in zip(plan.operands, plan.tile.stagings, plan.swizzled, strict=True):
-                yield _ring(tensor, plan.tile, way, plan.tile.stages, swizzled)
+            for tensor, way in zip(plan.operands, plan.tile.stagings, strict=True):
+                yield _ring(tensor, plan.tile, way, plan.tile.stages)
         case GpuStreamPlan(), _:
             scores = plan.tile.scores
             if plan.scored is not None:
@@ -75,8 +75,8 @@ def _kept(region: Region, view: TemplateView, plan: Plan) -> Iterator[PlannedBuf
             pass
 
 
-def _ring(tensor: str, tile: ContractionTile, way: Staging, stages: int, swizzled: bool = True) -> PlannedBuffer:
+def _ring(tensor: str, tile: ContractionTile, way: Staging, stages: int) -> PlannedBuffer:
     """An operand's ring of tiles, as `codegen.plan.gpu.contraction_shared` lays it out."""
-    ring = operand_ring(tensor, tile, way, 0, stages, swizzled)
+    ring = operand_ring(tensor, tile, way, 0, stages)
     apart: Apart | None = "swizzle" if ring.swizzle else "pad" if ring.pitch else None
     return PlannedBuffer(MinBuffer(tensor, "smem_ring", stages), apart)

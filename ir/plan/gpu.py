@@ -15,10 +15,15 @@ MMA_BYTES = 32
 """Bytes of a row of an mma's operand: 16 halves, or 8 floats."""
 TF32 = "mma_tf32"
 """The algorithm of products on tensor cores whose operands are floats, rounded to tf32."""
+STREAM_ARCH = "sm80"
+"""The architecture whose instructions and limits kernels of streams keep, on later architectures too."""
+MMA_LANES = 4
+"""Neighbouring lanes of a warp that have the same rows of an mma's sums."""
 Store = Literal["staged", "vectors", "elements"]
 """How results are stored: in rows of 16 bytes collected in shared memory, in vectors of neighbours that a thread has in
 registers, or one by one."""
-_COPIED_BYTES = (16, 8, 4)  # sizes of cp.async
+COPIED_BYTES = (16, 8, 4)
+"""Sizes of a cp.async."""
 
 
 class Staging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +57,7 @@ class Staging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         width = math.gcd(self.width, terms if self.along_k else extent)
         if width == self.width:
             return self
-        copied = self.copied and width * DTYPES[self.dtype].bytes in _COPIED_BYTES
+        copied = self.copied and width * DTYPES[self.dtype].bytes in COPIED_BYTES
         return msgspec.structs.replace(self, width=width if copied else 1, copied=copied)
 
 
@@ -126,6 +131,11 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
         """Rows or columns of an operand's tile."""
         return self.bm if staged is self.lhs else self.bn
 
+    def is_swizzled(self, staged: Staging) -> bool:
+        """Whether the lines of an operand's tile are swizzled, as `ldmatrix` reads them. The instruction transposes
+        16-bit elements only."""
+        return self.tensor_cores and (staged.along_k or not self.tf32)
+
     @property
     def lanes(self) -> tuple[int, int]:
         """Lanes of a warp on CUDA cores, along rows and columns."""
@@ -149,8 +159,9 @@ class BlockPlaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu contraction"):
     """How a contraction runs on a GPU.
 
+    pattern        for people, as are `operands`, `sums`, `result` and `epilogue`; all must be those of the region
+    kernel_arch    the least architecture that runs the kernel
     operands       the tensors with the rows and with the columns; each has a ring of tiles in shared memory
-    swizzled       per operand, whether the lines of its tiles are swizzled
     sums, result   the region's value of the sums, and the value that the epilogue turns them into
     tails          the axes whose last tile is cut; tiles divide the others
     epilogue       the functions applied to the sums, in order
@@ -161,8 +172,8 @@ class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     pattern: Literal["matmul", "conv"]
     tile: ContractionTile
     places: BlockPlaces
+    kernel_arch: str
     operands: tuple[str, str]
-    swizzled: tuple[bool, bool]
     sums: str
     result: str
     tails: tuple[str, ...] = ()
@@ -218,7 +229,7 @@ class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def across(self) -> int:
         """Lanes that share a row."""
-        return 4 if self.tensor_cores else self.scores.lanes[1]
+        return MMA_LANES if self.tensor_cores else self.scores.lanes[1]
 
 
 class StreamParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -242,7 +253,8 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     together  whether points of the batch that share keys and values are rows of one tile; else every point has tiles
               of its own
-    scored    the tensors of queries and keys, if scores are products of these
+    scored    the tensors of queries and keys, if scores are products of these. For people, as are `values` and
+              `epilogue`; all must be those of the region
     values    the tensors of values, one for every product
     tails     the axes whose last tile is cut; tiles divide the others
     epilogue  the functions applied to the sums, in order
@@ -259,6 +271,11 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def kernel_arch(self) -> str:
+        """The least architecture that runs the kernel."""
+        return STREAM_ARCH
 
     @property
     def vectors(self) -> int:

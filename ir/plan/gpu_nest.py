@@ -12,7 +12,7 @@ from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
 
 AT_A_TIME = 4
-"""Turns of a pass over a row whose loads are in flight together."""
+"""Turns of a pass over a row, or terms of a reduction by one thread, whose loads are in flight together."""
 
 
 Keep = Literal["reg", "smem", "none"]
@@ -172,6 +172,11 @@ class GpuPointsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     notes: tuple[str, ...] = ()
 
     @property
+    def kernel_arch(self) -> str:
+        """The architecture for which the kernel is compiled."""
+        return self.arch
+
+    @property
     def vectors(self) -> int | None:
         """Neighbours that a thread computes at once; None if one by one."""
         return self.points.width if self.points.width > 1 else None
@@ -186,6 +191,11 @@ class GpuRowsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     notes: tuple[str, ...] = ()
 
     @property
+    def kernel_arch(self) -> str:
+        """The architecture for which the kernel is compiled."""
+        return self.arch
+
+    @property
     def vectors(self) -> int | None:
         """Neighbours that a thread loads at once; None if one by one."""
         return self.rows.width if self.rows.width > 1 else None
@@ -198,6 +208,11 @@ class GpuTilesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tiles: Tiles
     ordered: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def kernel_arch(self) -> str:
+        """The architecture for which the kernel is compiled."""
+        return self.arch
 
     @property
     def vectors(self) -> None:

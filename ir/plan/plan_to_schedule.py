@@ -94,7 +94,7 @@ def _gpu_contraction(plan: GpuContractionPlan) -> Schedule:
     tile = plan.tile
     hints: dict[str, str | bool | int] = {"C_store": tile.store}
     if tile.thread is None:
-        hints |= zip(("lhs_swizzle", "rhs_swizzle"), plan.swizzled, strict=True)
+        hints |= zip(("lhs_swizzle", "rhs_swizzle"), map(tile.is_swizzled, tile.stagings), strict=True)
     else:
         hints["thread_tile"] = f"{tile.thread[0]}x{tile.thread[1]}"
     if tile.raster > 1:

@@ -173,25 +173,24 @@ class _Outputs:
         self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock
     ) -> None:
         """Writes loops along one axis: whole steps of the plan's width, then single registers, then a tail; separately
-        for every range between points where padding begins or ends. A register uses `used` lanes."""
+        for every range between points where padding begins or ends."""
         width, lanes = loop.width, self.writer.lanes
-        used = min(width, lanes)
         for low, high in self._ranges(loop):
             steps = high - (high - low) % width
-            whole = high - (high - low) % used
+            whole = high - (high - low) % lanes
             for start, stop, step, count in (
-                (low, steps, width, used),
-                (steps, whole, used, used),
-                (whole, high, used, high - whole),
+                (low, steps, width, lanes),
+                (steps, whole, lanes, lanes),
+                (whole, high, lanes, high - whole),
             ):
                 if start >= stop:
                     continue
-                last = stop - 1 if count < used else stop - step + used - 1
+                last = stop - 1 if count < lanes else stop - step + lanes - 1
                 variable = self.writer.variable(loop.name, start, last)
                 axis = LaneAxis(variable, None if count == lanes else count)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.counter(variable)
-                units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(max(1, step // lanes))]
+                units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(step // lanes)]
                 self._loops(rest, [places for unit in units for places in unit], origins, body)
                 self._steps(loop, body, variable, (start, stop, step), origins, block)
 
@@ -301,7 +300,7 @@ class _Outputs:
 def _comment(region: Region, plan: CpuNestPlan) -> str:
     """The comment above the kernel in the C text: the region, then the plan."""
     schedule = plan_to_schedule(plan)
-    lines = [str(region), f"plan {schedule.arch}: nest {schedule.algo_choice.get('nest', '') or 'none'}"]
+    lines = [str(region), f"plan {plan.arch}: nest {' '.join(loop.name for loop in plan.loops) or 'none'}"]
     lines[-1] += f", tile {list(schedule.tile)}, bind {schedule.bind}"
     if schedule.vectorize:
         lines[-1] += f", {schedule.vectorize.width} elements a step along {schedule.vectorize.axis}"

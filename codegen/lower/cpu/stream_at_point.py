@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from codegen.lower.accumulators import PART
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
@@ -31,9 +32,6 @@ from ir.index.expr import AxisExpr, coordinates
 from ir.kernel.cpu.nodes import CpuCall, Inside, Value
 from ir.kernel.nodes import Reg
 from ir.region.region import Number, Op
-
-_PART = 256
-"""Steps that add to one accumulator before it is added to another: the error of a sum grows with its length."""
 
 Place = Mapping[Group, AxisExpr]
 """Loop over reduced axes → its position."""
@@ -222,7 +220,7 @@ class _StreamPass:
         lanes = LaneAxis(variable, None if used == writer.lanes else used) if self.along else None
         at = writer.counter(variable)
         places = [{**place, group: at.shift(used * term)} for term in range(terms)]
-        if (stop - start) // step <= 2 * _PART:
+        if (stop - start) // step <= 2 * PART:
             body = block.inner({variable}, lane_axis=lanes)
             self._step(places, states, body)
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
@@ -233,10 +231,10 @@ class _StreamPass:
         body = around.inner({variable}, lane_axis=lanes)
         self._step(places, parts, body)
         first = writer.axis(origin)
-        around.loop(body, variable, first, first.shift(_PART * step), step, stop)
+        around.loop(body, variable, first, first.shift(PART * step), step, stop)
         for score, state, part in zip(self.scores, states, parts, strict=True):
             _add_part(score.fn, state, part, around)
-        block.loop(around, origin, AxisExpr(start), AxisExpr(stop), _PART * step)
+        block.loop(around, origin, AxisExpr(start), AxisExpr(stop), PART * step)
 
     def _step(self, places: Sequence[Place], states: Sequence[_RunningSums], block: CpuBlock) -> None:
         """Adds the terms at `places`, rescaling once."""

@@ -26,7 +26,7 @@ def lower_gpu_nest(loops: RegionLoops, plan: GpuNestPlan, name: str = "eq_k") ->
     writer = ev.writer
     kernel = GpuKernel(
         name=name,
-        arch=plan.arch,
+        arch=plan.kernel_arch,
         threads=writer.threads,
         grid=writer.grid,
         params=ev.params(),
@@ -49,6 +49,6 @@ def _comment(region: Region, plan: GpuNestPlan) -> str:
         lines[-1] += f", {schedule.vectorize.width} elements at once along {schedule.vectorize.axis}"
     if schedule.predicate_tail:
         lines[-1] += f", tails along {', '.join(schedule.predicate_tail)}"
-    if "split_k" in schedule.layout_hints:
-        lines[-1] += f", {schedule.layout_hints['split_k']} blocks a row"
+    if isinstance(plan, GpuRowsPlan) and plan.rows.split > 1:
+        lines[-1] += f", {plan.rows.split} blocks a row"
     return "\n".join([*lines, *schedule.notes])

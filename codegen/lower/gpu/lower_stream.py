@@ -32,7 +32,6 @@ from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
-    KERNEL_ARCH,
     bound_of,
     score_tails,
     stream_products,
@@ -276,7 +275,7 @@ class _GpuStreamTemplate:
         writer = self.writer
         return GpuKernel(
             name=name,
-            arch=KERNEL_ARCH,
+            arch=self.plan.kernel_arch,
             threads=writer.threads,
             grid=writer.grid,
             params=params_of(self.view.region, writer, merged),

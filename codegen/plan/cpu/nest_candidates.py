@@ -13,6 +13,7 @@ from functools import cached_property
 
 import msgspec
 
+from codegen.plan.cpu.contraction_work import SMALL_FLOPS
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
 from codegen.plan.cpu.nest_tiling import can_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
@@ -25,9 +26,8 @@ from ir.region.region import Region
 from ir.region.work import region_flops
 from ir.target import Target
 
-SMALL_FLOPS = 200_000
 SMALL_BYTES = 64 << 10
-"""FLOPs and bytes of a kernel below which, if both are less, a fork and join cost more than a second core saves."""
+"""Bytes of a kernel below which, if its FLOPs are few too, a fork and join cost more than a second core saves."""
 
 _REGISTERS = 4
 """Registers per step along outputs that accumulate: their sums hide latency, and rows are read in longer runs."""
@@ -143,7 +143,7 @@ class _Space:
             return False
         if any(self.loops.ops[name].kind == "stream" for name in self.reductions):  # its own terms keep a core busy
             return False
-        along = [] if lane is None else [f"i{axis}" for axis in self.groups[lane]]
+        along = [] if lane is None else self.groups[lane]
         finished = self.loops.core.finished
         summed = [self.loops.ops[name] for name in self.reductions if not set(along) & set(finished.get(name, along))]
         if len(summed) < (2 if lane is None else 1):  # nothing waits for the only sum

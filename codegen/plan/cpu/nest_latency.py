@@ -58,7 +58,7 @@ def _carry_cycles(accumulator: Accumulator, vectors: int, plan: CpuNestPlan, lan
 def _scan_cycles(values: NestValues, nest: PlannedNest) -> float:
     """Cycles of carrying a scan from lane to lane, where lanes run along the scan."""
     loops = values.loops
-    if not nest.along or f"i{nest.along[-1]}" not in loops.core.sequential_axes:
+    if not nest.along or nest.along[-1] not in loops.core.sequential_axes:
         return 0.0
     one_by_one = any(loops.in_order(name) for name, op in loops.ops.items() if op.kind == "scan")
     return math.prod(loops.shape) * (_CARRY_CYCLES if one_by_one else _DOUBLING_CYCLES / values.target.lanes)

@@ -79,10 +79,10 @@ def check_nest_plan(loops: RegionLoops, plan: CpuNestPlan) -> None:
 def _check_widths(loops: RegionLoops, plan: CpuNestPlan) -> None:
     lanes, width = LANES[plan.arch], plan.width
     if plan.lanes is None and width != lanes:
-        message = f"lanes along the terms of a reduction must fill registers of {lanes}"
+        message = f"lanes along the terms of a reduction must fill one register of {lanes}"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, width=width)
-    if width < 1 or (width % lanes and width > lanes):
-        message = f"{width} elements are neither whole registers of {lanes} lanes nor a part of one register"
+    if width < 1 or width % lanes:
+        message = f"{width} elements are no whole number of registers of {lanes} lanes"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, width=width)
     for loop in nest_loops(loops, plan):
         if loop.blocks > 1 and loop.tile % loop.width:
@@ -100,7 +100,7 @@ def _check_rows(loops: RegionLoops, plan: CpuNestPlan) -> None:
 
 def _check_threads(loops: RegionLoops, plan: CpuNestPlan) -> None:
     for loop in (plan.loops[position] for position in plan.threads):
-        if not {f"i{axis}" for axis in loop.axes} <= set(loops.core.parallel_axes):
+        if not set(loop.axes).isdisjoint(loops.core.sequential_axes):
             message = f"a scan carries its value along {loop.name}: threads can not share it"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=loop.name)
         if not loops.has_own_outputs(loop.axes):
@@ -108,11 +108,11 @@ def _check_threads(loops: RegionLoops, plan: CpuNestPlan) -> None:
 
 
 def _check_scans(loops: RegionLoops, plan: CpuNestPlan) -> None:
-    """A scan carries its value through the innermost loop that has several points, which must be the scan's own."""
+    """A scan carries its value through the innermost loop that the kernel has, which must be the scan's own."""
     carried = loops.scan_axes(loops.shape)
     if not carried or 0 in loops.shape:
         return
-    *_, inner = (loop for loop in nest_loops(loops, plan) if loop.extent > 1)
+    *_, inner = (loop for loop in nest_loops(loops, plan) if loop.extent > 1 or loop.vector)
     if inner.blocks > 1 or [axis for axis in inner.group.axes if loops.shape[axis] > 1] != carried:
         message = f"a scan carries its value along i{carried[0]}, which is not the innermost loop in one block"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, loops=plan.loops)

@@ -123,7 +123,7 @@ def row_axes(loops: RegionLoops) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The outer axes that number the rows, and the outer axes inside a row. A row has one result per reduction; scans
     run inside a row."""
     shape, carried = loops.shape, loops.scan_axes(loops.shape)
-    needed = {int(name[1:]) for value in row_values(loops) for name in loops.core.finished[value]}
+    needed = {axis for value in row_values(loops) for axis in loops.core.finished[value]}
     if carried:
         needed = {axis for axis in range(len(shape)) if axis not in carried}
     rows = tuple(axis for axis in range(len(shape)) if axis in needed)

@@ -9,7 +9,6 @@ import msgspec
 
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import (
-    WARP,
     check_grid,
     has_terms_for_all_blocks,
     make_tile,
@@ -23,11 +22,10 @@ from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
+from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.limits import MAX_THREADS
-from ir.plan.gpu import ContractionTile, GpuStreamPlan, Staging, StreamTile
+from ir.plan.gpu import MMA_LANES, ContractionTile, GpuStreamPlan, Staging, StreamTile
 
-KERNEL_ARCH = "sm80"
-"""The architecture whose instructions and limits the template's kernels use, on later architectures too."""
 _COARSENESS = {"fp16": 1, "bf16": 2}
 """Rank by rounding: a result in one dtype may have been rounded to a dtype of no higher rank before."""
 _MMA_UNIT = 16
@@ -84,7 +82,7 @@ def make_stream_tile(
     """The tiles of these sizes; operands and results move as many elements at once as they allow. `thread_m`: rows of a
     thread on CUDA cores; None on tensor cores."""
     bm, bn, bk = tile
-    across = 4 if thread_m is None else WARP * thread_m // warp_m
+    across = MMA_LANES if thread_m is None else WARP_LANES * thread_m // warp_m
     unit = _MMA_UNIT if thread_m is None else 16 // DTYPES[view.kind].bytes
     depth = -(-depth_of(view) // unit) * unit
     thread = None if thread_m is None else (thread_m, bk // across)
@@ -240,16 +238,16 @@ def _check_shape(view: StreamView, tile: StreamTile) -> None:
     thread_m = tile.scores.thread and tile.scores.thread[0]
     if bm % warp_m:
         _misaligned(view, f"warps of {warp_m} rows do not divide a tile of {bm}")
-    if WARP * (bm // warp_m) > MAX_THREADS:
-        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{WARP * (bm // warp_m)} threads a block", at=view.region.name)
+    if WARP_LANES * (bm // warp_m) > MAX_THREADS:
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{WARP_LANES * (bm // warp_m)} threads a block", at=view.region.name)
     if thread_m is None:
         if warp_m % _MMA_UNIT or bk % _MMA_UNIT or (view.products and bn % _MMA_UNIT):
             _misaligned(view, "tensor cores take tiles of 16 x 16 x 16")
         return
     lanes = warp_m // thread_m if warp_m % thread_m == 0 else 0
-    if not lanes or WARP % lanes or bk % (WARP // lanes) or (view.products and bn % (WARP // lanes)):
-        _misaligned(view, f"threads of {thread_m} rows are not {WARP} in a warp of {warp_m} rows")
-    if math.gcd(bk, bk // (WARP // lanes) * 4) % (16 // DTYPES[view.kind].bytes):
+    if not lanes or WARP_LANES % lanes or bk % (WARP_LANES // lanes) or (view.products and bn % (WARP_LANES // lanes)):
+        _misaligned(view, f"threads of {thread_m} rows are not {WARP_LANES} in a warp of {warp_m} rows")
+    if math.gcd(bk, bk // (WARP_LANES // lanes) * 4) % (16 // DTYPES[view.kind].bytes):
         _misaligned(view, f"a stage of {bk} terms is no whole number of vectors")
 
 

@@ -19,6 +19,7 @@ from codegen.plan.gpu.stream_tiling import stream_products, stream_turns
 from codegen.plan.op_weights import score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
+from ir.kernel.gpu.limits import MAX_REGISTERS
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging, StreamTile
 from ir.pricer import Work
@@ -26,8 +27,6 @@ from ir.region.region import behind
 from ir.region.work import region_bytes
 from ir.target import Target
 
-_MOST_REGISTERS = 255
-"""Registers of a thread, at most (CUDA C++ Programming Guide, compute capability 8.0)."""
 _SHARED_BYTES = 128
 """Bytes per cycle of an SM to and from shared memory."""
 _ISSUE = 128
@@ -82,7 +81,7 @@ def _turn_registers(view: StreamView, tile: StreamTile) -> int:
 
 def most_registers(tile: StreamTile, target: Target) -> int:
     """Registers that a thread may have."""
-    return min(_MOST_REGISTERS, target.registers // tile.threads)
+    return min(MAX_REGISTERS, target.registers // tile.threads)
 
 
 def _ring_operands(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, Staging]]:

@@ -194,7 +194,7 @@ def test_tasks_share_no_element() -> None:
     core = analyse(region).core
     plans = [plan for plan, _ in nest_candidates(region, core, target("avx2"))]
     assert all(nest(plan).split()[position] == "i0" for plan in plans for position in plan.threads)
-    plan = nest_plan(6, 80, lanes=1, width=1, arch="avx2", threads=(1,))
+    plan = nest_plan(6, 80, lanes=1, width=8, arch="avx2", threads=(1,))
     with pytest.raises(EqsatError, match="the same elements"):
         fit_plan(region, core, plan)
 

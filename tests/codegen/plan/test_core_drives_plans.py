@@ -47,7 +47,7 @@ def centred_columns(rows: int, columns: int) -> Region:
 def test_accumulators_are_finished_before_other_loops_begin(given: Region) -> None:
     core = analyse(given).core
     (needed,) = core.finished.values()
-    orders = [[f"i{axis}" for loop in plan.loops for axis in loop.axes] for plan in nests(given)]
+    orders = [[axis for loop in plan.loops for axis in loop.axes] for plan in nests(given)]
     assert orders
     assert all(order[: len(needed)] == list(needed) for order in orders)
 

@@ -16,7 +16,7 @@ from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.verify import verify
-from ir.plan.cpu import Blocks, CpuContractionPlan, CpuNestPlan, KeptOperand, KeptValue, PlannedLoop
+from ir.plan.cpu import Blocks, CpuContractionPlan, CpuNestPlan, KeptValue, OperandPlace, PlannedLoop
 from ir.region.region import Region
 from tests.codegen import nest_kernels
 from tests.codegen.changed_plan import tiled, with_fields
@@ -27,8 +27,8 @@ from tests.support import regions, stream_regions
 from tests.support.made_plans import nest_plan
 
 LANES = machine().lanes
-PLAIN = KeptOperand("A"), KeptOperand("B")
-PACKED = KeptOperand("A", "packed"), KeptOperand("B", "packed")
+PLAIN = OperandPlace("A"), OperandPlace("B")
+PACKED = OperandPlace("A", "packed"), OperandPlace("B", "packed")
 THREADS: Final = ("batch", "m.o", "n.o")
 TAILS = ("m", "n", "k")
 GEMM = regions.gemm_bias_relu(96, 4 * LANES, 64)
@@ -90,7 +90,7 @@ def test_every_choice_of_a_contraction_changes_its_text_only() -> None:
             by_hand(operands=PLAIN),
             by_hand(operands=(PACKED[0], PLAIN[1])),
             by_hand(operands=(PLAIN[0], PACKED[1])),
-            by_hand(operands=(PACKED[0], KeptOperand("B", "const_pool"))),
+            by_hand(operands=(PACKED[0], OperandPlace("B", "const_pool"))),
             by_hand(vector=0, blocks=Blocks(8, 2 * LANES, 32, 2 * LANES, 64, LANES), operands=PLAIN),
             dot(),
             dot(**{"blocks.mr": 3, "blocks.nr": 1}),
@@ -139,9 +139,9 @@ def test_a_tail_may_be_left_out_where_tiles_divide() -> None:
         ({"blocks.bk": 0}, Kind.MALFORMED_GRAPH),
         ({"epilogue": ("relu", "add")}, Kind.MALFORMED_GRAPH),
         ({"epilogue": ()}, Kind.MALFORMED_GRAPH),
-        ({"operands": (KeptOperand("bias", "packed"), PACKED[1])}, Kind.MALFORMED_GRAPH),
+        ({"operands": (OperandPlace("bias", "packed"), PACKED[1])}, Kind.MALFORMED_GRAPH),
         ({"operands": PACKED[::-1]}, Kind.MALFORMED_GRAPH),
-        ({"operands": (KeptOperand("A", "const_pool"), PACKED[1])}, Kind.UNSUPPORTED_OP),
+        ({"operands": (OperandPlace("A", "const_pool"), PACKED[1])}, Kind.UNSUPPORTED_OP),
         ({"pattern": "conv"}, Kind.MALFORMED_GRAPH),
         ({"arch": "sm80"}, Kind.UNKNOWN_TARGET),
     ],
@@ -174,13 +174,13 @@ def nest(**changes: object) -> CpuNestPlan:
     return with_fields(plan, **changes)
 
 
-@pytest.mark.parametrize("width", [1, 3, LANES // 2, LANES, 2 * LANES])
-def test_a_nest_runs_at_any_width_up_to_a_register_and_in_whole_ones(width: int) -> None:
+@pytest.mark.parametrize("width", [LANES, 2 * LANES])
+def test_a_nest_runs_at_any_width_of_whole_registers(width: int) -> None:
     plans = [nest(lanes=lanes, width=width, threads=(), tails=("i0", "i1")) for lanes in (0, 1)]
     plans = [tiled(each, 40, 8 * LANES) for each in plans]
     core = analyse(ROWS).core
     tried = [nest_kernels.case(ROWS, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
-    assert f"i1 += {width})" in c_text(tried[1].kernel).replace("i1++", "i1 += 1")
+    assert f"i1 += {width})" in c_text(tried[1].kernel)
     lib = nest_kernels.library(tried, machine())
     for each in tried:
         nest_kernels.check(lib, each, random_inputs(ROWS), exact=True)
@@ -190,7 +190,7 @@ def test_a_nest_runs_at_any_width_up_to_a_register_and_in_whole_ones(width: int)
     ("changes", "kind"),
     [
         ({"loops": (PlannedLoop((0,), 9), PlannedLoop((1,), 8 * LANES))}, Kind.ALIGNMENT_MISMATCH),
-        ({"width": 3}, Kind.ALIGNMENT_MISMATCH),
+        ({"width": LANES // 2}, Kind.ALIGNMENT_MISMATCH),
         ({"width": LANES + 1}, Kind.ALIGNMENT_MISMATCH),
         ({"width": 0}, Kind.ALIGNMENT_MISMATCH),
         ({"lanes": None, "width": LANES // 2}, Kind.ALIGNMENT_MISMATCH),
