@@ -187,22 +187,74 @@ class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         return self.tile.store_width
 
 
-class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The tiles of both products of streams in tiles.
+class StreamTile(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+    """The tiles of streams in tiles, sizes in elements: `scores` over terms, and `sums` over the columns of a product.
 
-    scores   bm rows × bn terms of a stage, over the whole depth of a score
-    sums     bm rows × bn columns over the terms of a stage, one tile for every product; without a product, one for the
-             sums along rows. A warp has whole rows and computes their maxima and sums alone
-    held     on tensor cores: whether the fragments of the queries stay in registers
-    ahead    on tensor cores: whether fragments of keys and values are loaded a step before their use
-    stops    whether a tile ends with the last term that one of its rows sees
+    bm, bn       rows of a block, and columns of every product; without a product, one column per lane that shares a row
+    terms        of a stage
+    depth        terms of a score
+    warp_m       rows of a warp, which has whole rows and computes their maxima and sums alone
+    thread_m     rows of a thread on CUDA cores; None on tensor cores
+    stages       depth of the ring of keys and values
+    split        number of blocks that share the terms of a tile's rows
+    kind         the dtype of weights and sums
+    queries, keys
+                 how queries and keys get into shared memory; None where scores are no products
+    values       how the values of every product do
+    store        how results are stored, `store_width` at once
+    held         on tensor cores: whether the fragments of the queries stay in registers
+    ahead        on tensor cores: whether fragments of keys and values are loaded a step before their use
+    stops        whether a tile ends with the last term that one of its rows sees
     """
 
-    scores: ContractionTile
-    sums: tuple[ContractionTile, ...]
+    bm: int
+    bn: int
+    terms: int
+    depth: int
+    warp_m: int
+    thread_m: int | None
+    stages: int
+    split: int = 1
+    kind: str
+    queries: Staging | None
+    keys: Staging | None
+    values: tuple[Staging, ...]
+    store: Store
+    store_width: int
     held: bool = False
     ahead: bool = False
     stops: bool = False
+
+    @cached_property
+    def scores(self) -> ContractionTile:
+        """The tile of scores: bm rows × the terms of a stage, over the whole depth."""
+        rows, columns = self.queries or self._weights, self.keys or self._weights
+        sizes = (self.bm, self.terms, self.depth, self.warp_m, self.terms, self.stages)
+        return ContractionTile(*sizes, rows, columns, "elements", 1, self._thread(self.terms))
+
+    @cached_property
+    def sums(self) -> tuple[ContractionTile, ...]:
+        """The tiles of the products: bm rows × bn columns, over the terms of a stage. Without a product, one tile for
+        the sums along rows."""
+        thread = self._thread(self.bn)
+        if thread is not None and not self.values:
+            thread = 1, 1
+        sizes = (self.bm, self.bn, self.terms, self.warp_m, self.bn, self.stages)
+        return tuple(
+            ContractionTile(
+                *sizes, self._weights, values, self.store, self.store_width, thread=thread, split=self.split
+            )
+            for values in self.values or (self._weights,)
+        )
+
+    def _thread(self, columns: int) -> tuple[int, int] | None:
+        """Rows and columns of a thread of so many columns, on CUDA cores."""
+        return None if self.thread_m is None else (self.thread_m, columns // self.across)
+
+    @cached_property
+    def _weights(self) -> Staging:
+        """The weights, which come from registers and are not moved."""
+        return Staging(0, self.kind, along_k=True, width=1, copied=False)
 
     @property
     def lead(self) -> ContractionTile:
@@ -210,26 +262,16 @@ class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def tensor_cores(self) -> bool:
-        return self.scores.tensor_cores
+        return self.thread_m is None
 
     @property
     def threads(self) -> int:
-        return self.scores.threads
-
-    @property
-    def terms(self) -> int:
-        """Terms of a stage."""
-        return self.scores.bn
-
-    @property
-    def split(self) -> int:
-        """Blocks that share the terms of a tile's rows."""
-        return self.lead.split
+        return WARP_LANES * (self.bm // self.warp_m)
 
     @property
     def across(self) -> int:
         """Lanes that share a row."""
-        return MMA_LANES if self.tensor_cores else self.scores.lanes[1]
+        return MMA_LANES if self.thread_m is None else WARP_LANES * self.thread_m // self.warp_m
 
 
 class StreamParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -280,4 +322,4 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @property
     def vectors(self) -> int:
         """Columns stored at once."""
-        return self.tile.lead.store_width
+        return self.tile.store_width

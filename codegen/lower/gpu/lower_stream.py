@@ -147,7 +147,7 @@ class _GpuStreamTemplate:
         turns, own = stream_turns(view, self.tile)
         filled = partial(self._await_queries, scores=scores, copied=copied)
         part = TurnRange(self.part * own, own, self._turns_seen(turns, own))
-        main_loop(block, ring, turn, self.tile.scores.stages, turns, part, filled)
+        main_loop(block, ring, turn, self.tile.stages, turns, part, filled)
         rows.gather(block)
         if self.plan.parts is None:
             self._finish(block, rows, products)
@@ -171,7 +171,7 @@ class _GpuStreamTemplate:
         if bound is None or not tile.stops or own == 1:
             return None
         first = self.part * own
-        reach = reach_of(bound, self.frames[0], tile.lead.bm - 1)
+        reach = reach_of(bound, self.frames[0], tile.bm - 1)
         below = max(
             0, -(writer.bounds(reach)[0] // tile.terms)
         )  # turns that are added so that the dividend is positive
@@ -242,7 +242,7 @@ class _GpuStreamTemplate:
         if self.queries is None:
             return
         if self.queries.is_copied and (self.tile.held or not copied):
-            block.add(WaitGroup(max(self.tile.scores.stages - 1, 1) if copied else 0))
+            block.add(WaitGroup(max(self.tile.stages - 1, 1) if copied else 0))
         if self.tile.held and isinstance(scores, TensorCore):
             block.add(Barrier())
             scores.hold(block)

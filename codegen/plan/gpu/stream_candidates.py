@@ -34,7 +34,7 @@ from codegen.poly.tail_axes import tail_axes
 from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
 from ir.kernel.gpu.occupancy import shared_limit
-from ir.plan.gpu import MMA_LANES, STREAM_ARCH, BlockPlaces, GpuStreamPlan, StreamTile
+from ir.plan.gpu import MMA_LANES, STREAM_ARCH, BlockPlaces, GpuStreamPlan, Staging, StreamTile
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
@@ -169,24 +169,23 @@ def _fitting(view: StreamView, tile: StreamTile, target: Target) -> tuple[Stream
         if registers_of(view, tile) > most_registers(tile, target) and getattr(tile, field):
             tile = msgspec.structs.replace(tile, **{field: False})
             notes += (f"{note}: registers",)
-    warp_m, thread = tile.scores.warp_m, tile.scores.thread
     while registers_of(view, tile) > most_registers(tile, target):
-        rows = 16 if thread is None else 1
-        if warp_m <= rows or 2 * tile.threads > MAX_THREADS or (thread is not None and thread[0] == 1):
+        warp_m, thread_m = tile.warp_m, tile.thread_m
+        if warp_m <= (16 if thread_m is None else 1) or 2 * tile.threads > MAX_THREADS or thread_m == 1:
             return None
-        own = None if thread is None else thread[0] // 2
-        sizes = (tile.lead.bm, tile.lead.bn, tile.terms)
-        tile = make_stream_tile(view, sizes, warp_m // 2, tile.scores.stages, thread_m=own, stops=tile.stops)
+        own = None if thread_m is None else thread_m // 2
+        sizes = (tile.bm, tile.bn, tile.terms)
+        tile = make_stream_tile(view, sizes, warp_m // 2, tile.stages, thread_m=own, stops=tile.stops)
         notes += (f"warp_tile {warp_m} → {warp_m // 2} rows: registers",)
-        warp_m, thread = tile.scores.warp_m, tile.scores.thread
     return (tile, notes) if stream_shared(view, tile).nbytes <= shared_limit(STREAM_ARCH, target) else None
 
 
 def _width_notes(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
-    moved = [(view.scores, staging) for staging in tile.scores.stagings] if view.scores is not None else []
-    ways = [(product.operand(staging.side).value, staging) for product, staging in moved if product is not None]
-    ways += [(of.operand(1).value, product.rhs) for of, product in zip(view.products, tile.sums, strict=False)]
+    ways: list[tuple[str, Staging]] = []
+    if view.scores is not None:
+        ways += [(view.scores.operand(staging.side).value, staging) for staging in tile.scores.stagings]
+    ways += [(product.operand(1).value, staging) for product, staging in zip(view.products, tile.values, strict=True)]
     return tuple(
         f"{name}: "
         + ("by element, as it is no aligned run of memory" if not way.copied else f"vectors of {way.nbytes} bytes")

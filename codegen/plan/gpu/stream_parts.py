@@ -57,8 +57,8 @@ def check_parts(view: StreamView, plan: GpuStreamPlan) -> None:
 
 def stream_part_bytes(view: StreamView, tile: StreamTile) -> int:
     """Bytes of the part of one block."""
-    per_row = tile.lead.bn * len(view.products) + len(view.row_sums) + 1
-    return min(tile.lead.bm, view.m) * per_row * DTYPES[view.kind].bytes
+    per_row = tile.bn * len(view.products) + len(view.row_sums) + 1
+    return min(tile.bm, view.m) * per_row * DTYPES[view.kind].bytes
 
 
 def joining_registers(view: StreamView, tile: StreamTile) -> int:
