@@ -8,6 +8,10 @@ LANES = {"generic": 4, "sse2": 4, "avx2": 8, "avx512": 16}
 """fp32 numbers in a vector register, by the CPU's `arch`."""
 
 
+VECTOR_REGISTERS = {"generic": 16, "sse2": 16, "avx2": 16, "avx512": 32}
+"""Vector registers of a core, by the CPU's `arch`."""
+
+
 class Target(msgspec.Struct, frozen=True):
     """The figures of a machine.
 

@@ -40,7 +40,7 @@ class Backend(Protocol):
         ...
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
-        """The kernel `name` of a region."""
+        """The kernel `name` of a region. Raises EqsatError where the plan does not fit the region."""
         ...
 
     def launches(self, module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:

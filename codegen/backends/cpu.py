@@ -34,8 +34,9 @@ class CpuBackend:
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         from codegen.lower.cpu.lower import lower
+        from codegen.plan.fit_plan import fit_plan
 
-        return lower(region, core, plan, name)
+        return lower(fit_plan(region, core, plan), plan, name)
 
     def launches(self, module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
         from codegen.text.program_to_c import launch_table

@@ -30,8 +30,9 @@ class GpuBackend:
 
     def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
         from codegen.lower.gpu.lower import lower
+        from codegen.plan.fit_plan import fit_plan
 
-        return lower(region, core, plan, name)
+        return lower(fit_plan(region, core, plan), plan, name)
 
     def launches(self, module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
         from codegen.text.program_to_cuda import launch_table

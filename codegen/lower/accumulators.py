@@ -9,6 +9,8 @@ from ir.dtype import DTYPES, dtype, promote
 from ir.kernel.nodes import Const
 from ir.region.region import Op
 
+PART = 256
+"""Additions to one accumulator before it is added to another: the error of a sum grows with its length."""
 _FUNCTION = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 

@@ -16,7 +16,7 @@ from codegen.lower.conversions import Conversions, Typed, constant
 from codegen.lower.evaluation import Evaluation, evaluated
 from codegen.lower.points import Point, Where
 from codegen.lower.scopes import Names, Scope
-from ir.diagnostics import Kind, fail
+from codegen.poly.value_sites import ACCUMULATORS
 from ir.index.expr import AxisExpr, interval
 from ir.index.map import AxisMap
 from ir.kernel.nodes import Const, register_type
@@ -28,7 +28,6 @@ Provider: TypeAlias = Callable[[Point, B, Where], V]
 """The value at a point, in a block; it is needed only where the conditions hold."""
 Read: TypeAlias = Callable[[Point, B, Where], Evaluation[V]]
 
-STAGE = "lower_value"
 _INT32 = 2**31
 ROUNDS_ALREADY = frozenset(["neg", "abs", "relu", "max", "min", "where", "floor", "ceil", "round", "copy"])
 """Functions whose results their operands' dtype holds exactly."""
@@ -87,6 +86,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
         return (yield self._guarded(guards, at, block, where, read))
 
     def _elementwise(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
+        assert op.kind not in ACCUMULATORS, "a template computes its accumulators"
         args: list[V] = []
         for operand in op.inputs:
             args.append((yield self._operand(operand, point, block, where)))
@@ -105,11 +105,11 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
         return self.mapped(op.index_map, point, op.dtype, block, where, read)
 
-    def _gather_source(self, name: str, op: Op) -> tuple[Operand, int, int]:
+    def _gather_source(self, op: Op) -> tuple[Operand, int, int]:
         """The buffer that a gather reads, the axis along which it picks, and the size of that axis."""
         source = op.inputs[0]
-        if not isinstance(source, Operand) or source.value in self.ops or op.axis is None:
-            fail(Kind.UNSUPPORTED_OP, STAGE, "a gather reads a buffer", at=name, op="gather")
+        assert isinstance(source, Operand)
+        assert op.axis is not None
         return source, op.axis, self.buffers[source.value].memref.shape[op.axis]
 
     @abstractmethod

@@ -28,7 +28,7 @@ _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16"
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """A region's contraction.
+    """A region's contraction. `core` is the Poly Core of the whole region.
 
     vector   the input (0 or 1) that has the columns
     batch, rows, outer, columns
@@ -45,6 +45,7 @@ class Contraction:
     """
 
     region: Region
+    core: PolyCore
     name: str
     op: Op
     roles: Roles
@@ -69,6 +70,11 @@ class Contraction:
     @property
     def batch(self) -> tuple[int, ...]:
         return self.roles.batch
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the output has no elements."""
+        return 0 in self.sizes[: self.roles.rank]
 
     def extent(self, group: Sequence[int]) -> int:
         """Points of a group of digits."""
@@ -180,6 +186,7 @@ def contraction_of(
     ordered = ordered and is_order_bound(op)
     return Contraction(
         region=region,
+        core=core,
         name=name,
         op=op,
         roles=roles,

@@ -17,17 +17,19 @@ from ir.region.region import Region
 
 def poly_report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
     """The report on a region whose Poly Core is `core`, and whose kernel `plan` makes."""
-    from codegen.plan.gpu.plan_barriers import barriers  # here, as a program that is loaded needs no planner
+    from codegen.plan.fit_plan import fit_plan  # here, as a program that is loaded needs no planner
+    from codegen.plan.gpu.plan_barriers import barriers
     from codegen.plan.plan_buffers import buffers
 
-    kept = buffers(region, core, plan)
+    view = fit_plan(region, core, plan)
+    kept = buffers(region, view, plan)
     return PolyReport(
         core=core,
         nested=nested(region, core),
         halo=halo(region, core),
         dependences=dependences(region, core),
         buffers=tuple(each.buffer for each in kept),
-        barriers=barriers(region, core, plan),
+        barriers=barriers(region, view, plan),
         bank_conflicts=tuple(BankConflict(each.buffer.value, each.apart) for each in kept if each.apart is not None),
     )
 

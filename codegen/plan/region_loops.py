@@ -167,7 +167,7 @@ class RegionLoops:
 
     def scan_axes(self, shape: Shape) -> list[int]:
         """The output axes along which a scan carries its value, so that they are not parallel."""
-        return [axis for axis in range(len(shape)) if f"i{axis}" in self.core.sequential_axes]
+        return [axis for axis in range(len(shape)) if axis in self.core.sequential_axes]
 
     def output_groups(self, shape: Shape) -> list[Axes]:
         """The output axes in row-major order, merged where possible; axes of scans stand last."""
@@ -214,7 +214,7 @@ class RegionLoops:
     @cached_property
     def _accumulator_axes(self) -> list[set[int]]:
         """Per accumulator of the outer scope, then per output with a map of its own: the axes on which it depends."""
-        return [*({int(name[1:]) for name in axes} for axes in self.core.finished.values()), *self._yield_axes]
+        return [*map(set, self.core.finished.values()), *self._yield_axes]
 
     @cached_property
     def _yield_axes(self) -> list[set[int]]:

@@ -73,9 +73,9 @@ def stream_view(region: Region, core: PolyCore, *, together: bool = False) -> St
     kinds = {stream_dtype(region, ops[name]) for name in streams}
     digits = stream_digits(region, roles, [(ops[name], sites[name]) for name in streams], together=together)
     roles = digits.roles
-    sums = [_product(region, digits, name, ops[name], sites[name]) for name in streams]
+    sums = [_product(region, core, digits, name, ops[name], sites[name]) for name in streams]
     products = tuple(product for product in sums if _has_columns(product))
-    scores = _scores(region, digits, ops)
+    scores = _scores(region, core, digits, ops)
     kinds |= {product.accumulator for product in (*products, *((scores,) if scores else ()))}
     if len(kinds) != 1 or kinds.isdisjoint(("fp32", "fp64")):
         return None
@@ -140,7 +140,7 @@ def _has_columns(stream: Contraction) -> bool:
     return not moved.isdisjoint(stream.roles.n)
 
 
-def _product(region: Region, digits: StreamDigits, name: str, op: Op, site: Site) -> Contraction:
+def _product(region: Region, core: PolyCore, digits: StreamDigits, name: str, op: Op, site: Site) -> Contraction:
     """A stream as the product of weights (left) and values (right)."""
     roles, point = digits.roles, digits.at(lift(site.map, op.domain[len(op.shape) :]))
     value = op.inputs[1]
@@ -157,10 +157,10 @@ def _product(region: Region, digits: StreamDigits, name: str, op: Op, site: Site
         point=point,
         reads=((), reads),
     )
-    return _contraction(region, name, op, product_roles, vector=1)
+    return _contraction(region, core, name, op, product_roles, vector=1)
 
 
-def _scores(region: Region, digits: StreamDigits, ops: dict[str, Op]) -> Contraction | None:
+def _scores(region: Region, core: PolyCore, digits: StreamDigits, ops: dict[str, Op]) -> Contraction | None:
     roles = digits.roles
     if roles.contraction is None or roles.place is None:
         return None
@@ -182,13 +182,14 @@ def _scores(region: Region, digits: StreamDigits, ops: dict[str, Op]) -> Contrac
         point=point,
         reads=(reads[0], reads[1]),
     )
-    return _contraction(region, roles.contraction, op, score_roles, vector=roles.keys)
+    return _contraction(region, core, roles.contraction, op, score_roles, vector=roles.keys)
 
 
-def _contraction(region: Region, name: str, op: Op, roles: Roles, vector: int) -> Contraction:
+def _contraction(region: Region, core: PolyCore, name: str, op: Op, roles: Roles, vector: int) -> Contraction:
     rows, columns = (roles.m, roles.n) if vector else (roles.n, roles.m)
     return Contraction(
         region=region,
+        core=core,
         name=name,
         op=op,
         roles=roles,

@@ -32,12 +32,8 @@ def poly_core(region: Region, book: IndexBook, view: PolyView) -> PolyCore:
         reason=reason,
         refusal=refusal,
         scopes={name: tuple(zip(book.values[name].names, sizes, strict=True)) for name, sizes in found.scopes.items()},
-        sequential_axes=tuple(f"i{axis}" for axis in sorted(carried)),
-        finished={
-            name: tuple(f"i{axis}" for axis in sorted(axes))
-            for name, axes in candidate.finished.items()
-            if axes is not None
-        },
+        sequential_axes=tuple(sorted(carried)),
+        finished={name: tuple(sorted(axes)) for name, axes in candidate.finished.items() if axes is not None},
         affine_closed=not view.non_scop,
         sites=found.sites,
         accesses=memory_accesses(region, found),

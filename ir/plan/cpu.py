@@ -25,7 +25,7 @@ class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "dot" if self.dot else "outer"
 
 
-class KeptOperand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OperandPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An operand, and the place from which the kernel reads it: memory as it is, panels that the kernel packs
     ("packed"), or panels that were packed when the program was built ("const_pool")."""
 
@@ -36,6 +36,7 @@ class KeptOperand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu contraction"):
     """How a contraction runs on a CPU.
 
+    pattern   for people, as are `tails` and `epilogue`; all must be those of the region's contraction
     vector    the operand (0 or 1) with the columns; lanes run along columns unless products are dot products
     operands  the first and the second
     threads   the pieces whose blocks are tasks; the others are loops in a task
@@ -48,7 +49,7 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     pattern: Literal["matmul", "conv"]
     vector: Literal[0, 1]
     blocks: Blocks
-    operands: tuple[KeptOperand, KeptOperand]
+    operands: tuple[OperandPlace, OperandPlace]
     threads: tuple[Literal["batch", "m.o", "n.o"], ...] = ()
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
@@ -101,7 +102,8 @@ class PackedTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu stream"):
     """How streams whose scores are tiles run on a CPU.
 
-    products  whether a stream has columns; lanes then run along them, else along the terms
+    products  whether a stream has columns; lanes then run along them, else along the terms. For people, as are `tails`
+              and `epilogue`; all must be those of the region's streams
     packed    the tensors that are read from panels; all others are read in place
     threads   the pieces whose blocks are tasks; the others are loops in a task
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
@@ -119,7 +121,7 @@ class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def vectors(self) -> int:
-        """Neighbouring elements in one register."""
+        """Neighbouring columns of a register tile, in whole registers; without a product, terms in one register."""
         return self.blocks.nv if self.products else self.blocks.lanes
 
 
@@ -147,8 +149,9 @@ class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     loops     outermost first
     lanes     the position of the loop that lanes run along; None if they run along the terms of reductions, and
               outputs are written one by one
-    width     elements of a step of that loop: whole registers, or fewer lanes than a register has
-    rescaled  terms, or registers of terms, of a stream between two rescalings of its sums
+    width     elements of a step of that loop, in whole registers
+    rescaled  terms, or registers of terms, between two rescalings of the sums of streams, 2 at least. The scores of one
+              pass share the number; every score has 2 at least
     rows      points of the row loop (`row_loop`) that run together, so that one can go on while the lanes of another
               are summed
     threads   the positions of the loops whose blocks are tasks
@@ -173,7 +176,7 @@ class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def vectors(self) -> int:
-        """Neighbouring elements in one register."""
+        """Neighbouring elements of a step: a register, or several."""
         return self.width
 
     @property

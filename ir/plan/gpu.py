@@ -15,10 +15,15 @@ MMA_BYTES = 32
 """Bytes of a row of an mma's operand: 16 halves, or 8 floats."""
 TF32 = "mma_tf32"
 """The algorithm of products on tensor cores whose operands are floats, rounded to tf32."""
+STREAM_ARCH = "sm80"
+"""The architecture whose instructions and limits kernels of streams keep, on later architectures too."""
+MMA_LANES = 4
+"""Neighbouring lanes of a warp that have the same rows of an mma's sums."""
 Store = Literal["staged", "vectors", "elements"]
 """How results are stored: in rows of 16 bytes collected in shared memory, in vectors of neighbours that a thread has in
 registers, or one by one."""
-_COPIED_BYTES = (16, 8, 4)  # sizes of cp.async
+COPIED_BYTES = (16, 8, 4)
+"""Sizes of a cp.async."""
 
 
 class Staging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +57,7 @@ class Staging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         width = math.gcd(self.width, terms if self.along_k else extent)
         if width == self.width:
             return self
-        copied = self.copied and width * DTYPES[self.dtype].bytes in _COPIED_BYTES
+        copied = self.copied and width * DTYPES[self.dtype].bytes in COPIED_BYTES
         return msgspec.structs.replace(self, width=width if copied else 1, copied=copied)
 
 
@@ -126,6 +131,11 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
         """Rows or columns of an operand's tile."""
         return self.bm if staged is self.lhs else self.bn
 
+    def is_swizzled(self, staged: Staging) -> bool:
+        """Whether the lines of an operand's tile are swizzled, as `ldmatrix` reads them. The instruction transposes
+        16-bit elements only."""
+        return self.tensor_cores and (staged.along_k or not self.tf32)
+
     @property
     def lanes(self) -> tuple[int, int]:
         """Lanes of a warp on CUDA cores, along rows and columns."""
@@ -149,8 +159,9 @@ class BlockPlaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu contraction"):
     """How a contraction runs on a GPU.
 
+    pattern        for people, as are `operands`, `sums`, `result` and `epilogue`; all must be those of the region
+    kernel_arch    the least architecture that runs the kernel
     operands       the tensors with the rows and with the columns; each has a ring of tiles in shared memory
-    swizzled       per operand, whether the lines of its tiles are swizzled
     sums, result   the region's value of the sums, and the value that the epilogue turns them into
     tails          the axes whose last tile is cut; tiles divide the others
     epilogue       the functions applied to the sums, in order
@@ -161,8 +172,8 @@ class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     pattern: Literal["matmul", "conv"]
     tile: ContractionTile
     places: BlockPlaces
+    kernel_arch: str
     operands: tuple[str, str]
-    swizzled: tuple[bool, bool]
     sums: str
     result: str
     tails: tuple[str, ...] = ()
@@ -176,22 +187,74 @@ class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         return self.tile.store_width
 
 
-class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The tiles of both products of streams in tiles.
+class StreamTile(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+    """The tiles of streams in tiles, sizes in elements: `scores` over terms, and `sums` over the columns of a product.
 
-    scores   bm rows × bn terms of a stage, over the whole depth of a score
-    sums     bm rows × bn columns over the terms of a stage, one tile for every product; without a product, one for the
-             sums along rows. A warp has whole rows and computes their maxima and sums alone
-    held     on tensor cores: whether the fragments of the queries stay in registers
-    ahead    on tensor cores: whether fragments of keys and values are loaded a step before their use
-    stops    whether a tile ends with the last term that one of its rows sees
+    bm, bn       rows of a block, and columns of every product; without a product, one column per lane that shares a row
+    terms        of a stage
+    depth        terms of a score
+    warp_m       rows of a warp, which has whole rows and computes their maxima and sums alone
+    thread_m     rows of a thread on CUDA cores; None on tensor cores
+    stages       depth of the ring of keys and values
+    split        number of blocks that share the terms of a tile's rows
+    kind         the dtype of weights and sums
+    queries, keys
+                 how queries and keys get into shared memory; None where scores are no products
+    values       how the values of every product do
+    store        how results are stored, `store_width` at once
+    held         on tensor cores: whether the fragments of the queries stay in registers
+    ahead        on tensor cores: whether fragments of keys and values are loaded a step before their use
+    stops        whether a tile ends with the last term that one of its rows sees
     """
 
-    scores: ContractionTile
-    sums: tuple[ContractionTile, ...]
+    bm: int
+    bn: int
+    terms: int
+    depth: int
+    warp_m: int
+    thread_m: int | None
+    stages: int
+    split: int = 1
+    kind: str
+    queries: Staging | None
+    keys: Staging | None
+    values: tuple[Staging, ...]
+    store: Store
+    store_width: int
     held: bool = False
     ahead: bool = False
     stops: bool = False
+
+    @cached_property
+    def scores(self) -> ContractionTile:
+        """The tile of scores: bm rows × the terms of a stage, over the whole depth."""
+        rows, columns = self.queries or self._weights, self.keys or self._weights
+        sizes = (self.bm, self.terms, self.depth, self.warp_m, self.terms, self.stages)
+        return ContractionTile(*sizes, rows, columns, "elements", 1, self._thread(self.terms))
+
+    @cached_property
+    def sums(self) -> tuple[ContractionTile, ...]:
+        """The tiles of the products: bm rows × bn columns, over the terms of a stage. Without a product, one tile for
+        the sums along rows."""
+        thread = self._thread(self.bn)
+        if thread is not None and not self.values:
+            thread = 1, 1
+        sizes = (self.bm, self.bn, self.terms, self.warp_m, self.bn, self.stages)
+        return tuple(
+            ContractionTile(
+                *sizes, self._weights, values, self.store, self.store_width, thread=thread, split=self.split
+            )
+            for values in self.values or (self._weights,)
+        )
+
+    def _thread(self, columns: int) -> tuple[int, int] | None:
+        """Rows and columns of a thread of so many columns, on CUDA cores."""
+        return None if self.thread_m is None else (self.thread_m, columns // self.across)
+
+    @cached_property
+    def _weights(self) -> Staging:
+        """The weights, which come from registers and are not moved."""
+        return Staging(0, self.kind, along_k=True, width=1, copied=False)
 
     @property
     def lead(self) -> ContractionTile:
@@ -199,26 +262,32 @@ class StreamTile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def tensor_cores(self) -> bool:
-        return self.scores.tensor_cores
+        return self.thread_m is None
 
     @property
     def threads(self) -> int:
-        return self.scores.threads
-
-    @property
-    def terms(self) -> int:
-        """Terms of a stage."""
-        return self.scores.bn
-
-    @property
-    def split(self) -> int:
-        """Blocks that share the terms of a tile's rows."""
-        return self.lead.split
+        return WARP_LANES * (self.bm // self.warp_m)
 
     @property
     def across(self) -> int:
         """Lanes that share a row."""
-        return 4 if self.tensor_cores else self.scores.lanes[1]
+        return MMA_LANES if self.thread_m is None else WARP_LANES * self.thread_m // self.warp_m
+
+
+class StreamParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parts that blocks leave where they share the terms of a tile: `rows` × `columns` sums per product.
+
+    vectors   vectors of `width` sums per product that a thread of the last block has
+    together  parts that a thread reads at one time
+    members   parts that one block joins; if these are not all parts, the joined groups are joined again
+    """
+
+    rows: int
+    columns: int
+    width: int
+    vectors: int
+    together: int
+    members: int
 
 
 class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu stream"):
@@ -226,15 +295,18 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     together  whether points of the batch that share keys and values are rows of one tile; else every point has tiles
               of its own
-    scored    the tensors of queries and keys, if scores are products of these
+    scored    the tensors of queries and keys, if scores are products of these. For people, as are `values` and
+              `epilogue`; all must be those of the region
     values    the tensors of values, one for every product
     tails     the axes whose last tile is cut; tiles divide the others
     epilogue  the functions applied to the sums, in order
+    parts     how the parts of several blocks are joined; None where a block has all terms of its tile
     """
 
     arch: str
     tile: StreamTile
     places: BlockPlaces
+    parts: StreamParts | None = None
     together: bool = False
     scored: tuple[str, str] | None = None
     values: tuple[str, ...] = ()
@@ -243,6 +315,11 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     notes: tuple[str, ...] = ()
 
     @property
+    def kernel_arch(self) -> str:
+        """The least architecture that runs the kernel."""
+        return STREAM_ARCH
+
+    @property
     def vectors(self) -> int:
         """Columns stored at once."""
-        return self.tile.lead.store_width
+        return self.tile.store_width

@@ -12,7 +12,7 @@ from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
 
 AT_A_TIME = 4
-"""Turns of a pass over a row whose loads are in flight together."""
+"""Turns of a pass over a row, or terms of a reduction by one thread, whose loads are in flight together."""
 
 
 Keep = Literal["reg", "smem", "none"]
@@ -66,7 +66,8 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     neighbouring threads are of one team; else they work on neighbouring rows. `length`: elements of a row, the most of
     its reductions and of the outputs' other axes `inner`. `split`: number of blocks that share a row, with a part of it
     each. `width`: elements that a thread loads at once. `keep`: what stays from one reduction to the next: a thread's
-    elements of the row in registers ("reg"), its loads in shared memory ("smem"), or nothing ("none")."""
+    elements of the row in registers ("reg"), its loads in shared memory ("smem"), or nothing ("none"). `dear`: the
+    computed values that stay in registers beside the elements. `shared`: the inputs that stay in shared memory."""
 
     axes: tuple[int, ...]
     inner: tuple[int, ...]
@@ -78,6 +79,8 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep: Keep
     width: int
     split: int = 1
+    dear: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -169,6 +172,11 @@ class GpuPointsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     notes: tuple[str, ...] = ()
 
     @property
+    def kernel_arch(self) -> str:
+        """The architecture for which the kernel is compiled."""
+        return self.arch
+
+    @property
     def vectors(self) -> int | None:
         """Neighbours that a thread computes at once; None if one by one."""
         return self.points.width if self.points.width > 1 else None
@@ -183,6 +191,11 @@ class GpuRowsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     notes: tuple[str, ...] = ()
 
     @property
+    def kernel_arch(self) -> str:
+        """The architecture for which the kernel is compiled."""
+        return self.arch
+
+    @property
     def vectors(self) -> int | None:
         """Neighbours that a thread loads at once; None if one by one."""
         return self.rows.width if self.rows.width > 1 else None
@@ -195,6 +208,11 @@ class GpuTilesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tiles: Tiles
     ordered: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def kernel_arch(self) -> str:
+        """The architecture for which the kernel is compiled."""
+        return self.arch
 
     @property
     def vectors(self) -> None:

@@ -94,7 +94,7 @@ def _gpu_contraction(plan: GpuContractionPlan) -> Schedule:
     tile = plan.tile
     hints: dict[str, str | bool | int] = {"C_store": tile.store}
     if tile.thread is None:
-        hints |= zip(("lhs_swizzle", "rhs_swizzle"), plan.swizzled, strict=True)
+        hints |= zip(("lhs_swizzle", "rhs_swizzle"), map(tile.is_swizzled, tile.stagings), strict=True)
     else:
         hints["thread_tile"] = f"{tile.thread[0]}x{tile.thread[1]}"
     if tile.raster > 1:
@@ -129,7 +129,7 @@ def _blocks(places: BlockPlaces, split: int) -> dict[str, str]:
 
 def _gpu_stream(plan: GpuStreamPlan) -> Schedule:
     tile, lead, thread = plan.tile, plan.tile.lead, plan.tile.scores.thread
-    pipelined = tile.scores.stages > 1
+    pipelined = tile.stages > 1
     hints: dict[str, str | bool | int] = {"C_store": lead.store}
     if thread is not None:
         hints["thread_tile"] = f"{thread[0]}x{thread[1]}"
@@ -152,8 +152,8 @@ def _gpu_stream(plan: GpuStreamPlan) -> Schedule:
         tile=(lead.bm, lead.bn, tile.terms),
         bind={**_blocks(plan.places, tile.split), "m.i.o": "warp.x"},
         vectorize=Vectorize("n.i.i", lead.store_width),
-        stages=tile.scores.stages,
-        warp_tile=f"{tile.scores.warp_m}x{lead.bn}",
+        stages=tile.stages,
+        warp_tile=f"{tile.warp_m}x{lead.bn}",
         cache=tuple(cache),
         predicate_tail=plan.tails,
         epilogue=plan.epilogue,

@@ -158,8 +158,8 @@ class PolyCore(msgspec.Struct, frozen=True):
     legal: bool
     reason: str
     scopes: dict[str, tuple[tuple[str, int], ...]]
-    sequential_axes: tuple[str, ...]
-    finished: dict[str, tuple[str, ...]]
+    sequential_axes: tuple[int, ...]
+    finished: dict[str, tuple[int, ...]]
     affine_closed: bool
     sites: tuple[Site, ...]
     accesses: tuple[MemoryAccess, ...]
@@ -177,7 +177,11 @@ class PolyCore(msgspec.Struct, frozen=True):
     @property
     def parallel_axes(self) -> tuple[str, ...]:
         """Outer axes along which points may be computed in any order, so that threads and lanes may share them."""
-        return tuple(name for name, _ in self.outer if name not in self.sequential_axes)
+        return tuple(name for axis, (name, _) in enumerate(self.outer) if axis not in self.sequential_axes)
+
+    def outer_names(self, axes: Iterable[int]) -> tuple[str, ...]:
+        """The names of outer axes."""
+        return tuple(self.outer[axis][0] for axis in axes)
 
     @property
     def reduce_axes(self) -> tuple[str, ...]:
@@ -205,7 +209,7 @@ class PolyCore(msgspec.Struct, frozen=True):
             lines.append(f"  scope {name}: " + " ".join(f"{axis}<{size}" for axis, size in axes))
         lines.append(f"  parallel {_names(self.parallel_axes)}  reduce {_names(self.reduce_axes)}")
         if self.sequential_axes:
-            lines.append(f"  sequential {_names(self.sequential_axes)}")
+            lines.append(f"  sequential {_names(self.outer_names(self.sequential_axes))}")
         if self.roles:
             groups = ((name, self.roles.named(getattr(self.roles, name))) for name in ("batch", "m", "n", "k"))
             roles = "  ".join(f"{name} {_names(axes)}" for name, axes in groups)

@@ -100,7 +100,7 @@ class PolyReport(msgspec.Struct, frozen=True):
                 "legal": core.legal,
                 "reason": core.reason,
                 "affine_closed": core.affine_closed,
-                "finished": {name: list(axes) for name, axes in core.finished.items()},
+                "finished": {name: list(core.outer_names(axes)) for name, axes in core.finished.items()},
                 "dependences": [msgspec.to_builtins(dependence) for dependence in self.dependences],
                 "barriers": [msgspec.to_builtins(barrier) for barrier in self.barriers],
                 "bank_conflicts": [msgspec.to_builtins(conflict) for conflict in self.bank_conflicts],

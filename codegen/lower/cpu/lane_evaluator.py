@@ -25,7 +25,6 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, Inside, Lanes, Load, Value
@@ -35,8 +34,6 @@ from ir.region.region import Number, Op, Operand, behind
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
-STAGE = "lower_value"
-
 
 class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     """Evaluates the values of one region into blocks. A value is a vector along the lane axis; where the value does not
@@ -44,10 +41,10 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
 
     parts     reduction → the part of its loops over terms that is computed now; other reductions run over all terms
     rows      values that are kept in rows; the reduction `filling` computes them, all other readers load them
-    rescaled  terms of a stream per rescaling of its sums
+    rescaled  terms of streams between rescalings of the sums; None in a template that computes no stream at a point
     """
 
-    def __init__(self, loops: RegionLoops, writer: CpuWriter, rescaled: int = 2) -> None:
+    def __init__(self, loops: RegionLoops, writer: CpuWriter, rescaled: int | None = None) -> None:
         super().__init__(loops.region, writer, CONVERSIONS)
         self.loops, self.writer, self.core, self.rescaled = loops, writer, loops.core, rescaled
         self.parts: dict[str, tuple[Group, ...]] = {}
@@ -181,12 +178,10 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
                 return (yield self._gather(name, op, point, block, where))
             case "index":
                 return self._index(op, point, block, where)
-            case "contraction":
-                fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction is lowered by its own template", at=name, op=op.fn)
         return (yield self._elementwise(op, point, block, where))
 
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gather_source(name, op)
+        source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         depends = index_axes(chosen, point, self.writer)

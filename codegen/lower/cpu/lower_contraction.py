@@ -37,18 +37,13 @@ from codegen.lower.cpu.pack_constant import (
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
-from codegen.plan.contraction_view import Contraction, contraction_of, lanes_along_k
-from codegen.plan.cpu.contraction_tiling import check_contraction_plan
-from codegen.plan.plan_check import STAGE
+from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.region_loops import RegionLoops
-from ir.diagnostics import Kind, fail
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore
-from ir.region.region import Region
 
 
 class ContractionKernel(msgspec.Struct, frozen=True):
@@ -64,32 +59,21 @@ class ContractionKernel(msgspec.Struct, frozen=True):
         return "\n".join(map(str, (*(each.kernel for each in self.packed), self.kernel)))
 
 
-def lower_contraction(
-    region: Region, core: PolyCore, plan: CpuContractionPlan, name: str = "eq_k"
-) -> ContractionKernel:
-    """The kernel `name` of a region whose plan `codegen.plan.cpu.contraction_candidates` made.
-
-    Raises:
-        EqsatError: UnsupportedOp where the region holds no contraction that the template covers;
-            AlignmentMismatch, MalformedGraph or UnsupportedOp where the plan does not fit it.
-    """
-    view = contraction_of(region, core, vector=plan.vector, ordered=plan.ordered)
-    if view is None:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
-    check_contraction_plan(view, plan)
+def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "eq_k") -> ContractionKernel:
+    """The kernel `name` that runs a contraction by a plan that fits."""
     constants = tuple(
-        pack_constant(view, core, plan.blocks, side, f"{name}_pack{side}")
+        pack_constant(view, plan.blocks, side, f"{name}_pack{side}")
         for side, operand in enumerate(plan.operands)
         if operand.place == "const_pool"
     )
-    return _CpuContractionTemplate(view, core, plan).kernel(name, constants)
+    return _CpuContractionTemplate(view, plan).kernel(name, constants)
 
 
 class _CpuContractionTemplate:
     """The template for one plan. `sums`, `rows`, `columns` are the names of its scratch buffers."""
 
-    def __init__(self, view: Contraction, core: PolyCore, plan: CpuContractionPlan) -> None:
-        self.view, self.core, self.plan, self.blocks, self.lanes = view, core, plan, plan.blocks, plan.blocks.lanes
+    def __init__(self, view: Contraction, plan: CpuContractionPlan) -> None:
+        self.view, self.plan, self.blocks, self.lanes = view, plan, plan.blocks, plan.blocks.lanes
         self.sums, self.rows, self.columns = (unused(name, view.region) for name in ("sums", "rows", "columns"))
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
@@ -99,7 +83,7 @@ class _CpuContractionTemplate:
         inputs = [buffer_param(writer, buffer, written=False) for buffer in region.inputs if buffer.name not in dropped]
         packed = [CpuParam(writer.buffer(buffer.name), buffer.dtype, buffer.elements) for buffer in constants]
         outputs = [buffer_param(writer, output, written=True) for output in region.outputs]
-        evaluator = RegionEvaluator(RegionLoops(region, self.core, self.plan.ordered), writer)
+        evaluator = RegionEvaluator(RegionLoops(region, view.core), writer)
         empty = not (view.repeats and view.m and view.n)
         phases = () if empty else (self._tasks(CpuContractionFrame(view, self.blocks, writer, evaluator, {})),)
         kernel = CpuKernel(

@@ -1,4 +1,4 @@
-"""Region + Poly Core + CpuNestPlan → CPU kernel, for every region without a contraction.
+"""A region's loops and a CpuNestPlan → a CPU kernel, for every region without a contraction.
 
 The outputs are a nest of loops. Values are evaluated at the innermost point and hoisted out of the loops on which they
 do not depend:
@@ -30,36 +30,23 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.split_reduce import partial_phase
 from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_tiling import NestLoop, check_nest_plan, kept_rows_of, nest_loops
+from codegen.plan.cpu.nest_tiling import NestLoop, kept_rows_of, nest_loops
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.stream_roles import score_read
-from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr, coordinates, substitute
 from ir.index.map import support
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
 from ir.kernel.nodes import Bind
 from ir.plan.cpu import CpuNestPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore, Site
+from ir.poly.core import Site
 from ir.region.region import Operand, Region, Yield
 from ir.target import LANES
 
-STAGE = "lower_nest"
 
-
-def lower_nest(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "eq_k") -> CpuKernel:
-    """The kernel `name` that runs `region` as `plan` says.
-
-    Raises:
-        EqsatError: AlignmentMismatch where a tile does not divide an axis without a predicated tail; UnsupportedOp
-            where the region has a contraction or reads a scan out of order, or where the template does not have the
-            plan's choice; MalformedGraph where the plan contradicts the region.
-    """
-    if not core.legal:
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
-    loops = RegionLoops(region, core, plan.ordered)
-    check_nest_plan(loops, plan)
-    writer = CpuWriter(LANES[plan.arch])
+def lower_nest(loops: RegionLoops, plan: CpuNestPlan, name: str = "eq_k") -> CpuKernel:
+    """The kernel `name` that runs a region's loops by a plan that fits."""
+    region, writer = loops.region, CpuWriter(LANES[plan.arch])
     params = tuple(
         CpuParam(
             writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), buffer in region.outputs
@@ -186,25 +173,24 @@ class _Outputs:
         self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock
     ) -> None:
         """Writes loops along one axis: whole steps of the plan's width, then single registers, then a tail; separately
-        for every range between points where padding begins or ends. A register uses `used` lanes."""
+        for every range between points where padding begins or ends."""
         width, lanes = loop.width, self.writer.lanes
-        used = min(width, lanes)
         for low, high in self._ranges(loop):
             steps = high - (high - low) % width
-            whole = high - (high - low) % used
+            whole = high - (high - low) % lanes
             for start, stop, step, count in (
-                (low, steps, width, used),
-                (steps, whole, used, used),
-                (whole, high, used, high - whole),
+                (low, steps, width, lanes),
+                (steps, whole, lanes, lanes),
+                (whole, high, lanes, high - whole),
             ):
                 if start >= stop:
                     continue
-                last = stop - 1 if count < used else stop - step + used - 1
+                last = stop - 1 if count < lanes else stop - step + lanes - 1
                 variable = self.writer.variable(loop.name, start, last)
                 axis = LaneAxis(variable, None if count == lanes else count)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.counter(variable)
-                units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(max(1, step // lanes))]
+                units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(step // lanes)]
                 self._loops(rest, [places for unit in units for places in unit], origins, body)
                 self._steps(loop, body, variable, (start, stop, step), origins, block)
 
@@ -314,7 +300,7 @@ class _Outputs:
 def _comment(region: Region, plan: CpuNestPlan) -> str:
     """The comment above the kernel in the C text: the region, then the plan."""
     schedule = plan_to_schedule(plan)
-    lines = [str(region), f"plan {schedule.arch}: nest {schedule.algo_choice.get('nest', '') or 'none'}"]
+    lines = [str(region), f"plan {plan.arch}: nest {' '.join(loop.name for loop in plan.loops) or 'none'}"]
     lines[-1] += f", tile {list(schedule.tile)}, bind {schedule.bind}"
     if schedule.vectorize:
         lines[-1] += f", {schedule.vectorize.width} elements a step along {schedule.vectorize.axis}"

@@ -33,41 +33,27 @@ from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.stream_tiling import (
     blocks_of_product,
     blocks_of_scores,
-    check_stream_plan,
     scores_are_aligned,
 )
-from codegen.plan.plan_check import STAGE
 from codegen.plan.region_loops import RegionLoops
-from codegen.plan.stream_view import StreamView, stream_view
-from ir.diagnostics import Kind, fail
+from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuStreamPlan, PackedTensor
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore
-from ir.region.region import Region
 
 
-def lower_stream(region: Region, core: PolyCore, plan: CpuStreamPlan, name: str = "eq_k") -> ContractionKernel:
-    """The kernel `name` of a region whose plan `codegen.plan.cpu.stream_candidates` made.
-
-    Raises:
-        EqsatError: UnsupportedOp where the region holds no streams that the template covers; AlignmentMismatch,
-            MalformedGraph or UnsupportedOp where the plan does not fit it.
-    """
-    view = stream_view(region, core)
-    if view is None:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
-    check_stream_plan(view, plan)
-    return _CpuStreamTemplate(view, core, plan).kernel(name)
+def lower_stream(view: StreamView, plan: CpuStreamPlan, name: str = "eq_k") -> ContractionKernel:
+    """The kernel `name` that runs streams in tiles by a plan that fits."""
+    return _CpuStreamTemplate(view, plan).kernel(name)
 
 
 class _CpuStreamTemplate:
     """The template for one plan. Attributes for buffers of the workspace hold their names in the kernel."""
 
-    def __init__(self, view: StreamView, core: PolyCore, plan: CpuStreamPlan) -> None:
-        self.view, self.core, self.plan = view, core, plan
+    def __init__(self, view: StreamView, plan: CpuStreamPlan) -> None:
+        self.view, self.plan = view, plan
         self.blocks = plan.blocks
         self.writer = CpuWriter(self.blocks.lanes)
         self.params = [
@@ -90,7 +76,7 @@ class _CpuStreamTemplate:
 
     def kernel(self, name: str) -> ContractionKernel:
         region, writer = self.view.region, self.writer
-        evaluator = RegionEvaluator(RegionLoops(region, self.core), writer)
+        evaluator = RegionEvaluator(RegionLoops(region, self.view.lead.core), writer)
         blocks = blocks_of_product(self.view.lead, self.blocks)
         phase = self._tasks(CpuContractionFrame(self.view.lead, blocks, writer, evaluator, {}))
         kernel = CpuKernel(

@@ -15,7 +15,6 @@ from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
 from ir.plan.cpu import Blocks
-from ir.poly.core import PolyCore
 from ir.region.region import Buffer, Region
 
 
@@ -30,7 +29,7 @@ class PackedConstant(msgspec.Struct, frozen=True):
     kernel: CpuKernel
 
 
-def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, name: str) -> PackedConstant:
+def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> PackedConstant:
     """Operand `side` as [product][panel][k][width], packed by a kernel `name`. Products that share it have one copy."""
     columns = side == view.vector
     width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
@@ -46,7 +45,7 @@ def pack_constant(view: Contraction, core: PolyCore, blocks: Blocks, side: int, 
         CpuParam(writer.buffer(result), view.accumulator, elements, True),
     )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
-    frame = CpuContractionFrame(view, whole, writer, RegionEvaluator(RegionLoops(view.region, core), writer), {})
+    frame = CpuContractionFrame(view, whole, writer, RegionEvaluator(RegionLoops(view.region, view.core), writer), {})
     tasks = view.extent(repeats) * panels if elements else 0
     task = writer.variable("task", 0, max(tasks - 1, 0))
     body = CpuBlock(writer, variables={task})

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.lower.accumulators import Joining
+from codegen.lower.accumulators import PART, Joining
 from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
@@ -32,8 +32,6 @@ from ir.region.region import Op
 
 _CHAINS = 4
 """Accumulators of a reduction along lanes, over all rows that run together: they hide the latency of an addition."""
-_PART = 256
-"""Additions to one accumulator before it is added to another."""
 _UNROLLED_POINTS = 49
 """Points of reduced axes up to which loops are unrolled: a window of 7 × 7."""
 
@@ -202,7 +200,7 @@ class _ReductionLoops:
             return
         group, *rest = groups
         below = math.prod(inner.extent for inner in rest) * innermost.trips
-        long = below * group.extent > _PART and below >= _UNROLLED_POINTS
+        long = below * group.extent > PART and below >= _UNROLLED_POINTS
         part = long and self._in_parts and not innermost.parted
 
         def emit(at: AxisExpr, sums: Totals, body: CpuBlock) -> None:
@@ -240,18 +238,18 @@ class _ReductionLoops:
         *,
         plain: bool = False,
     ) -> None:
-        """`emit` at every step, in parts of `_PART` steps where there are many."""
+        """`emit` at every step, in parts of `PART` steps where there are many."""
         if loop.start >= loop.stop:
             return
         writer = self.ev.writer
         variable = writer.variable(loop.name, loop.start, loop.last)
         lanes = loop.lane_axis(variable, writer.lanes)
-        if plain or not self._in_parts or loop.trips <= 2 * _PART:
+        if plain or not self._in_parts or loop.trips <= 2 * PART:
             body = block.inner({variable}, lane_axis=lanes)
             emit(writer.counter(variable), totals, body)
             block.loop(body, variable, AxisExpr(loop.start), AxisExpr(loop.stop), loop.step)
             return
-        chunk = _PART * loop.step
+        chunk = PART * loop.step
         origin = writer.variable(f"{loop.name}o", loop.start, loop.stop - 1)
         around = block.inner({origin})
         parts = self._start(totals, around)

@@ -14,13 +14,11 @@ from codegen.lower.cpu.blocks import CpuBlock
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
-from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
 from ir.kernel.cpu.nodes import CpuCall, Inside, Value
 from ir.kernel.nodes import Reg
 from ir.region.region import Op
 
-STAGE = "lower_scan"
 _DOUBLED = frozenset(["fp32", "fp64", "i32", "i64"])
 """Dtypes whose running results along lanes are computed by doubling, where terms may be taken in any order."""
 
@@ -57,17 +55,11 @@ def _carried_register(
     ev: LaneEvaluator, name: str, op: Op, along: AxisExpr, others: Point, block: CpuBlock, where: Where
 ) -> Reg:
     """The register that a scan carries through the loop over `along`; it stands before the loop."""
-    runs = any(ev.writer.counter(variable).terms == along.terms for variable in block.variables)
-    in_order = block.sequential and runs  # a constant is one of several registers of a step
-    if not in_order or block.parent is None or along.axes & axes_of(others, where):
-        fail(
-            Kind.UNSUPPORTED_OP,
-            STAGE,
-            "a scan is read at another step than the one that its loop has reached",
-            at=name,
-            op=f"scan {op.fn}",
-            hint="the reader needs a kernel of its own",
-        )
+    counters = [ev.writer.counter(variable).terms for variable in block.variables]
+    assert block.sequential, "the loop along a scan runs through the whole axis in order"
+    assert along.terms in counters, "a scan is read at the step that its loop has reached"
+    assert not along.axes & axes_of(others, where)
+    assert block.parent is not None
     key = ("carried", name, others, where)
     register = block.find(key)
     if register is None:

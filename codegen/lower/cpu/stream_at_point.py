@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from codegen.lower.accumulators import PART
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
@@ -26,16 +27,11 @@ from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from codegen.plan.stream_view import stream_dtype
-from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.index.expr import AxisExpr, coordinates
 from ir.kernel.cpu.nodes import CpuCall, Inside, Value
 from ir.kernel.nodes import Reg
 from ir.region.region import Number, Op
-
-STAGE = "lower_stream"
-_PART = 256
-"""Steps that add to one accumulator before it is added to another: the error of a sum grows with its length."""
 
 Place = Mapping[Group, AxisExpr]
 """Loop over reduced axes → its position."""
@@ -91,10 +87,6 @@ def _values_in_one_pass(
 ) -> list[Value]:
     lead = next(request for request in requests if ev.ops[request.name].kind == "stream")
     op = ev.ops[lead.name]
-    if ev.loops.in_order(lead.name):
-        fail(
-            Kind.UNSUPPORTED_OP, STAGE, "the terms of a stream are rescaled together, not in index order", at=lead.name
-        )
     if 0 in op.domain[len(op.shape) :]:
         return [_empty_value(ev.ops[request.name]) for request in requests]
     groups = ev.groups(lead.name)
@@ -198,6 +190,7 @@ class _StreamPass:
         """Loops of whole steps of several terms, then one step of the terms that remain; where lanes are terms, a tail
         of fewer lanes comes last."""
         width = self.ev.writer.lanes if self.along else 1
+        assert self.ev.rescaled is not None
         terms = max(2, self.ev.rescaled // len(self.scores))
         stepped = group.extent - group.extent % (width * terms)
         whole = group.extent - group.extent % width
@@ -227,7 +220,7 @@ class _StreamPass:
         lanes = LaneAxis(variable, None if used == writer.lanes else used) if self.along else None
         at = writer.counter(variable)
         places = [{**place, group: at.shift(used * term)} for term in range(terms)]
-        if (stop - start) // step <= 2 * _PART:
+        if (stop - start) // step <= 2 * PART:
             body = block.inner({variable}, lane_axis=lanes)
             self._step(places, states, body)
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
@@ -238,10 +231,10 @@ class _StreamPass:
         body = around.inner({variable}, lane_axis=lanes)
         self._step(places, parts, body)
         first = writer.axis(origin)
-        around.loop(body, variable, first, first.shift(_PART * step), step, stop)
+        around.loop(body, variable, first, first.shift(PART * step), step, stop)
         for score, state, part in zip(self.scores, states, parts, strict=True):
             _add_part(score.fn, state, part, around)
-        block.loop(around, origin, AxisExpr(start), AxisExpr(stop), _PART * step)
+        block.loop(around, origin, AxisExpr(start), AxisExpr(stop), PART * step)
 
     def _step(self, places: Sequence[Place], states: Sequence[_RunningSums], block: CpuBlock) -> None:
         """Adds the terms at `places`, rescaling once."""

@@ -19,35 +19,21 @@ from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
 from codegen.lower.gpu.value_at_point import ThreadEvaluator, params_of
-from codegen.plan.contraction_view import Contraction, contraction_of
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import shared_tiles
-from codegen.plan.gpu.contraction_tiling import check_contraction_plan, grid_of, is_empty, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tiling import grid_of, turns_of, turns_of_block
 from codegen.plan.gpu.operand_read import copied_axes
-from codegen.plan.plan_check import STAGE
-from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.kernel.gpu.limits import least_arch
 from ir.plan.gpu import GpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore
-from ir.region.region import Region
 
 _EMPTY_THREADS = 32
 
 
-def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, name: str = "eq_k") -> GpuKernel:
-    """The kernel `name` of a region whose plan `codegen.plan.gpu.contraction_candidates` made.
-
-    Raises:
-        EqsatError: UnsupportedOp where the region holds no contraction that the template covers; the errors of
-            `codegen.plan.gpu.contraction_tiling.check_contraction_plan` where the plan does not fit.
-    """
-    view = contraction_of(region, core, ordered=plan.ordered)
-    if view is None:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no contraction that the template covers", at=region.name)
-    check_contraction_plan(view, plan)
-    tile = plan.tile
-    if is_empty(view):
+def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "eq_k") -> GpuKernel:
+    """The kernel `name` that runs a contraction by a plan that fits."""
+    region, tile = view.region, plan.tile
+    if view.is_empty:
         writer = GpuWriter(_EMPTY_THREADS, (1, 1, 1))
         return _kernel(name, view, plan, writer, GpuBlock(writer))
     writer = GpuWriter(tile.threads, grid_of(view, tile, plan.places))
@@ -58,7 +44,7 @@ def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, 
     at = row * tile.bm, column * tile.bn
     frame = GpuContractionFrame(view, tile, plan.tails, plan.epilogue, writer, evaluator, *at, {})
     frame = frame.placed(frame.along(block, view.batch, batch))
-    rows, columns, *staged = map(writer.allocate, shared_tiles(view, tile, plan.swizzled))
+    rows, columns, *staged = map(writer.allocate, shared_tiles(view, tile))
     turns, own = turns_of(view, tile), turns_of_block(view, tile)
     part = block_part(view, tile, plan.places, writer)
     operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
@@ -74,7 +60,7 @@ def lower_contraction(region: Region, core: PolyCore, plan: GpuContractionPlan, 
 def _kernel(name: str, view: Contraction, plan: GpuContractionPlan, writer: GpuWriter, block: GpuBlock) -> GpuKernel:
     return GpuKernel(
         name=name,
-        arch=least_arch(max((buffer.end for buffer in writer.shared), default=0)),
+        arch=plan.kernel_arch,
         threads=writer.threads,
         grid=writer.grid,
         params=params_of(view.region, writer, copied_axes(view, plan.tile.stagings)),

@@ -1,4 +1,4 @@
-"""Region + Poly Core + GpuNestPlan → GPU kernel, for every region without a contraction."""
+"""A region's loops and a GpuNestPlan → a GPU kernel, for every region without a contraction."""
 
 from __future__ import annotations
 
@@ -6,29 +6,16 @@ from codegen.lower.gpu.lower_points import lower_points
 from codegen.lower.gpu.lower_rows import lower_rows
 from codegen.lower.gpu.lower_tile import lower_tile
 from codegen.lower.gpu.unread import without_unread
-from codegen.plan.gpu.nest_tiling import GpuNestPlan, check_nest_plan
+from codegen.plan.gpu.nest_tiling import GpuNestPlan
 from codegen.plan.region_loops import RegionLoops
-from ir.diagnostics import Kind, fail
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore
 from ir.region.region import Region
 
-STAGE = "gpu_nest"
 
-
-def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str = "eq_k") -> GpuKernel:
-    """The kernel `name` that runs `region` as `plan` says.
-
-    Raises:
-        EqsatError: UnsupportedOp where the region has an op that no nest computes; AlignmentMismatch where a tile does
-            not divide; MalformedGraph where the plan contradicts the region.
-    """
-    if not core.legal:
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
-    loops = RegionLoops(region, core, plan.ordered)
-    check_nest_plan(loops, plan)
+def lower_gpu_nest(loops: RegionLoops, plan: GpuNestPlan, name: str = "eq_k") -> GpuKernel:
+    """The kernel `name` that runs a region's loops by a plan that fits."""
     match plan:
         case GpuRowsPlan():
             ev, body = lower_rows(loops, plan.rows)
@@ -39,7 +26,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str 
     writer = ev.writer
     kernel = GpuKernel(
         name=name,
-        arch=plan.arch,
+        arch=plan.kernel_arch,
         threads=writer.threads,
         grid=writer.grid,
         params=ev.params(),
@@ -48,7 +35,7 @@ def lower_gpu_nest(region: Region, core: PolyCore, plan: GpuNestPlan, name: str 
         shared=tuple(writer.shared),
         registers=tuple(writer.registers),
         workspace=tuple(writer.workspace),
-        comment=_comment(region, plan),
+        comment=_comment(loops.region, plan),
     )
     return without_unread(kernel)
 
@@ -62,6 +49,6 @@ def _comment(region: Region, plan: GpuNestPlan) -> str:
         lines[-1] += f", {schedule.vectorize.width} elements at once along {schedule.vectorize.axis}"
     if schedule.predicate_tail:
         lines[-1] += f", tails along {', '.join(schedule.predicate_tail)}"
-    if "split_k" in schedule.layout_hints:
-        lines[-1] += f", {schedule.layout_hints['split_k']} blocks a row"
+    if isinstance(plan, GpuRowsPlan) and plan.rows.split > 1:
+        lines[-1] += f", {plan.rows.split} blocks a row"
     return "\n".join([*lines, *schedule.notes])

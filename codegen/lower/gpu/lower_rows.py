@@ -26,7 +26,7 @@ from codegen.lower.gpu.row_scan import Scans
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
 from codegen.lower.gpu.value_at_point import converted
 from codegen.lower.points import Point, Where
-from codegen.plan.gpu.nest_tiling import kept_buffers, row_values, terms_of
+from codegen.plan.gpu.nest_tiling import row_values, terms_of
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.relative_sums import relative_sums
 from ir.index.expr import ZERO, AxisExpr
@@ -51,7 +51,7 @@ def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, GpuBlock]
         return [group.axes for group in loops.reduce_groups(value)]
 
     ev = NestEvaluator(loops, writer, merged_axes(loops, [rows.axes, rows.inner], terms))
-    ev.kept = frozenset(kept_buffers(loops))
+    ev.kept = frozenset(rows.shared)
     body = GpuBlock(writer)
     if 0 not in loops.shape:
         _Rows(ev, rows, body).lower()

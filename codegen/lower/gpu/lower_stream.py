@@ -30,19 +30,14 @@ from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.value_at_point import ThreadEvaluator, converted, params_of
 from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
-from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
-    KERNEL_ARCH,
     bound_of,
-    check_stream_plan,
     score_tails,
     stream_products,
     stream_turns,
 )
-from codegen.plan.plan_check import STAGE
-from codegen.plan.stream_view import StreamView, stream_view
-from ir.diagnostics import Kind, fail
+from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, floordiv
 from ir.kernel.gpu.kernel import WORD, GpuKernel, Shared
 from ir.kernel.gpu.nodes import (
@@ -60,23 +55,12 @@ from ir.kernel.gpu.nodes import (
 from ir.kernel.nodes import Bind, Comment
 from ir.plan.gpu import GpuStreamPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.poly.core import PolyCore
-from ir.region.region import Region
 
 Product = TensorCore | CudaCore
 
 
-def lower_stream(region: Region, core: PolyCore, plan: GpuStreamPlan, name: str = "eq_k") -> GpuKernel:
-    """The kernel `name` of a region whose plan `codegen.plan.gpu.stream_candidates` made.
-
-    Raises:
-        EqsatError: UnsupportedOp where the region holds no streams that the template covers; the errors of
-            `codegen.plan.gpu.stream_tiling.check_stream_plan` where the plan does not fit.
-    """
-    view = stream_view(region, core, together=plan.together)
-    if view is None or 0 in view.roles.sizes:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the region holds no streams that the template covers", at=region.name)
-    check_stream_plan(view, plan)
+def lower_stream(view: StreamView, plan: GpuStreamPlan, name: str = "eq_k") -> GpuKernel:
+    """The kernel `name` that runs streams in tiles by a plan that fits."""
     return _GpuStreamTemplate(view, plan).kernel(name)
 
 
@@ -163,13 +147,12 @@ class _GpuStreamTemplate:
         turns, own = stream_turns(view, self.tile)
         filled = partial(self._await_queries, scores=scores, copied=copied)
         part = TurnRange(self.part * own, own, self._turns_seen(turns, own))
-        main_loop(block, ring, turn, self.tile.scores.stages, turns, part, filled)
+        main_loop(block, ring, turn, self.tile.stages, turns, part, filled)
         rows.gather(block)
-        if self.tile.split == 1:
+        if self.plan.parts is None:
             self._finish(block, rows, products)
         else:
-            parts = stream_parts(view, self.tile)
-            with joined_streams(parts, rows, products, block, self.place, self.part) as joined:
+            with joined_streams(self.plan.parts, rows, products, block, self.place, self.part) as joined:
                 self._finish(*joined)
         return self._kernel(name)
 
@@ -188,7 +171,7 @@ class _GpuStreamTemplate:
         if bound is None or not tile.stops or own == 1:
             return None
         first = self.part * own
-        reach = reach_of(bound, self.frames[0], tile.lead.bm - 1)
+        reach = reach_of(bound, self.frames[0], tile.bm - 1)
         below = max(
             0, -(writer.bounds(reach)[0] // tile.terms)
         )  # turns that are added so that the dividend is positive
@@ -259,7 +242,7 @@ class _GpuStreamTemplate:
         if self.queries is None:
             return
         if self.queries.is_copied and (self.tile.held or not copied):
-            block.add(WaitGroup(max(self.tile.scores.stages - 1, 1) if copied else 0))
+            block.add(WaitGroup(max(self.tile.stages - 1, 1) if copied else 0))
         if self.tile.held and isinstance(scores, TensorCore):
             block.add(Barrier())
             scores.hold(block)
@@ -292,7 +275,7 @@ class _GpuStreamTemplate:
         writer = self.writer
         return GpuKernel(
             name=name,
-            arch=KERNEL_ARCH,
+            arch=self.plan.kernel_arch,
             threads=writer.threads,
             grid=writer.grid,
             params=params_of(self.view.region, writer, merged),

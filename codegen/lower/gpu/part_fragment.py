@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codegen.lower.gpu.builder import GpuWriter
-from codegen.plan.gpu.stream_parts import StreamParts
 from ir.index.expr import AxisExpr
+from ir.plan.gpu import StreamParts
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from codegen.lower.accumulators import Joining
+from codegen.lower.accumulators import PART, Joining
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.value_at_point import converted
 from codegen.lower.gpu.vector_value import Lane, VectorEvaluator
@@ -25,12 +25,9 @@ from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr
 from ir.kernel.gpu.nodes import Call, Element, SetElement, Value
 from ir.kernel.nodes import Assign, Reg
+from ir.plan.gpu_nest import AT_A_TIME
 from ir.region.region import Op
 
-_PART = 256
-"""Additions to one accumulator before it is added to another."""
-_AT_A_TIME = 4
-"""Terms of a loop whose loads overlap."""
 _WRITTEN_OUT = 32
 """Terms up to which loops are unrolled: a window of 5 × 5."""
 
@@ -72,7 +69,7 @@ class _Loops:
         total = self._start(block)
         trips = math.prod(group.extent for group in groups)
         parted = self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.ev.loops.in_order(self.name)
-        if trips <= _WRITTEN_OUT or not parted or trips <= 2 * _PART:
+        if trips <= _WRITTEN_OUT or not parted or trips <= 2 * PART:
             self._nested(groups, {}, total, block, written_out=trips <= _WRITTEN_OUT)
         else:
             self._in_parts(groups, total, block)
@@ -93,21 +90,21 @@ class _Loops:
 
     def _run(self, group: Group, start: AxisExpr, count: int, place: Place, total: str, block: GpuBlock) -> None:
         """`count` terms along a group: a few at a time, so that their loads overlap."""
-        whole = count // _AT_A_TIME
+        whole = count // AT_A_TIME
         with (
             block.loop(group.name, AxisExpr(whole)) as (around, step),
-            around.loop("u", AxisExpr(_AT_A_TIME), unroll=True) as (body, inner),
+            around.loop("u", AxisExpr(AT_A_TIME), unroll=True) as (body, inner),
         ):
-            self._add({**place, group: start + step * _AT_A_TIME + inner}, total, body)
-        if count % _AT_A_TIME:
-            with block.loop("u", AxisExpr(count % _AT_A_TIME), unroll=True) as (body, inner):
-                self._add({**place, group: start + inner.shift(whole * _AT_A_TIME)}, total, body)
+            self._add({**place, group: start + step * AT_A_TIME + inner}, total, body)
+        if count % AT_A_TIME:
+            with block.loop("u", AxisExpr(count % AT_A_TIME), unroll=True) as (body, inner):
+                self._add({**place, group: start + inner.shift(whole * AT_A_TIME)}, total, body)
 
     def _in_parts(self, groups: Sequence[Group], total: str, block: GpuBlock) -> None:
         """Loops in parts: long loops are outside, around the sums of parts; a single loop that is too long is cut."""
         inside: list[Group] = []
         outside = list(groups)
-        while outside and math.prod(group.extent for group in inside) * outside[-1].extent <= 2 * _PART:
+        while outside and math.prod(group.extent for group in inside) * outside[-1].extent <= 2 * PART:
             inside.insert(0, outside.pop())
         cut = outside.pop() if outside and not inside else None
         with ExitStack() as stack:
@@ -119,7 +116,7 @@ class _Loops:
                 self._nested(inside, at, part, body, written_out=False)
                 self._join(total, part, body)
                 return
-            size = -(-cut.extent // -(-cut.extent // _PART))
+            size = -(-cut.extent // -(-cut.extent // PART))
             whole, left = cut.extent // size, cut.extent % size
             with body.loop(f"{cut.name}o", AxisExpr(whole)) as (around, number):
                 part = self._start(around)

@@ -18,7 +18,6 @@ from codegen.lower.gpu.nest_value import NestEvaluator
 from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
 from codegen.lower.points import Point, Where, axes_of
-from codegen.plan.gpu.nest_tiling import DEAR_FLOPS
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr
 from ir.kernel.gpu.kernel import WARP_LANES, Shared
@@ -37,7 +36,6 @@ from ir.kernel.gpu.nodes import (
 )
 from ir.kernel.nodes import Bind, Reg, Within
 from ir.plan.gpu_nest import AT_A_TIME, Rows
-from ir.region.work import flops_per_point
 
 _SHUFFLED = ("fp32", "fp64", "i32", "i64")
 
@@ -226,18 +224,11 @@ class Pass:
                     team.kept[key] = value
 
     def _is_dear(self, key: tuple[object, ...], own: set[int]) -> bool:
-        """Whether the value under a key is worth keeping: an element's load, or a value that is dear to compute."""
+        """Whether the plan keeps the value under a key: an element's load, or a dear value."""
         *_, point, where = key
         if not isinstance(point, tuple) or not isinstance(where, tuple) or not axes_of(point, where) & own:
             return False
-        if key[0] == "load":
-            return True
-        op = self.team.ev.ops.get(str(key[0]))
-        return op is not None and op.kind in ("ewise", "unary", "cast") and self._cost(str(key[0])) >= DEAR_FLOPS
-
-    def _cost(self, name: str) -> int:
-        op = self.team.ev.ops[name]
-        return flops_per_point(op.kind, op.fn)
+        return key[0] in ("load", *self.team.rows.dear)
 
 
 def shuffled(way: str, value: Value, by: AxisExpr) -> Value:

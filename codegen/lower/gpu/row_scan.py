@@ -18,14 +18,11 @@ from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Team, shuffled
 from codegen.lower.gpu.value_at_point import converted
 from codegen.lower.points import Point, Where
-from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.nodes import At, Barrier, Call, GpuIf, Holds, LoadShared, StShared, Value
 from ir.kernel.nodes import Reg, Within
 from ir.poly.core import Site
-
-STAGE = "gpu_scan"
 
 
 @dataclass
@@ -42,7 +39,7 @@ class Scans:
 
     def __post_init__(self) -> None:
         for let in self.ev.region.body:
-            if let.op.kind == "scan" and let.op.domain[let.op.axis or 0] > 1:
+            if let.name in self.ev.loops.core.scopes and let.op.kind == "scan" and let.op.domain[let.op.axis or 0] > 1:
                 self.how[let.name] = self.ev.joining(let.op)
                 register = self.block.let(f"{let.name}_run", self.how[let.name].identity, mutable=True)
                 assert isinstance(register, Reg)
@@ -59,8 +56,6 @@ class Scans:
             if site.scope == self.ev.loops.scope:
                 sites.setdefault(site.value, site)
         for name, how in self.how.items():
-            if name not in sites:
-                fail(Kind.UNSUPPORTED_OP, STAGE, "a scan is read inside of a reduction", at=name, op="scan")
             op = self.ev.ops[name]
             at = self.ev.writer.at(sites[name].map.exprs, point)
             term = converted(self.ev.operand(op.inputs[0], at, block, where), how.source, how.dtype)

@@ -24,14 +24,12 @@ from codegen.lower.gpu.running_maximum import base_of, weight
 from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, over_registers
 from codegen.lower.points import Point
 from codegen.plan.gpu.contraction_tiling import tiles_of
-from codegen.plan.gpu.stream_parts import StreamParts
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.gpu.limits import VECTOR_BYTES
 from ir.kernel.gpu.nodes import Call, Element, Holds, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec, Value
 from ir.kernel.nodes import Bind, Comment, Const, Within
-
-_AT_ONCE = 16
-"""Bytes that a thread moves with one instruction, at most."""
+from ir.plan.gpu import StreamParts
 
 
 @contextmanager
@@ -94,7 +92,7 @@ class _StreamParts:
             self._store(block, buffer, product, part)
 
     def _store(self, block: GpuBlock, buffer: str, product: RowsFragment, part: AxisExpr) -> None:
-        width = math.gcd(product.neighbours, product.count, _AT_ONCE // DTYPES[self.kind].bytes)
+        width = math.gcd(product.neighbours, product.count, VECTOR_BYTES // DTYPES[self.kind].bytes)
         with block.loop("vector", constant(product.count // width), unroll=True) as (body, vector):
             row, column = product.place(vector * width)
             at, where = (*self.tile, part, row, column), self._conditions(body, row, part)

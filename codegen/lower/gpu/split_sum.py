@@ -19,11 +19,9 @@ from codegen.lower.points import Point
 from codegen.plan.gpu.contraction_tiling import tiles_of
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.gpu.limits import VECTOR_BYTES
 from ir.kernel.gpu.nodes import Call, Element, LdGlobalVec, LoadGlobal, SetElement, StGlobal, StGlobalVec
 from ir.kernel.nodes import Comment, Const
-
-_AT_ONCE = 16
-"""Bytes that a thread moves with one instruction, at most."""
 
 _WRITTEN_OUT = 32
 """Loads up to which the loop is unrolled, so that they overlap."""
@@ -51,7 +49,7 @@ class _Parts:
     def __init__(self, frame: GpuContractionFrame, product: Fragment, tile: Point) -> None:
         self.frame, self.product, self.tile = frame, product, tile
         self.dtype, size = frame.view.accumulator, DTYPES[frame.view.accumulator].bytes
-        width = math.gcd(product.count, _AT_ONCE // size)
+        width = math.gcd(product.count, VECTOR_BYTES // size)
         self.width = width if width * size >= 4 else 1
         self.vectors = product.count // self.width
         shape = (*tiles_of(frame.view, frame.tile), frame.tile.split, self.vectors, frame.tile.threads, self.width)

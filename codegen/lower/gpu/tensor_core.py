@@ -24,7 +24,7 @@ from ir.index.expr import AxisExpr, constant, mod
 from ir.kernel.gpu.kernel import WORD
 from ir.kernel.gpu.nodes import At, Call, Element, LdMatrix, LdSharedVec, MmaSync, SetElement
 from ir.kernel.nodes import Within
-from ir.plan.gpu import ContractionTile
+from ir.plan.gpu import MMA_LANES, ContractionTile
 
 ROWS, COLUMNS = 16, 8
 """Rows and columns of one mma."""
@@ -39,7 +39,7 @@ class MatrixFragment:
 
     neighbours = 2
     """Neighbouring columns in a lane's registers."""
-    across = 4
+    across = MMA_LANES
     """Neighbouring lanes that have the same rows."""
 
     def __init__(self, writer: GpuWriter, tile: ContractionTile, name: str = "acc") -> None:

@@ -22,7 +22,6 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.points import Point, Where, axes_of
-from ir.diagnostics import Kind, fail
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import GpuParam
 from ir.kernel.gpu.nodes import Call, Holds, Index, LoadGlobal, Value
@@ -34,8 +33,6 @@ Evaluation: TypeAlias = _Evaluation[Value]
 
 CONVERSIONS: Conversions[Value] = Conversions(Call)
 converted = CONVERSIONS.converted
-
-STAGE = "gpu_value"
 
 
 class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
@@ -93,12 +90,10 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
                 return (yield self._gather(name, op, point, block, where))
             case "index":
                 return self._index(op, point, block, where)
-            case "contraction" | "reduce" | "stream" | "scan":
-                fail(Kind.UNSUPPORTED_OP, STAGE, "an accumulator is computed by its template", at=name, op=op.kind)
         return (yield self._elementwise(op, point, block, where))
 
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gather_source(name, op)
+        source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]
         index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         variable = self.writer.variable("at", 0, size - 1)

@@ -25,11 +25,11 @@ from codegen.plan.cpu.contraction_work import (
 )
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
-from ir.plan.cpu import Blocks, CpuContractionPlan, KeptOperand
+from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
-from ir.target import Target
+from ir.target import VECTOR_REGISTERS, Target
 
 BLOCK_K = 1024
 """Terms of a block of k, at most."""
@@ -37,8 +37,6 @@ _SUM_BYTES = _ROW_BYTES = 1 << 20
 """Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
 _STREAMED = 1 << 18
 """Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
-_REGISTERS = {"avx512": 32}
-"""Vector registers of an architecture that has other than 16."""
 _CANDIDATES = 20
 """Candidates returned, at most."""
 
@@ -80,7 +78,7 @@ def _is_worth_transposing(view: Contraction) -> bool:
 
 def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     wide = registers_per_vector(view)
-    budget = _REGISTERS.get(target.arch, 16)
+    budget = VECTOR_REGISTERS[target.arch]
     lanes = target.lanes
     cuts = _cuts(target.units if flops_of(view) >= SMALL_FLOPS else 1, view.repeats)
     for vectors in (1, 2, 3, 4, 8):
@@ -144,7 +142,7 @@ def _dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     few = min(view.m, view.n)
     if view.ordered or not view.k or view.m * view.n == 0 or few > 8 or not can_dot(view):
         return
-    budget = _REGISTERS.get(target.arch, 16) // registers_per_vector(view) - 4
+    budget = VECTOR_REGISTERS[target.arch] // registers_per_vector(view) - 4
     for mr in sorted({1, _even(max(view.m, 1), 4)}):
         nr = min(target.lanes, max(1, budget // mr), view.n)
         units = target.units if flops_of(view) >= SMALL_FLOPS else 1
@@ -185,9 +183,9 @@ def _plan(view: Contraction, blocks: Blocks, target: Target) -> CpuContractionPl
     )
 
 
-def _kept(view: Contraction, blocks: Blocks, side: int) -> KeptOperand:
+def _kept(view: Contraction, blocks: Blocks, side: int) -> OperandPlace:
     """Where the kernel reads an operand."""
     name = view.operand(side).value
     if is_packed(view, blocks, side):
-        return KeptOperand(name, "packed")
-    return KeptOperand(name, "const_pool" if view.is_constant(side) and not blocks.dot else "memory")
+        return OperandPlace(name, "packed")
+    return OperandPlace(name, "const_pool" if view.is_constant(side) and not blocks.dot else "memory")

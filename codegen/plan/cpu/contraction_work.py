@@ -62,6 +62,7 @@ def registers_per_vector(view: Contraction) -> int:
 
 
 def tasks_of(view: Contraction, blocks: Blocks) -> int:
+    """Blocks of rows and columns of all products, 1 at least."""
     return max(view.repeats * -(-view.m // blocks.bm) * -(-view.n // blocks.bn), 1)
 
 
@@ -125,8 +126,7 @@ class CpuContractionWork:
         view, target, tile = self.view, self.target, self._tile(blocks)
         blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
         times = self._in_operand_order(blocks_m, blocks_n)
-        tasks = max(view.repeats * blocks_m * blocks_n, 1)
-        parallel = self._is_large and tasks > 1 and target.units > 1
+        tasks, parallel = tasks_of(view, blocks), is_parallel(view, blocks, target)
         units = min(target.units, tasks) if parallel else 1
         tiles_per_task = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
         tiles = max(view.repeats * tile.rows * tile.columns, 1)
@@ -194,10 +194,6 @@ class CpuContractionWork:
         return self._in_operand_order(columns_and_rows * view.n, columns_and_rows * view.m)
 
     # --- the multiply-adds ---
-
-    @cached_property
-    def _is_large(self) -> bool:
-        return flops_of(self.view) >= SMALL_FLOPS
 
     @cached_property
     def _registers(self) -> int:

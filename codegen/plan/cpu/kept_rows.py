@@ -127,7 +127,7 @@ def _kept_row(loops: RegionLoops, value: str, reductions: Sequence[str], sites: 
         own=own,
         row=row,
         sizes=sizes,
-        outer=frozenset(int(name[1:]) for name in outer),
+        outer=frozenset(outer),
         nbytes=math.prod(sizes) * DTYPES[loops.ops[value].dtype].bytes,
         rereads=tuple(rereads),
     )

@@ -13,8 +13,9 @@ from functools import cached_property
 
 import msgspec
 
+from codegen.plan.cpu.contraction_work import SMALL_FLOPS
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
-from codegen.plan.cpu.nest_tiling import RESCALED, can_keep
+from codegen.plan.cpu.nest_tiling import can_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
 from codegen.plan.region_loops import Axes, RegionLoops, Shape
 from codegen.poly.tail_axes import Steps, tail_axes
@@ -25,14 +26,15 @@ from ir.region.region import Region
 from ir.region.work import region_flops
 from ir.target import Target
 
-SMALL_FLOPS = 200_000
 SMALL_BYTES = 64 << 10
-"""FLOPs and bytes of a kernel below which, if both are less, a fork and join cost more than a second core saves."""
+"""Bytes of a kernel below which, if its FLOPs are few too, a fork and join cost more than a second core saves."""
 
 _REGISTERS = 4
 """Registers per step along outputs that accumulate: their sums hide latency, and rows are read in longer runs."""
 _ROWS = 4
 """Rows that run together: as many as the sums of one reduction that run side by side."""
+_RESCALED = 8
+"""Terms of a stream per rescaling of its sums, in registers: `rescaled` of every plan."""
 _SHORT_TERMS = 2048
 """Terms of a row, at most, for rows that run together: a longer row keeps a core busy while another row waits."""
 _FEW_VECTORS = 64
@@ -141,7 +143,7 @@ class _Space:
             return False
         if any(self.loops.ops[name].kind == "stream" for name in self.reductions):  # its own terms keep a core busy
             return False
-        along = [] if lane is None else [f"i{axis}" for axis in self.groups[lane]]
+        along = [] if lane is None else self.groups[lane]
         finished = self.loops.core.finished
         summed = [self.loops.ops[name] for name in self.reductions if not set(along) & set(finished.get(name, along))]
         if len(summed) < (2 if lane is None else 1):  # nothing waits for the only sum
@@ -299,7 +301,7 @@ class _NestDraft:
             loops=tuple(loops),
             lanes=self.lanes,
             width=self.step,
-            rescaled=RESCALED,
+            rescaled=_RESCALED,
             rows=self.rows,
             threads=tuple(self.bound),
             kept=tuple([row.kept for row in space.rows if can_keep(row, along)]),

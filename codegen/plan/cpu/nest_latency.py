@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from codegen.plan.cpu.nest_access_work import EXPOSED_SHARE
-from codegen.plan.cpu.nest_tiling import RESCALED
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.cpu.nest_value_work import Accumulator, NestValues
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
@@ -37,7 +36,9 @@ def waits(values: NestValues, nest: PlannedNest, plan: CpuNestPlan, busy: float)
             least = _HORIZONTAL_CYCLES if together == 1 else _TOGETHER_CYCLES
             total += accumulator.rows * max(least, stall / together if accumulator.awaited else 0.0)
             if accumulator.score is not None:
-                rescaling = _extra_rescalings(accumulator.run, lanes) * accumulator.score / ADDITIONS_PER_CYCLE
+                rescaling = (
+                    _extra_rescalings(accumulator.run, lanes, plan.rescaled) * accumulator.score / ADDITIONS_PER_CYCLE
+                )
                 total += accumulator.rows * (_HORIZONTAL_CYCLES + rescaling)
         elif accumulator.op.kind == "reduce":
             total += _carry_cycles(accumulator, around.vectors, plan, lanes)
@@ -57,14 +58,14 @@ def _carry_cycles(accumulator: Accumulator, vectors: int, plan: CpuNestPlan, lan
 def _scan_cycles(values: NestValues, nest: PlannedNest) -> float:
     """Cycles of carrying a scan from lane to lane, where lanes run along the scan."""
     loops = values.loops
-    if not nest.along or f"i{nest.along[-1]}" not in loops.core.sequential_axes:
+    if not nest.along or nest.along[-1] not in loops.core.sequential_axes:
         return 0.0
     one_by_one = any(loops.in_order(name) for name, op in loops.ops.items() if op.kind == "scan")
     return math.prod(loops.shape) * (_CARRY_CYCLES if one_by_one else _DOUBLING_CYCLES / values.target.lanes)
 
 
-def _extra_rescalings(terms: int, lanes: int) -> float:
-    """How often the sums of a row are rescaled beyond once per `RESCALED` registers, where lanes run along terms: for
+def _extra_rescalings(terms: int, lanes: int, rescaled: int) -> float:
+    """How often the sums of a row are rescaled beyond once per `rescaled` registers, where lanes run along terms: for
     the registers that remain, for the last register if it is partly filled, and to join lanes."""
     registers, rest = divmod(terms, lanes)
-    return -(-registers // RESCALED) - registers / RESCALED + (rest > 0) + 1
+    return -(-registers // rescaled) - registers / rescaled + (rest > 0) + 1

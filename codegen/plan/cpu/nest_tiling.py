@@ -12,9 +12,6 @@ from ir.diagnostics import Kind, fail
 from ir.plan.cpu import CpuNestPlan
 from ir.target import LANES
 
-RESCALED = 8
-"""Terms of a stream per rescaling of its sums, in registers: `rescaled` of every plan."""
-
 
 @dataclass(frozen=True)
 class NestLoop:
@@ -56,12 +53,20 @@ def check_nest_plan(loops: RegionLoops, plan: CpuNestPlan) -> None:
     if (plan.lanes is not None and plan.lanes not in places) or not {*plan.threads} <= {*places}:
         message = f"lanes {plan.lanes} and threads {plan.threads} are no loops of the nest"
         fail(Kind.MALFORMED_GRAPH, STAGE, message, loops=plan.loops)
-    if min(plan.rows, plan.rescaled, 1 if plan.part is None else plan.part, *(loop.tile for loop in plan.loops)) < 1:
-        fail(Kind.MALFORMED_GRAPH, STAGE, "tiles, rows, parts and rescaled terms are one at least", plan=plan)
+    if min(plan.rows, 1 if plan.part is None else plan.part, *(loop.tile for loop in plan.loops)) < 1:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "tiles, rows and parts are one at least", plan=plan)
+    if plan.rescaled < 2:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "a stream takes two terms or more between rescalings", plan=plan)
+    for loop in nest_loops(loops, plan):
+        if loop.tile > max(1, loop.extent):
+            message = f"a tile of {loop.tile} is longer than the loop of {loop.extent}"
+            fail(Kind.MALFORMED_GRAPH, STAGE, message, at=loop.name)
     _check_widths(loops, plan)
     if plan.rows > 1:
         _check_rows(loops, plan)
     _check_threads(loops, plan)
+    _check_scans(loops, plan)
+    _check_streams(loops)
     _check_kept(loops, plan)
     if plan.part is not None and (
         not loops.divisible_reductions or 0 in loops.ops[loops.divisible_reductions[0]].domain
@@ -74,10 +79,10 @@ def check_nest_plan(loops: RegionLoops, plan: CpuNestPlan) -> None:
 def _check_widths(loops: RegionLoops, plan: CpuNestPlan) -> None:
     lanes, width = LANES[plan.arch], plan.width
     if plan.lanes is None and width != lanes:
-        message = f"lanes along the terms of a reduction must fill registers of {lanes}"
+        message = f"lanes along the terms of a reduction must fill one register of {lanes}"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, width=width)
-    if width < 1 or (width % lanes and width > lanes):
-        message = f"{width} elements are neither whole registers of {lanes} lanes nor a part of one register"
+    if width < 1 or width % lanes:
+        message = f"{width} elements are no whole number of registers of {lanes} lanes"
         fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, width=width)
     for loop in nest_loops(loops, plan):
         if loop.blocks > 1 and loop.tile % loop.width:
@@ -95,11 +100,29 @@ def _check_rows(loops: RegionLoops, plan: CpuNestPlan) -> None:
 
 def _check_threads(loops: RegionLoops, plan: CpuNestPlan) -> None:
     for loop in (plan.loops[position] for position in plan.threads):
-        if not {f"i{axis}" for axis in loop.axes} <= set(loops.core.parallel_axes):
+        if not set(loop.axes).isdisjoint(loops.core.sequential_axes):
             message = f"a scan carries its value along {loop.name}: threads can not share it"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=loop.name)
         if not loops.has_own_outputs(loop.axes):
             fail(Kind.UNSUPPORTED_OP, STAGE, f"tasks along {loop.name} would write the same elements", at=loop.name)
+
+
+def _check_scans(loops: RegionLoops, plan: CpuNestPlan) -> None:
+    """A scan carries its value through the innermost loop that the kernel has, which must be the scan's own."""
+    carried = loops.scan_axes(loops.shape)
+    if not carried or 0 in loops.shape:
+        return
+    *_, inner = (loop for loop in nest_loops(loops, plan) if loop.extent > 1 or loop.vector)
+    if inner.blocks > 1 or [axis for axis in inner.group.axes if loops.shape[axis] > 1] != carried:
+        message = f"a scan carries its value along i{carried[0]}, which is not the innermost loop in one block"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, loops=plan.loops)
+
+
+def _check_streams(loops: RegionLoops) -> None:
+    for name, op in loops.ops.items():
+        if op.kind == "stream" and loops.in_order(name):
+            message = "the terms of a stream are rescaled together, not in index order"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name)
 
 
 def _check_kept(loops: RegionLoops, plan: CpuNestPlan) -> None:
@@ -130,6 +153,5 @@ def nest_loops(loops: RegionLoops, plan: CpuNestPlan) -> tuple[NestLoop, ...]:
         group = Group.whole(loop.axes, [loops.shape[axis] for axis in loop.axes], "i")
         vector = position == plan.lanes
         width = plan.width if vector else plan.rows if position == rows else 1
-        tile = max(1, min(loop.tile, group.extent))
-        nest.append(NestLoop(group, tile, position in plan.threads, vector, width))
+        nest.append(NestLoop(group, loop.tile, position in plan.threads, vector, width))
     return tuple(nest)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from codegen.plan.cpu.dependency_chains import chain_waits
 from codegen.plan.cpu.kept_rows import KeptRow, computed_in
-from codegen.plan.cpu.nest_tiling import RESCALED
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.region_loops import RegionLoops
@@ -72,10 +71,11 @@ class Accumulator(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestValues:
-    """The values of one region on one machine, for plans that keep these rows."""
+    """The values of one region on one machine, for plans that keep these rows. `rescaled`: as in `CpuNestPlan`."""
 
     loops: RegionLoops
     target: Target
+    rescaled: int
     rows: tuple[KeptRow, ...] = ()
 
     @cached_property
@@ -176,7 +176,7 @@ class NestValues:
                 first.setdefault((op.fn, op.inputs[0], op.domain), name)
         streams = ((name, self.loops.ops[name]) for name in first.values())
         weights = {name: score_weight(op.fn, stream_dtype(self.loops.region, op), self.target) for name, op in streams}
-        return {name: (exponential + _SCORE_WEIGHT) * (1 + 1 / RESCALED) for name, exponential in weights.items()}
+        return {name: (exponential + _SCORE_WEIGHT) * (1 + 1 / self.rescaled) for name, exponential in weights.items()}
 
     @cached_property
     def _innermost_terms(self) -> int:

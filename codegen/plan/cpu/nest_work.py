@@ -30,8 +30,8 @@ the same bits on machines with other numbers of cores."""
 
 
 class _Cycles(NamedTuple):
-    """The figures that plans with one nest and the same kept rows share: `again` in additions-worth, the rest in
-    cycles. `moved` and `apart` are the two of `NestAccesses.moves`."""
+    """The figures that plans with one nest, the same kept rows and the same `rescaled` share: `again` in
+    additions-worth, the rest in cycles. `moved` and `apart` are the two of `NestAccesses.moves`."""
 
     nest: PlannedNest
     again: float
@@ -51,26 +51,30 @@ class NestWork:
     loops: RegionLoops
     target: Target
     rows: Sequence[KeptRow]
-    _cycles: dict[tuple[NestKey, tuple[KeptRow, ...]], _Cycles] = field(default_factory=dict, init=False, repr=False)
-    _values_of: dict[tuple[KeptRow, ...], NestValues] = field(default_factory=dict, init=False, repr=False)
+    _cycles: dict[tuple[NestKey, int, tuple[KeptRow, ...]], _Cycles] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _values_of: dict[tuple[int, tuple[KeptRow, ...]], NestValues] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, plan: CpuNestPlan) -> Work:
         """The work of one plan."""
         kept = tuple([row for row in self.rows if row.kept in plan.kept]) if plan.kept else ()
-        lanes, cycles = self.target.lanes, self._cycles_of(NestKey.of(plan), kept)
+        values = self._values(plan.rescaled)
+        flops = max(1.0, self._points, values.computed_once)
+        lanes, cycles = self.target.lanes, self._cycles_of(NestKey.of(plan), plan.rescaled, kept)
         again, vectors = cycles.again, cycles.arithmetic
-        waiting = waits(self._values(), cycles.nest, plan, vectors + cycles.moved) + cycles.chained
+        waiting = waits(values, cycles.nest, plan, vectors + cycles.moved) + cycles.chained
         reread = cycles.reread
         for collision in cycles.collisions:
             reread += self._accesses.collision_cycles(collision, plan.width)
-        ideal = (self._useful_flops + again) / (ADDITIONS_PER_CYCLE * lanes)
+        ideal = (flops + again) / (ADDITIONS_PER_CYCLE * lanes)
         busy = ideal + cycles.moved + waiting
         return Work(
-            flops=self._useful_flops,
+            flops=flops,
             bytes=self._bytes,
             compute_dtype="fp32",
             occupancy=self._occupancy(plan, cycles.nest),
-            efficiency=max(1e-5, min(1.0, (self._useful_flops + again) / (4 * lanes * busy))),
+            efficiency=max(1e-5, min(1.0, (flops + again) / (4 * lanes * busy))),
             recomputed=again,
             reread=reread,
             layout=max(0.0, vectors - ideal) + cycles.apart,
@@ -79,11 +83,11 @@ class NestWork:
             parallel=bool(plan.threads) or plan.part is not None,
         )
 
-    def _cycles_of(self, key: NestKey, kept: tuple[KeptRow, ...]) -> _Cycles:
-        if (key, kept) not in self._cycles:
+    def _cycles_of(self, key: NestKey, rescaled: int, kept: tuple[KeptRow, ...]) -> _Cycles:
+        if (key, rescaled, kept) not in self._cycles:
             nest = PlannedNest.of(self.loops.shape, key, self.target.lanes)
-            values, accesses = self._values(kept), self._accesses
-            self._cycles[key, kept] = _Cycles(
+            values, accesses = self._values(rescaled, kept), self._accesses
+            self._cycles[key, rescaled, kept] = _Cycles(
                 nest,
                 values.recomputed(nest),
                 values.arithmetic(nest),
@@ -93,7 +97,7 @@ class NestWork:
                 self._allocation_cycles + accesses.refetch_cycles(nest),
                 accesses.collisions(nest),
             )
-        return self._cycles[key, kept]
+        return self._cycles[key, rescaled, kept]
 
     def _occupancy(self, plan: CpuNestPlan, nest: PlannedNest) -> float:
         """The share of the cores that the plan's tasks keep busy."""
@@ -105,20 +109,19 @@ class NestWork:
             tasks = max(tasks, PARTS)
         return tasks / (-(-tasks // units) * units)
 
-    def _values(self, kept: tuple[KeptRow, ...] = ()) -> NestValues:
-        if kept not in self._values_of:
-            self._values_of[kept] = NestValues(self.loops, self.target, kept)
-        return self._values_of[kept]
+    def _values(self, rescaled: int, kept: tuple[KeptRow, ...] = ()) -> NestValues:
+        if (rescaled, kept) not in self._values_of:
+            self._values_of[rescaled, kept] = NestValues(self.loops, self.target, rescaled, kept)
+        return self._values_of[rescaled, kept]
 
     @cached_property
     def _accesses(self) -> NestAccesses:
         return NestAccesses(self.loops, self.target)
 
     @cached_property
-    def _useful_flops(self) -> float:
-        """Additions-worth when every value is computed once; a copy counts its points."""
-        points = sum(math.prod(output.memref.shape) for output in self.loops.region.outputs)
-        return max(1.0, points, self._values().computed_once)
+    def _points(self) -> int:
+        """Points of all outputs, which a copy counts as its additions-worth."""
+        return sum(math.prod(output.memref.shape) for output in self.loops.region.outputs)
 
     @cached_property
     def _bytes(self) -> float:

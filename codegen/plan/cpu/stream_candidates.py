@@ -18,10 +18,8 @@ from ir.plan.cpu import CpuStreamPlan, PackedTensor, StreamBlocks
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
-from ir.target import Target
+from ir.target import VECTOR_REGISTERS, Target
 
-_REGISTERS = {"avx512": 32}
-"""Vector registers of an architecture that has other than 16."""
 _TERMS = (128, 256, 512)
 """Terms of a tile, at most: the sums of a row are rescaled once per tile."""
 _TILE_BYTES = 1 << 17
@@ -79,7 +77,7 @@ def _dot_blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
     """Blocks of dot products, for few rows and neighbours along the depth: packing does not pay for so little reuse."""
     if view.scores is None or view.m > _FEW_ROWS or not view.scores.k or not can_dot(view.scores):
         return
-    budget = _REGISTERS.get(target.arch, 16) // max(1, DTYPES[view.kind].bytes // 4) - 4
+    budget = VECTOR_REGISTERS[target.arch] // max(1, DTYPES[view.kind].bytes // 4) - 4
     bc = block_k(view.lead, _TERMS[-1])
     for mr in sorted({1, min(view.m, 4)}):
         rows = -(-view.m // mr) * mr
@@ -90,7 +88,7 @@ def _dot_blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
 def _register_tiles(view: StreamView, target: Target) -> Iterator[tuple[int, int]]:
     """Rows and columns of the tallest register tiles with 1, 2 and 4 vectors per row; the rows are split evenly."""
     wide = max(1, DTYPES[view.kind].bytes // 4)
-    budget = _REGISTERS.get(target.arch, 16)
+    budget = VECTOR_REGISTERS[target.arch]
     for vectors in (1, 2, 4):
         most = (budget // wide - 1 - vectors) // vectors
         if most >= 1 and (vectors - 1) * target.lanes < max(view.terms, view.n):

@@ -132,7 +132,8 @@ class CpuStreamWork:
     # --- moves ---
 
     def _packing(self, blocks: StreamBlocks) -> float:
-        """Cycles of packing over all tasks: queries once, keys and values once per block of rows."""
+        """Cycles of packing over all tasks: queries once, keys and values once per block of rows. Values that few rows
+        read without packing count as unpacked even where the keys are the same tensor, which plans then pack."""
         times = -(-self.view.m // blocks.bm)
         queries, keys = (0.0, 0.0) if blocks.dot else self._packed_scores
         values = 0.0 if self.view.m <= blocks.mr else self._packed_values[0]

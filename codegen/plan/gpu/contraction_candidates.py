@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.gpu.contraction_shared import fills_banks, is_swizzled, shared_bytes
+from codegen.plan.gpu.contraction_shared import fills_banks, kernel_arch, shared_bytes
 from codegen.plan.gpu.contraction_tiling import (
     columns_of,
-    is_empty,
     make_tile,
     operands_of,
     steps_of,
@@ -41,7 +40,7 @@ _RASTER = 8
 """Tiles of rows side by side in the order of blocks, at most."""
 _PADDED = 4
 """Points of a tiling, padding included, at most: times those of the tiling with the least padding."""
-_SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
+SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
 
 _MATRIX_TILES = (
     (128, 256, 32, 64, 64),
@@ -102,7 +101,7 @@ def contraction_candidates(
     priced = fitting_tiles(view, target, tf32=tf32)
     exact = next((number for number, (tile, *_) in enumerate(priced) if not tile.tf32), len(priced))
     faster = [candidate for number, candidate in enumerate(priced) if number < exact or not candidate[0].tf32]
-    kept = faster[: 1 if is_empty(view) else _CANDIDATES]
+    kept = faster[: 1 if view.is_empty else _CANDIDATES]
     return [(contraction_plan(view, tile, notes, target), work) for tile, notes, work in kept]
 
 
@@ -216,20 +215,19 @@ def contraction_plan(
     places = _places(view, tile)
     if places.rows != places.columns:
         tile = msgspec.structs.replace(tile, raster=1)
-    lhs, rhs = (is_swizzled(tile, staging) for staging in tile.stagings)
     return GpuContractionPlan(
         arch=target.arch,
         pattern=view.pattern,
         tile=tile,
         places=places,
         operands=operands_of(view, tile),
-        swizzled=(lhs, rhs),
+        kernel_arch=kernel_arch(view, tile),
         sums=view.name,
         result=view.region.yields[0].value,
         tails=tail_axes(steps_of(view, tile)),
         epilogue=view.epilogue,
         ordered=view.ordered,
-        notes=(*notes, _SM80_PATH) if target.arch == "sm90" else notes,
+        notes=(*notes, SM80_PATH) if target.arch == "sm90" else notes,
     )
 
 

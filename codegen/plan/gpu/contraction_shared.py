@@ -14,6 +14,7 @@ import math
 from codegen.plan.contraction_view import Contraction
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import SWIZZLE_ATOM, Shared
+from ir.kernel.gpu.limits import least_arch
 from ir.plan.gpu import ContractionTile, Staging
 
 LHS, RHS, RESULT = "As", "Bs", "Cs"
@@ -22,13 +23,11 @@ _APART = 8
 these between lines, all 32 lie in banks of their own."""
 
 
-def shared_tiles(
-    view: Contraction, tile: ContractionTile, swizzled: tuple[bool, bool] = (True, True)
-) -> tuple[Shared, ...]:
+def shared_tiles(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
     """The ring of the operand with the rows, that of the operand with the columns, and the tile of results if results
     are staged."""
-    rows = operand_ring(LHS, tile, tile.lhs, 0, tile.stages, swizzled[0])
-    columns = operand_ring(RHS, tile, tile.rhs, rows.end, tile.stages, swizzled[1])
+    rows = operand_ring(LHS, tile, tile.lhs, 0, tile.stages)
+    columns = operand_ring(RHS, tile, tile.rhs, rows.end, tile.stages)
     return (rows, columns, *result_tile(view, tile))
 
 
@@ -37,35 +36,33 @@ def shared_bytes(view: Contraction, tile: ContractionTile) -> int:
     return max(buffer.end for buffer in shared_tiles(view, tile))
 
 
+def kernel_arch(view: Contraction, tile: ContractionTile) -> str:
+    """The least architecture whose blocks may have so much shared memory."""
+    return least_arch(0 if view.is_empty else shared_bytes(view, tile))
+
+
 def result_tile(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
     """The tile of results, in the bytes of the rings; () unless results are staged."""
     if tile.store != "staged":
         return ()
     dtype = view.region.outputs[0].memref.dtype
     panel = _panel(tile.bn, dtype)
-    return (_swizzled(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1, True),)
-
-
-def is_swizzled(tile: ContractionTile, staged: Staging) -> bool:
-    """Whether `ldmatrix` reads the operand, whose lines are then swizzled. It transposes 16-bit elements only."""
-    return tile.tensor_cores and (staged.along_k or not tile.tf32)
+    return (_swizzled(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1),)
 
 
 def fills_banks(tile: ContractionTile, staged: Staging) -> bool:
     """Whether copies to an operand's ring have no bank conflicts: lines are swizzled, or as long as all banks."""
-    return is_swizzled(tile, staged) or tile.extent(staged) * DTYPES[staged.dtype].bytes % SWIZZLE_ATOM == 0
+    return tile.is_swizzled(staged) or tile.extent(staged) * DTYPES[staged.dtype].bytes % SWIZZLE_ATOM == 0
 
 
-def operand_ring(
-    name: str, tile: ContractionTile, staged: Staging, start: int, stages: int, swizzled: bool = True
-) -> Shared:
+def operand_ring(name: str, tile: ContractionTile, staged: Staging, start: int, stages: int) -> Shared:
     """The ring of one operand with so many stages, from byte `start` on, or from the next byte that is aligned."""
     extent = tile.extent(staged)
-    if is_swizzled(tile, staged):
+    if tile.is_swizzled(staged):
         lines, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
         panel = _panel(length, staged.dtype)
         shape = (lines, length) if staged.along_k and panel == length else (length // panel, lines, panel)
-        return _swizzled(name, staged.dtype, shape, start, stages, swizzled)
+        return _swizzled(name, staged.dtype, shape, start, stages)
     start = -(-start // 16) * 16
     if staged.along_k:
         return Shared(name, staged.dtype, (extent, tile.bk), start, stages, tile.bk + 16 // DTYPES[staged.dtype].bytes)
@@ -77,7 +74,7 @@ def _panel(length: int, dtype: str) -> int:
     return math.gcd(length, SWIZZLE_ATOM // DTYPES[dtype].bytes)
 
 
-def _swizzled(name: str, dtype: str, shape: tuple[int, ...], start: int, stages: int, swizzled: bool) -> Shared:
-    bits = {32: 1, 64: 2, 128: 3}.get(shape[-1] * DTYPES[dtype].bytes, 0) if swizzled else 0
+def _swizzled(name: str, dtype: str, shape: tuple[int, ...], start: int, stages: int) -> Shared:
+    bits = {32: 1, 64: 2, 128: 3}.get(shape[-1] * DTYPES[dtype].bytes, 0)
     period = SWIZZLE_ATOM << bits
     return Shared(name, dtype, shape, -(-start // period) * period, stages, swizzle=bits)

@@ -8,6 +8,7 @@ from typing import NoReturn
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
+from codegen.plan.gpu.contraction_shared import kernel_arch
 from codegen.plan.gpu.operand_read import fits_tf32, neighbours, on_tensor_cores, staging
 from codegen.plan.plan_check import STAGE, check_gpu
 from codegen.poly.tail_axes import Steps, check_tails
@@ -18,7 +19,6 @@ from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
 from ir.kernel.nodes import register_type
 from ir.plan.gpu import MMA_BYTES, BlockPlaces, ContractionTile, GpuContractionPlan, GridAxis, Staging, Store
 
-WARP = WARP_LANES
 GRID_AXES: tuple[GridAxis, ...] = ("x", "y", "z")
 STORES: tuple[Store, ...] = ("staged", "vectors", "elements")
 """How results are stored, the fastest way first."""
@@ -56,11 +56,6 @@ def pieces_of(tile: ContractionTile, staged: Staging) -> int:
 def columns_of(view: Contraction) -> int:
     """All columns, also those that are not one affine run of the output."""
     return view.extent((*view.outer, *view.columns))
-
-
-def is_empty(view: Contraction) -> bool:
-    """Whether the output has no elements."""
-    return 0 in view.sizes[: view.roles.rank]
 
 
 def steps_of(view: Contraction, tile: ContractionTile) -> tuple[Steps, ...]:
@@ -123,22 +118,29 @@ def check_contraction_plan(view: Contraction, plan: GpuContractionPlan) -> None:
     _check_moves(view, tile)
     if (plan.operands, plan.sums, plan.result) != (operands_of(view, tile), view.name, view.region.yields[0].value):
         _malformed(view, f"{plan.operands}, {plan.sums}, {plan.result} are not the values of the region")
+    if plan.kernel_arch != kernel_arch(view, tile):
+        _malformed(view, f"{kernel_arch(view, tile)} is the least architecture for {tile}, not {plan.kernel_arch}")
     check_tails(steps_of(view, tile), plan.tails, STAGE, view.region.name)
+    check_grid(view, tile, plan.places)
 
 
 def grid_of(view: Contraction, tile: ContractionTile, places: BlockPlaces) -> tuple[int, int, int]:
-    """Blocks along x, y and z.
-
-    Raises:
-        EqsatError: ResourceExceeded where the grid is too large.
-    """
+    """Blocks along x, y and z."""
     grid = dict.fromkeys(GRID_AXES, 1)
     for piece, count in zip(("batch", "rows", "columns", "parts"), (*tiles_of(view, tile), tile.split), strict=True):
         grid[getattr(places, piece)] *= count
-    if any(size > most for size, most in zip(grid.values(), MAX_GRID, strict=True)):
-        hint = f"at most {MAX_GRID}"
-        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"a grid of {[*grid.values()]} blocks", at=view.region.name, hint=hint)
     return grid["x"], grid["y"], grid["z"]
+
+
+def check_grid(view: Contraction, tile: ContractionTile, places: BlockPlaces) -> None:
+    """Raises EqsatError where the blocks do not make a grid: MalformedGraph where tiles of rows that stand side by side
+    are numbered along another axis than tiles of columns; ResourceExceeded where an axis is too long."""
+    if tile.raster > 1 and places.rows != places.columns:
+        _malformed(view, f"{tile.raster} tiles of rows stand side by side, but not along the axis of the columns")
+    grid = grid_of(view, tile, places)
+    if any(size > most for size, most in zip(grid, MAX_GRID, strict=True)):
+        hint = f"at most {MAX_GRID}"
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"a grid of {[*grid]} blocks", at=view.region.name, hint=hint)
 
 
 def operands_of(view: Contraction, tile: ContractionTile) -> tuple[str, str]:
@@ -178,8 +180,10 @@ def _check_shape(view: Contraction, tile: ContractionTile) -> None:
         return
     assert tile.thread is not None
     rows, columns = tile.thread
-    if tile.warp_m % rows or tile.warp_n % columns or math.prod(tile.lanes) != WARP:
-        _misaligned(view, f"threads of {rows} x {columns} are not {WARP} in a warp of {tile.warp_m} x {tile.warp_n}")
+    if tile.warp_m % rows or tile.warp_n % columns or math.prod(tile.lanes) != WARP_LANES:
+        _misaligned(
+            view, f"threads of {rows} x {columns} are not {WARP_LANES} in a warp of {tile.warp_m} x {tile.warp_n}"
+        )
     vector = 16 // DTYPES[view.accumulator].bytes
     if tile.bk % vector:
         _misaligned(view, f"a stage of {tile.bk} terms is no whole number of vectors of {vector}")

@@ -17,15 +17,13 @@ from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of, turns_of_bl
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
-from ir.kernel.gpu.limits import HIDING_THREADS
+from ir.kernel.gpu.limits import HIDING_THREADS, MAX_REGISTERS
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging
 from ir.pricer import Work
 from ir.region.region import behind
 from ir.target import Target
 
-_MOST_REGISTERS = 255
-"""Registers of a thread, at most (CUDA C++ Programming Guide, compute capability 8.0)."""
 _SHARED_BYTES = 128
 """Bytes per cycle of an SM to and from shared memory."""
 _ISSUE = 128
@@ -77,7 +75,7 @@ def registers_of(view: Contraction, tile: ContractionTile) -> int:
 
 def most_registers(tile: ContractionTile, target: Target) -> int:
     """Registers that a thread may have."""
-    return min(_MOST_REGISTERS, target.registers // tile.threads)
+    return min(MAX_REGISTERS, target.registers // tile.threads)
 
 
 def _per_piece(view: Contraction, staged: Staging) -> float:

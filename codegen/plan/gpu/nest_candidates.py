@@ -29,7 +29,7 @@ from codegen.plan.gpu.nest_work import GpuNestWork
 from codegen.plan.region_loops import Axes, RegionLoops
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
-from ir.kernel.gpu.limits import HIDING_THREADS, MAX_THREADS
+from ir.kernel.gpu.limits import HIDING_THREADS, MAX_THREADS, VECTOR_BYTES
 from ir.kernel.gpu.occupancy import shared_limit
 from ir.plan.gpu_nest import AT_A_TIME, GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Points, Rows, Tiles
 from ir.poly.core import PolyCore
@@ -39,8 +39,6 @@ from ir.target import Target
 
 MOST = 16
 """Candidates returned, at most."""
-_AT_ONCE = 16
-"""Bytes that a thread moves with one instruction, at most."""
 _KEPT = 64
 """Registers of a thread for elements of a row, at most."""
 _REGISTERS, _OTHER_REGISTERS = 65536, 32
@@ -109,7 +107,7 @@ def _points(loops: RegionLoops, work: GpuNestWork) -> Iterator[Points]:
         extent = math.prod(shape[axis] for axis in groups[lane])
         for width in _widths(loops, sizes, extent, alone=len(order) == 1):
             yield from _points_in_blocks(loops, order, width)
-        if len(order) > 1 and lane == len(groups) - 1 and extent % (_AT_ONCE // min(sizes, default=_AT_ONCE)):
+        if len(order) > 1 and lane == len(groups) - 1 and extent % (VECTOR_BYTES // min(sizes, default=VECTOR_BYTES)):
             flat = [[axis for group in groups for axis in group]]  # vectors that cross the ends of rows
             for width in _widths(loops, sizes, math.prod(shape), alone=True)[:1]:
                 yield from _points_in_blocks(loops, flat, width)
@@ -133,7 +131,7 @@ def _widths(loops: RegionLoops, sizes: Sequence[int], extent: int, *, alone: boo
     """The numbers of neighbours that a thread may compute: as many as fill its widest loads, with the smallest and with
     the largest elements. They divide the loop unless the nest has no other."""
     own = sizes or [DTYPES[loops.region.outputs[0].memref.dtype].bytes]
-    wanted = (_AT_ONCE // min(own), _AT_ONCE // max(own), 1)
+    wanted = (VECTOR_BYTES // min(own), VECTOR_BYTES // max(own), 1)
     widths = {
         next(part for part in (width, width // 2, 1) if part == 1 or extent % part == 0 or (alone and part <= extent))
         for width in wanted
@@ -212,7 +210,9 @@ def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], r
             key = (rows.height, rows.team, rows.near, rows.width, split)
             if split > 1 and key not in seen:
                 seen.add(key)
-                yield msgspec.structs.replace(rows, keep="reg" if reads_twice and fits else "none", split=split)
+                keep: Keep = "reg" if reads_twice and fits else "none"
+                tile = (rows.height, rows.team)
+                yield rows_of(loops, tile, near=rows.near, keep=keep, width=rows.width, split=split)
 
 
 def _fits_registers(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:
@@ -227,6 +227,6 @@ def _row_widths(loops: RegionLoops, length: int) -> list[int]:
     _, inner = row_axes(loops)
     lengths = {length, math.prod(loops.shape[axis] for axis in inner)} - {1}
     lengths |= {math.prod(op.domain[len(op.shape) :]) for op in loops.ops.values() if op.reduced} - {1}
-    wanted = {_AT_ONCE // max(sizes, default=4), _AT_ONCE // min(sizes, default=4)}
+    wanted = {VECTOR_BYTES // max(sizes, default=4), VECTOR_BYTES // min(sizes, default=4)}
     fit = {width for width in wanted if all(length % width == 0 for length in lengths)}
     return sorted(fit | {1}, reverse=True)[:2]

@@ -15,6 +15,7 @@ from ir.kernel.gpu.limits import MAX_THREADS
 from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, Keep, Points, Rows, Tiles
 from ir.poly.core import MemoryAccess
 from ir.region.region import behind
+from ir.region.work import flops_per_point
 
 DEAR_FLOPS = 8
 """Additions per element from which the threads of a row keep a value instead of computing it again."""
@@ -30,7 +31,9 @@ def rows_of(loops: RegionLoops, tile: tuple[int, int], *, near: bool, keep: Keep
     """Rows of a region; `split` blocks share a row. `tile`: rows of a block, threads of a team."""
     axes, inner = row_axes(loops)
     count = math.prod(loops.shape[axis] for axis in axes)
-    return Rows(axes, inner, count, row_length(loops), *tile, near, keep, width, split)
+    dear = dear_values(loops) if keep == "reg" else ()
+    shared = kept_buffers(loops) if keep == "smem" else ()
+    return Rows(axes, inner, count, row_length(loops), *tile, near, keep, width, split, dear, shared)
 
 
 def tiles_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int]) -> Tiles:
@@ -120,7 +123,7 @@ def row_axes(loops: RegionLoops) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The outer axes that number the rows, and the outer axes inside a row. A row has one result per reduction; scans
     run inside a row."""
     shape, carried = loops.shape, loops.scan_axes(loops.shape)
-    needed = {int(name[1:]) for value in row_values(loops) for name in loops.core.finished[value]}
+    needed = {axis for value in row_values(loops) for axis in loops.core.finished[value]}
     if carried:
         needed = {axis for axis in range(len(shape)) if axis not in carried}
     rows = tuple(axis for axis in range(len(shape)) if axis in needed)
@@ -152,6 +155,12 @@ def row_length(loops: RegionLoops) -> int:
     lengths = [math.prod(loops.shape[axis] for axis in inner)]
     lengths += [terms_of(loops, name) for name in row_values(loops)]
     return max(lengths)
+
+
+def dear_values(loops: RegionLoops) -> tuple[str, ...]:
+    """The pointwise values that a thread keeps instead of computing them again."""
+    pointwise = ((name, op) for name, op in loops.ops.items() if op.kind in ("ewise", "unary", "cast"))
+    return tuple(name for name, op in pointwise if flops_per_point(op.kind, op.fn) >= DEAR_FLOPS)
 
 
 def kept_buffers(loops: RegionLoops) -> tuple[str, ...]:

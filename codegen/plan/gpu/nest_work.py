@@ -20,6 +20,7 @@ from codegen.plan.relative_sums import relative_sums
 from ir.dtype import DTYPES
 from ir.index.map import support
 from ir.kernel.gpu.kernel import WARP_LANES
+from ir.kernel.gpu.limits import MAX_REGISTERS
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu_nest import AT_A_TIME, Points, Rows, Tiles
 from ir.poly.core import Site
@@ -67,7 +68,7 @@ class _Launch:
     waits      clocks that threads wait
     registers  of a thread
     indexing   issue slots of the address of a vector
-    across     reads whose neighbours lie along this axis go through shared memory
+    across     reads whose neighbours lie along this axis count as reads through shared memory
     scratch    bytes of shared memory of a block
     idle       elements that threads go through per element of the nest
     """
@@ -113,7 +114,8 @@ class GpuNestWork:
         return self._work(_Launch(tiles.blocks, tiles.threads, along, 1, waits, registers, _FIXED_SLOTS, across=across))
 
     def of_rows(self, rows: Rows) -> Work:
-        """The work of a plan whose teams of threads have a row."""
+        """The work of a plan whose teams of threads have a row. Waits count a pass per reduction, although the kernel
+        runs reductions of equal terms in one pass."""
         passes = [terms_of(self.loops, name) for name in row_values(self.loops)]
         passes.append(math.prod(self.loops.shape[axis] for axis in rows.inner))
         waits = 0.0
@@ -184,7 +186,7 @@ class GpuNestWork:
         target, once = self.target, max(1.0, self._weight_once)
         slots = self._slots(launch.rows) * launch.idle
         moved, beyond, again = self._traffic(launch)
-        registers = min(255, launch.registers, target.registers // launch.threads)
+        registers = min(MAX_REGISTERS, launch.registers, target.registers // launch.threads)
         fit = blocks_per_unit(target, launch.threads, registers, launch.scratch)
         resident = max(1, min(_RESIDENT_THREADS // launch.threads, fit))
         waves = -(-launch.blocks // (target.units * resident))

@@ -11,15 +11,14 @@ from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k
 from ir.dtype import DTYPES
 from ir.index.facts import offset
 from ir.index.map import AxisMap
-from ir.plan.gpu import Staging
+from ir.kernel.gpu.kernel import WARP_LANES
+from ir.plan.gpu import COPIED_BYTES, Staging
 from ir.poly.core import OperandRead
 from ir.region.region import Op, Operand
 
 MATRIX_DTYPES = ("fp16", "bf16")
 """Dtypes whose products tensor cores compute exactly, with sums in fp32."""
 Shape = tuple[int, ...]
-_WARP = 32
-_COPIED_BYTES = (16, 8, 4)
 
 
 @lru_cache(maxsize=64)
@@ -54,14 +53,14 @@ def staging(view: Contraction, side: int, narrow: bool) -> Staging:
     if read is not None and (view.buffer(read).memref.dtype != dtype or any(g.fill != 0 for g in read.map.guards)):
         read = None
     size = DTYPES[dtype].bytes
-    across = lanes_along_k(view, side, group, _WARP) if group and view.k else bool(view.k)
+    across = lanes_along_k(view, side, group, WARP_LANES) if group and view.k else bool(view.k)
     if read is None:
         return Staging(side, dtype, across, 1, False)
     shape, once = view.buffer(read).memref.shape, _is_read_once(view, read.buffer)
     runs = [_run(read.map, shape, digits, view.sizes, size, together=once) for digits in (group, view.k)]
     along_k = runs[1].width > runs[0].width or (runs[1].width == runs[0].width and across)
     width, digits, axes = runs[along_k]
-    if width * size not in _COPIED_BYTES:
+    if width * size not in COPIED_BYTES:
         return Staging(side, dtype, along_k, 1, False)
     return Staging(side, dtype, along_k, width, True, digits, axes)
 

@@ -9,51 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.plan.gpu.nest_region import nest_region
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.fit_plan import TemplateView
 from codegen.plan.gpu.nest_tiling import crossing_reads, row_values
 from codegen.plan.region_loops import RegionLoops
+from codegen.plan.stream_view import StreamView
 from ir.kernel.gpu.kernel import WARP_LANES
 from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
 from ir.plan.gpu_nest import GpuRowsPlan, GpuTilesPlan
 from ir.plan.plan import Plan
-from ir.poly.core import PolyCore
 from ir.poly.report import BarrierKind, BarrierNeed
 from ir.region.region import Region
 
 _Need = tuple[BarrierKind, str]
 
 
-def barriers(region: Region, core: PolyCore, plan: Plan) -> tuple[BarrierNeed, ...]:
+def barriers(region: Region, view: TemplateView, plan: Plan) -> tuple[BarrierNeed, ...]:
     """The waits of a kernel, each kind at each place once; none on a CPU, nor where the outputs have no elements."""
-    if any(size == 0 for _, size in core.outer):
+    if 0 in region.outputs[0].memref.shape:
         return ()
-    return tuple(BarrierNeed(plan.arch, kind, at) for kind, at in dict.fromkeys(_needs(region, core, plan)))
+    return tuple(BarrierNeed(plan.arch, kind, at) for kind, at in dict.fromkeys(_needs(region, view, plan)))
 
 
-def _needs(region: Region, core: PolyCore, plan: Plan) -> Iterator[_Need]:
-    match plan:
-        case GpuContractionPlan():
-            assert core.roles is not None
-            if 0 not in core.roles.sizes:
+def _needs(region: Region, view: TemplateView, plan: Plan) -> Iterator[_Need]:
+    match plan, view:
+        case GpuContractionPlan(), Contraction():
+            if 0 not in view.sizes:
                 yield from _ring(f"{plan.sums}.k", copied=any(each.copied for each in plan.tile.stagings))
             yield from _after(region, f"{plan.sums}.k.o", plan.tile.store == "staged", plan.tile.split)
-        case GpuStreamPlan():
-            yield from _of_stream(region, core, plan)
-        case GpuRowsPlan():
-            rows, loops = plan.rows, RegionLoops(*nest_region(region, core), plan.ordered)
+        case GpuStreamPlan(), StreamView():
+            yield from _of_stream(region, view.roles.score, plan)
+        case GpuRowsPlan(), RegionLoops():
+            rows = plan.rows
             apart = rows.split > 1 or rows.team > (WARP_LANES if rows.near else 1)
             scans = [let.name for let in region.body if let.op.kind == "scan"]
-            yield from (("bar.sync", name) for name in (*row_values(loops), *scans) if apart)
-        case GpuTilesPlan():
-            reads = crossing_reads(RegionLoops(region, core, plan.ordered), plan.tiles.axes)
-            yield from (("bar.sync", each.buffer) for each in reads)
+            yield from (("bar.sync", name) for name in (*row_values(view), *scans) if apart)
+        case GpuTilesPlan(), RegionLoops():
+            yield from (("bar.sync", read.buffer) for read in crossing_reads(view, plan.tiles.axes))
         case _:
             pass
 
 
-def _of_stream(region: Region, core: PolyCore, plan: GpuStreamPlan) -> Iterator[_Need]:
-    assert core.streams is not None
-    tile, terms = plan.tile, f"{core.streams.score}.k"
+def _of_stream(region: Region, score: str, plan: GpuStreamPlan) -> Iterator[_Need]:
+    tile, terms = plan.tile, f"{score}.k"
     ring = [each.rhs for each in tile.sums] if plan.values else []
     ring += [tile.scores.rhs] if plan.scored is not None else []
     copied = any(each.copied for each in ring)

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from codegen.plan.gpu.contraction_candidates import SM80_PATH
 from codegen.plan.gpu.contraction_tiling import columns_of, tiles_of
 from codegen.plan.gpu.split_k import part_counts
 from codegen.plan.gpu.stream_mask import last_seen
+from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
-    KERNEL_ARCH,
     make_stream_tile,
     scored_of,
     split_stream_tile,
@@ -30,9 +31,10 @@ from codegen.plan.gpu.stream_tiling import (
 from codegen.plan.gpu.stream_work import GpuStreamWork, most_registers, registers_of
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
 from codegen.poly.tail_axes import tail_axes
+from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
 from ir.kernel.gpu.occupancy import shared_limit
-from ir.plan.gpu import BlockPlaces, GpuStreamPlan, StreamTile
+from ir.plan.gpu import MMA_LANES, STREAM_ARCH, BlockPlaces, GpuStreamPlan, Staging, StreamTile
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
@@ -48,7 +50,6 @@ _FULL_WARPS = 8
 """Warps from which a multiprocessor is full."""
 _PADDED = 4
 """Rows of a tiling, padding included, at most: times those of the tiling with the least padding."""
-_SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
 _WIDEST = 256
 """Columns of all products in one block, at most. Wider products are cut, and every block computes the scores again."""
 _CUT = 128
@@ -119,7 +120,7 @@ def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
     for bm, warp_m, *thread_m in shapes:
         if -(-m // bm) * bm > _PADDED * least:
             continue
-        across = 4 if matrix else 32 * thread_m[0] // warp_m
+        across = MMA_LANES if matrix else WARP_LANES * thread_m[0] // warp_m
         unit = 16 if matrix else across
         for terms in term_counts:
             if terms > term_counts[-1] and terms >= 2 * view.terms:
@@ -157,7 +158,7 @@ def _variants(work: GpuStreamWork, tile: StreamTile) -> Iterator[StreamTile]:
         for stages in (stages for stages in _STAGES if stages <= max(own, 2)) if own > 1 else (1,):
             shared = split_stream_tile(view, tile, split, stages)
             joins = split == 1 or registers_of(view, shared) <= most_registers(shared, work.target)
-            if joins and stream_shared(view, shared).nbytes <= shared_limit(KERNEL_ARCH, work.target):
+            if joins and stream_shared(view, shared).nbytes <= shared_limit(STREAM_ARCH, work.target):
                 yield shared
 
 
@@ -168,24 +169,23 @@ def _fitting(view: StreamView, tile: StreamTile, target: Target) -> tuple[Stream
         if registers_of(view, tile) > most_registers(tile, target) and getattr(tile, field):
             tile = msgspec.structs.replace(tile, **{field: False})
             notes += (f"{note}: registers",)
-    warp_m, thread = tile.scores.warp_m, tile.scores.thread
     while registers_of(view, tile) > most_registers(tile, target):
-        rows = 16 if thread is None else 1
-        if warp_m <= rows or 2 * tile.threads > MAX_THREADS or (thread is not None and thread[0] == 1):
+        warp_m, thread_m = tile.warp_m, tile.thread_m
+        if warp_m <= (16 if thread_m is None else 1) or 2 * tile.threads > MAX_THREADS or thread_m == 1:
             return None
-        own = None if thread is None else thread[0] // 2
-        sizes = (tile.lead.bm, tile.lead.bn, tile.terms)
-        tile = make_stream_tile(view, sizes, warp_m // 2, tile.scores.stages, thread_m=own, stops=tile.stops)
+        own = None if thread_m is None else thread_m // 2
+        sizes = (tile.bm, tile.bn, tile.terms)
+        tile = make_stream_tile(view, sizes, warp_m // 2, tile.stages, thread_m=own, stops=tile.stops)
         notes += (f"warp_tile {warp_m} → {warp_m // 2} rows: registers",)
-        warp_m, thread = tile.scores.warp_m, tile.scores.thread
-    return (tile, notes) if stream_shared(view, tile).nbytes <= shared_limit(KERNEL_ARCH, target) else None
+    return (tile, notes) if stream_shared(view, tile).nbytes <= shared_limit(STREAM_ARCH, target) else None
 
 
 def _width_notes(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
     """Notes on operands that do not move 16 bytes at once."""
-    moved = [(view.scores, staging) for staging in tile.scores.stagings] if view.scores is not None else []
-    ways = [(product.operand(staging.side).value, staging) for product, staging in moved if product is not None]
-    ways += [(of.operand(1).value, product.rhs) for of, product in zip(view.products, tile.sums, strict=False)]
+    ways: list[tuple[str, Staging]] = []
+    if view.scores is not None:
+        ways += [(view.scores.operand(staging.side).value, staging) for staging in tile.scores.stagings]
+    ways += [(product.operand(1).value, staging) for product, staging in zip(view.products, tile.values, strict=True)]
     return tuple(
         f"{name}: "
         + ("by element, as it is no aligned run of memory" if not way.copied else f"vectors of {way.nbytes} bytes")
@@ -203,12 +203,13 @@ def _plan(candidate: _Candidate, target: Target) -> GpuStreamPlan:
         arch=target.arch,
         tile=tile,
         places=_places(view, tile),
+        parts=stream_parts(view, tile),
         together=view.together,
         scored=scored_of(view),
         values=values_of(view),
         tails=tail_axes(stream_steps(view, tile)),
         epilogue=stream_epilogue(view),
-        notes=(*notes, _SM80_PATH) if target.arch == "sm90" else notes,
+        notes=(*notes, SM80_PATH) if target.arch == "sm90" else notes,
     )
 
 

@@ -13,9 +13,11 @@ import msgspec
 
 from codegen.plan.gpu.split_k import arrival_cycles
 from codegen.plan.gpu.stream_tiling import part_width
+from codegen.plan.plan_check import STAGE
 from codegen.plan.stream_view import StreamView
+from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
-from ir.plan.gpu import StreamTile
+from ir.plan.gpu import GpuStreamPlan, StreamParts, StreamTile
 
 _READS_AT_ONCE = 16
 """Vectors that a thread reads at one time, at most."""
@@ -23,24 +25,11 @@ _READ_CYCLES = 300.0
 """Cycles to read a few parts from the second-level cache and to add them."""
 
 
-class StreamParts(msgspec.Struct, frozen=True):
-    """A part has `rows` × `columns` sums per product.
-
-    vectors   vectors of `width` sums per product that a thread of the last block has
-    together  parts that a thread reads at one time
-    members   parts that one block joins; if these are not all parts, the joined groups are joined again
-    """
-
-    rows: int
-    columns: int
-    width: int
-    vectors: int
-    together: int
-    members: int
-
-
-def stream_parts(view: StreamView, tile: StreamTile) -> StreamParts:
-    """The parts of a plan's tiles. Without a product, a part has one column per lane that shares a row."""
+def stream_parts(view: StreamView, tile: StreamTile) -> StreamParts | None:
+    """The parts of a plan's tiles, joined in as few cycles as possible; None where a block has all terms of its tile.
+    Without a product, a part has one column per lane that shares a row."""
+    if tile.split <= 1:
+        return None
     lead, split, width = tile.lead, tile.split, part_width(view, tile)
     rows = min(lead.bm, view.m)
     vectors = -(-rows * lead.bn // (width * tile.threads))
@@ -53,26 +42,39 @@ def stream_parts(view: StreamView, tile: StreamTile) -> StreamParts:
     return StreamParts(rows, lead.bn, width, vectors, together, members)
 
 
+def check_parts(view: StreamView, plan: GpuStreamPlan) -> None:
+    """Raises EqsatError, MalformedGraph, where a plan's parts are not those of the tiles. How many parts a thread reads
+    at one time, and how many a block joins, is free."""
+    parts, expected, split = plan.parts, stream_parts(view, plan.tile), plan.tile.split
+    if parts is not None and expected is not None:
+        expected = msgspec.structs.replace(expected, together=parts.together, members=parts.members)
+        if not (1 <= parts.together <= split and 2 <= parts.members <= split):
+            message = f"a thread reads {parts.together} of {split} parts at one time, a block joins {parts.members}"
+            fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
+    if parts != expected:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"the parts of the tiles are {expected}, not {parts}", at=view.region.name)
+
+
 def stream_part_bytes(view: StreamView, tile: StreamTile) -> int:
     """Bytes of the part of one block."""
-    per_row = tile.lead.bn * len(view.products) + len(view.row_sums) + 1
-    return min(tile.lead.bm, view.m) * per_row * DTYPES[view.kind].bytes
+    per_row = tile.bn * len(view.products) + len(view.row_sums) + 1
+    return min(tile.bm, view.m) * per_row * DTYPES[view.kind].bytes
 
 
 def joining_registers(view: StreamView, tile: StreamTile) -> int:
     """Registers of a thread of the last block: its sums, and the parts that it reads at one time."""
-    if tile.split == 1:
-        return 0
     parts, products = stream_parts(view, tile), len(view.products)
+    if parts is None:
+        return 0
     own = products * parts.width + len(view.row_sums) + 1
     return parts.vectors * own * (1 + parts.together) * DTYPES[view.kind].bytes // 4
 
 
 def joining_cycles(view: StreamView, tile: StreamTile) -> float:
     """Cycles from the last turn of the blocks that share a tile to the sums of the tile."""
-    if tile.split == 1:
-        return 0.0
     parts, own = stream_parts(view, tile), stream_part_bytes(view, tile)
+    if parts is None:
+        return 0.0
     groups = -(-tile.split // parts.members)
     again = _join_cycles(groups, parts.together, own) if groups > 1 else 0.0
     return _join_cycles(parts.members, parts.together, own) + again

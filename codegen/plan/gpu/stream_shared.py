@@ -39,7 +39,7 @@ def stream_shared(view: StreamView, tile: StreamTile) -> StreamShared:
     queries = keys = weights = None
     if view.scores is not None:
         queries = operand_ring("Qs", tile.scores, tile.scores.lhs, 0, 1)
-        keys = operand_ring("Ks", tile.scores, tile.scores.rhs, queries.end, tile.scores.stages)
+        keys = operand_ring("Ks", tile.scores, tile.scores.rhs, queries.end, tile.stages)
         end = keys.end
     values = []
     for product_tile in tile.sums if view.products else ():
@@ -48,6 +48,6 @@ def stream_shared(view: StreamView, tile: StreamTile) -> StreamShared:
     if view.products and not tile.tensor_cores:
         pitch = tile.terms + 16 // DTYPES[view.kind].bytes
         start = -(-end // 16) * 16
-        weights = Shared("Ps", view.kind, (tile.lead.bm, tile.terms), start, pitch=pitch, scope="warp")
+        weights = Shared("Ps", view.kind, (tile.bm, tile.terms), start, pitch=pitch, scope="warp")
     result = next(iter(result_tile(stream_products(view)[0], tile.lead)), None)
     return StreamShared(queries, keys, tuple(values), weights, result)

@@ -8,7 +8,13 @@ from typing import NoReturn
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.gpu.contraction_tiling import WARP, has_terms_for_all_blocks, make_tile, turns_of, turns_of_block
+from codegen.plan.gpu.contraction_tiling import (
+    check_grid,
+    has_terms_for_all_blocks,
+    make_tile,
+    turns_of,
+    turns_of_block,
+)
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.plan_check import STAGE, check_gpu
@@ -16,11 +22,10 @@ from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
+from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.limits import MAX_THREADS
-from ir.plan.gpu import ContractionTile, GpuStreamPlan, Staging, StreamTile
+from ir.plan.gpu import MMA_LANES, GpuStreamPlan, Staging, Store, StreamTile
 
-KERNEL_ARCH = "sm80"
-"""The architecture whose instructions and limits the template's kernels use, on later architectures too."""
 _COARSENESS = {"fp16": 1, "bf16": 2}
 """Rank by rounding: a result in one dtype may have been rounded to a dtype of no higher rank before."""
 _MMA_UNIT = 16
@@ -65,7 +70,7 @@ def depth_of(view: StreamView) -> int:
 
 def make_stream_tile(
     view: StreamView,
-    tile: tuple[int, int, int],
+    sizes: tuple[int, int, int],
     warp_m: int,
     stages: int,
     *,
@@ -74,57 +79,65 @@ def make_stream_tile(
     ahead: bool = False,
     stops: bool = False,
 ) -> StreamTile:
-    """The tiles of these sizes; operands and results move as many elements at once as they allow. `thread_m`: rows of a
-    thread on CUDA cores; None on tensor cores."""
-    bm, bn, bk = tile
-    across = 4 if thread_m is None else WARP * thread_m // warp_m
+    """The tiles of these sizes (rows and columns of a block, terms of a stage); operands and results move as many
+    elements at once as they allow. `thread_m`: rows of a thread on CUDA cores; None on tensor cores."""
+    bm, bn, terms = sizes
+    across = MMA_LANES if thread_m is None else WARP_LANES * thread_m // warp_m
     unit = _MMA_UNIT if thread_m is None else 16 // DTYPES[view.kind].bytes
     depth = -(-depth_of(view) // unit) * unit
-    thread = None if thread_m is None else (thread_m, bk // across)
-    lhs, rhs = _queries_and_keys(view, (bm, bk, depth), matrix=thread_m is None)
-    scores = ContractionTile(bm, bk, depth, warp_m, bk, stages, lhs, rhs, "elements", 1, thread)
-    own = None if thread_m is None else (thread_m, bn // across)
-    sums = tuple(_product_tiles(view, (bm, bn, bk), warp_m, stages, own))
-    weights = _weights(view.lead)
-    alone = ContractionTile(bm, across, bk, warp_m, across, stages, weights, weights, "elements", 1, own and (1, 1))
-    return StreamTile(scores, sums or (alone,), held, ahead, stops)
+    queries, keys = _queries_and_keys(view, (bm, terms, depth), matrix=thread_m is None)
+    thread = None if thread_m is None else (thread_m, bn // across)
+    products = [make_tile(product, sizes, (warp_m, bn), stages, thread=thread) for product in view.products]
+    values = [product.rhs for product in products]
+    store: Store = "elements"
+    store_width = 1
+    if thread is not None and len({staged.along_k for staged in values}) > 1:
+        values = [_along_terms(staged) for staged in values]  # a thread has the same columns of all products
+    elif products:
+        store, store_width = products[0].store, products[0].store_width
+    return StreamTile(
+        bm=bm,
+        bn=bn if products else across,
+        terms=terms,
+        depth=depth,
+        warp_m=warp_m,
+        thread_m=thread_m,
+        stages=stages,
+        kind=view.kind,
+        queries=queries,
+        keys=keys,
+        values=tuple(values),
+        store=store,
+        store_width=store_width,
+        held=held,
+        ahead=ahead,
+        stops=stops,
+    )
 
 
 def split_stream_tile(view: StreamView, tile: StreamTile, split: int, stages: int) -> StreamTile:
     """The tile with a ring of `stages`, shared by `split` blocks. Results of joined parts are not staged in shared
     memory, since registers then hold neighbours."""
-    scores = msgspec.structs.replace(tile.scores, stages=stages)
-    sums = [msgspec.structs.replace(product_tile, stages=stages, split=split) for product_tile in tile.sums]
-    if split > 1 and tile.lead.store == "staged":
-        width = min(tile.lead.store_width, part_width(view, tile))
-        sums = [msgspec.structs.replace(product_tile, store="vectors", store_width=width) for product_tile in sums]
-    return msgspec.structs.replace(tile, scores=scores, sums=tuple(sums))
+    shared = msgspec.structs.replace(tile, stages=stages, split=split)
+    if split == 1 or tile.store != "staged":
+        return shared
+    width = min(tile.store_width, part_width(view, tile))
+    return msgspec.structs.replace(shared, store="vectors", store_width=width)
 
 
 def part_width(view: StreamView, tile: StreamTile) -> int:
     """Neighbouring columns of a part that a thread has: 16 bytes at most."""
-    own = tile.lead.bm * tile.lead.bn // tile.threads
-    return math.gcd(own, tile.lead.bn, 16 // DTYPES[view.kind].bytes) if view.products else 1
+    own = tile.bm * tile.bn // tile.threads
+    return math.gcd(own, tile.bn, 16 // DTYPES[view.kind].bytes) if view.products else 1
 
 
-def _product_tiles(
-    view: StreamView, tile: tuple[int, int, int], warp_m: int, stages: int, thread: tuple[int, int] | None
-) -> list[ContractionTile]:
-    """The tiles of the products. A thread has the same columns of all products."""
-    tiles = [make_tile(product, tile, (warp_m, tile[1]), stages, thread=thread) for product in view.products]
-    pairs = zip(tiles, view.products, strict=True)
-    tiles = [msgspec.structs.replace(own, lhs=_weights(product)) for own, product in pairs]
-    if thread is None or len({own.rhs.along_k for own in tiles}) < 2:
-        return tiles
-    return [msgspec.structs.replace(own, rhs=_along_terms(own.rhs), store="elements", store_width=1) for own in tiles]
-
-
-def _queries_and_keys(view: StreamView, tile: tuple[int, int, int], *, matrix: bool) -> tuple[Staging, Staging]:
-    """How queries and keys move to tiles of so many queries, keys and terms."""
+def _queries_and_keys(
+    view: StreamView, tile: tuple[int, int, int], *, matrix: bool
+) -> tuple[Staging | None, Staging | None]:
+    """How queries and keys move to tiles of so many queries, keys and terms; None where scores are no products."""
     queries, keys, depth = tile
     if view.scores is None:
-        none = _weights(view.lead)
-        return none, none
+        return None, None
     side = view.scores.vector
     rows, columns = (staging(view.scores, operand, matrix) for operand in (1 - side, side))
     if not matrix:  # the weights of a thread's rows lie along the terms
@@ -139,11 +152,6 @@ def _along_terms(staged: Staging) -> Staging:
     return msgspec.structs.replace(staged, along_k=True, width=1, copied=False, digits=1, axes=1)
 
 
-def _weights(view: Contraction) -> Staging:
-    """The left side of a product: the weights, which come from registers and are not moved."""
-    return Staging(0, view.accumulator, along_k=True, width=1, copied=False)
-
-
 # --- whether a plan fits --------------------------------------------------------------------------
 
 
@@ -152,30 +160,31 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
     tiles do not divide; MalformedGraph where the plan contradicts the region; ResourceExceeded for more threads than a
     block may have."""
     check_gpu(plan.arch)
+    if 0 in view.roles.sizes:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "streams without points or terms have no tiles", at=view.region.name)
     tile = plan.tile
-    lead, stages, split = tile.lead, tile.scores.stages, tile.split
-    if min(lead.bm, lead.bn, tile.terms, tile.scores.warp_m, *(tile.scores.thread or ())) < 1:
+    if min(tile.bm, tile.bn, tile.terms, tile.warp_m, 1 if tile.thread_m is None else tile.thread_m) < 1:
         _malformed(view, f"{tile} has a tile without elements")
     if tile.tensor_cores and not streams_on_tensor_cores(view):
         _malformed(view, "tensor cores need operands in fp16 or bf16, and fp32 sums")
     _check_shape(view, tile)
-    if split < 1 or not has_terms_for_all_blocks(view.lead, lead):
-        _malformed(view, f"{split} blocks cannot share {turns_of(view.lead, lead)} turns")
-    if stages < 1 or (stages == 1 and stream_turns(view, tile)[1] > 1):
-        _malformed(view, f"{stages} stages are too few: one is used while another is filled")
-    if tile.stops and bound_of(view, lead.bm) is None:
+    if tile.split < 1 or not has_terms_for_all_blocks(view.lead, tile.lead):
+        _malformed(view, f"{tile.split} blocks cannot share {turns_of(view.lead, tile.lead)} turns")
+    if tile.stages < 1 or (tile.stages == 1 and stream_turns(view, tile)[1] > 1):
+        _malformed(view, f"{tile.stages} stages are too few: one is used while another is filled")
+    if tile.stops and bound_of(view, tile.bm) is None:
         _malformed(view, "the rows of a tile may see all terms")
     expected = make_stream_tile(
         view,
-        (lead.bm, lead.bn, tile.terms),
-        tile.scores.warp_m,
-        stages,
-        thread_m=tile.scores.thread and tile.scores.thread[0],
+        (tile.bm, tile.bn, tile.terms),
+        tile.warp_m,
+        tile.stages,
+        thread_m=tile.thread_m,
         held=tile.held,
         ahead=tile.ahead,
         stops=tile.stops,
     )
-    expected = split_stream_tile(view, expected, split, stages)
+    expected = split_stream_tile(view, expected, tile.split, tile.stages)
     if tile != expected:
         _misaligned(view, f"the tiles of these sizes are {expected}, not {tile}")
     if plan.epilogue != stream_epilogue(view):
@@ -183,13 +192,14 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
     if (plan.together, plan.scored, plan.values) != (view.together, scored_of(view), values_of(view)):
         _malformed(view, f"{plan.scored} and {plan.values} are not the tensors of the streams")
     check_tails(stream_steps(view, tile), plan.tails, STAGE, view.region.name)
+    check_grid(stream_products(view)[0], tile.lead, plan.places)
 
 
 def stream_steps(view: StreamView, tile: StreamTile) -> tuple[Steps, ...]:
     """The loops that a tail may cut."""
     return (
-        Steps("m", view.m, tile.lead.bm),
-        Steps("n", stream_products(view)[0].n, tile.lead.bn),
+        Steps("m", view.m, tile.bm),
+        Steps("n", stream_products(view)[0].n, tile.bn),
         Steps("k", view.terms, tile.terms),
     )
 
@@ -199,9 +209,9 @@ def score_tails(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
     depth = depth_of(view)
     return tail_axes(
         (
-            Steps("m", view.m, tile.scores.bm),
-            Steps("n", view.terms, tile.scores.bn),
-            Steps("k", depth, tile.scores.bk),
+            Steps("m", view.m, tile.bm),
+            Steps("n", view.terms, tile.terms),
+            Steps("k", depth, tile.depth),
         )
     )
 
@@ -226,20 +236,19 @@ def bound_of(view: StreamView, bm: int) -> LastSeen | None:
 
 
 def _check_shape(view: StreamView, tile: StreamTile) -> None:
-    bm, bn, bk, warp_m = tile.lead.bm, tile.lead.bn, tile.terms, tile.scores.warp_m
-    thread_m = tile.scores.thread and tile.scores.thread[0]
+    bm, bn, bk, warp_m, thread_m = tile.bm, tile.bn, tile.terms, tile.warp_m, tile.thread_m
     if bm % warp_m:
         _misaligned(view, f"warps of {warp_m} rows do not divide a tile of {bm}")
-    if WARP * (bm // warp_m) > MAX_THREADS:
-        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{WARP * (bm // warp_m)} threads a block", at=view.region.name)
+    if WARP_LANES * (bm // warp_m) > MAX_THREADS:
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{WARP_LANES * (bm // warp_m)} threads a block", at=view.region.name)
     if thread_m is None:
         if warp_m % _MMA_UNIT or bk % _MMA_UNIT or (view.products and bn % _MMA_UNIT):
             _misaligned(view, "tensor cores take tiles of 16 x 16 x 16")
         return
     lanes = warp_m // thread_m if warp_m % thread_m == 0 else 0
-    if not lanes or WARP % lanes or bk % (WARP // lanes) or (view.products and bn % (WARP // lanes)):
-        _misaligned(view, f"threads of {thread_m} rows are not {WARP} in a warp of {warp_m} rows")
-    if math.gcd(bk, bk // (WARP // lanes) * 4) % (16 // DTYPES[view.kind].bytes):
+    if not lanes or WARP_LANES % lanes or bk % (WARP_LANES // lanes) or (view.products and bn % (WARP_LANES // lanes)):
+        _misaligned(view, f"threads of {thread_m} rows are not {WARP_LANES} in a warp of {warp_m} rows")
+    if math.gcd(bk, bk // (WARP_LANES // lanes) * 4) % (16 // DTYPES[view.kind].bytes):
         _misaligned(view, f"a stage of {bk} terms is no whole number of vectors")
 
 

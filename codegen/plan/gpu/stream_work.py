@@ -19,6 +19,7 @@ from codegen.plan.gpu.stream_tiling import stream_products, stream_turns
 from codegen.plan.op_weights import score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
+from ir.kernel.gpu.limits import MAX_REGISTERS
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging, StreamTile
 from ir.pricer import Work
@@ -26,8 +27,6 @@ from ir.region.region import behind
 from ir.region.work import region_bytes
 from ir.target import Target
 
-_MOST_REGISTERS = 255
-"""Registers of a thread, at most (CUDA C++ Programming Guide, compute capability 8.0)."""
 _SHARED_BYTES = 128
 """Bytes per cycle of an SM to and from shared memory."""
 _ISSUE = 128
@@ -82,7 +81,7 @@ def _turn_registers(view: StreamView, tile: StreamTile) -> int:
 
 def most_registers(tile: StreamTile, target: Target) -> int:
     """Registers that a thread may have."""
-    return min(_MOST_REGISTERS, target.registers // tile.threads)
+    return min(MAX_REGISTERS, target.registers // tile.threads)
 
 
 def _ring_operands(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, Staging]]:
@@ -140,7 +139,7 @@ class GpuStreamWork:
 
     def busy_warps(self, tile: StreamTile) -> int:
         """Warps of a block that have a row."""
-        return -(-min(tile.lead.bm, self.view.m) // tile.scores.warp_m)
+        return -(-min(tile.bm, self.view.m) // tile.warp_m)
 
     @cached_property
     def _bound(self) -> LastSeen | None:
@@ -150,20 +149,20 @@ class GpuStreamWork:
     def _turns(self, tile: StreamTile) -> float:
         """Turns of a block: the mean over tiles; at most, where blocks share terms."""
         if tile.split == 1 and tile.stops and self._bound is not None:
-            return self._bound.mean_turns(self.view, tile.lead.bm, tile.terms)
+            return self._bound.mean_turns(self.view, tile.bm, tile.terms)
         return float(stream_turns(self.view, tile)[1])
 
     def _flops(self, tile: StreamTile) -> float:
         """FLOPs of a stage of a block, padding included."""
-        depth = tile.scores.bk if self.view.scores is not None else 0
+        depth = tile.depth if self.view.scores is not None else 0
         columns = sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
-        return 2.0 * tile.lead.bm * tile.terms * max(1, depth + columns)
+        return 2.0 * tile.bm * tile.terms * max(1, depth + columns)
 
     def _stage(self, tile: StreamTile, products: float, resident: int) -> float:
         """Cycles of a stage of one block, with `resident` blocks on an SM."""
         if self.view.scores is None and not self.view.products:
             products = 0.0
-        scored = tile.lead.bm * tile.terms * self._slots_per_score / _ISSUE
+        scored = tile.bm * tile.terms * self._slots_per_score / _ISSUE
         filling = sum(
             operand_tile.extent(staged) * operand_tile.bk * _ELEMENT / _ISSUE
             for operand_tile, staged in _ring_operands(self.view, tile)
@@ -174,11 +173,11 @@ class GpuStreamWork:
         parts = (products * alone, scored * alone, self._traffic(tile) / _SHARED_BYTES)
         exposed = _OVERLAP * max(1.0, 8.0 / warps)
         stage = max(parts) + exposed * (sum(parts) - max(parts)) + filling + _SYNC / resident
-        stages = tile.scores.stages
+        stages = tile.stages
         return max(stage, _FIRST / (resident * (stages - 1))) if stages > 1 else stage
 
     def _end_cycles(self, tile: StreamTile, resident: int) -> float:
-        return _FIRST / resident + tile.lead.bm * tile.lead.bn * (_ELEMENT + self._epilogue_slots) / _ISSUE
+        return _FIRST / resident + tile.bm * tile.bn * (_ELEMENT + self._epilogue_slots) / _ISSUE
 
     def _traffic(self, tile: StreamTile) -> float:
         """Bytes through shared memory for one stage."""

@@ -9,6 +9,10 @@ import msgspec
 
 MAX_THREADS = 1024
 """Most threads of a block."""
+MAX_REGISTERS = 255
+"""Most registers of a thread."""
+VECTOR_BYTES = 16
+"""Most bytes that a thread moves with one instruction."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
 """Most blocks of a grid along x, y and z."""
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from eqsat.cost.targets import cpu_target
 from ir.diagnostics import EqsatError, Kind
@@ -47,7 +47,7 @@ def centred_columns(rows: int, columns: int) -> Region:
 def test_accumulators_are_finished_before_other_loops_begin(given: Region) -> None:
     core = analyse(given).core
     (needed,) = core.finished.values()
-    orders = [[f"i{axis}" for loop in plan.loops for axis in loop.axes] for plan in nests(given)]
+    orders = [[axis for loop in plan.loops for axis in loop.axes] for plan in nests(given)]
     assert orders
     assert all(order[: len(needed)] == list(needed) for order in orders)
 
@@ -61,7 +61,7 @@ def test_threads_share_parallel_axes_only() -> None:
     whole = next(plan for plan in made if nest(plan) == "i0 i1")
     wrong = with_fields(tiled(whole, 64, 400), threads=(1,), tails=("i0", "i1"))
     with pytest.raises(EqsatError, match="carries its value along i1") as caught:
-        lower(given, core, wrong, "k")
+        fit_plan(given, core, wrong)
     assert caught.value.kind is Kind.UNSUPPORTED_OP
 
 
@@ -73,7 +73,7 @@ def test_the_choice_of_a_plan_is_of_the_regions_pattern(given: Region, pattern: 
     assert all(plan.pattern == pattern for plan in made)
     other = {"conv": "matmul", "matmul": "conv"}[pattern]
     with pytest.raises(EqsatError, match=f"is a {pattern}") as caught:
-        lower(given, core, msgspec.structs.replace(made[0], pattern=other), "k")
+        fit_plan(given, core, msgspec.structs.replace(made[0], pattern=other))
     assert caught.value.kind is Kind.MALFORMED_GRAPH
 
 

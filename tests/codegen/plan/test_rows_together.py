@@ -7,6 +7,7 @@ import pytest
 from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
@@ -114,8 +115,9 @@ def test_rows_are_shared_among_threads_in_whole_steps() -> None:
 def test_the_rows_of_a_step_share_their_loops() -> None:
     tried = softmax(64, 16 * LANES)
     plan = next(each for each in together(tried) if along(each) == "i1")
-    text = c_text(lower_nest(tried, analyse(tried).core, plan))
-    alone = c_text(lower_nest(tried, analyse(tried).core, with_fields(plan, rows=1)))
+    text = c_text(lower_nest(fit_plan(tried, analyse(tried).core, plan), plan))
+    single = with_fields(plan, rows=1)
+    alone = c_text(lower_nest(fit_plan(tried, analyse(tried).core, single), single))
     assert text.count("for (") == alone.count("for (")
     assert text.count("eq_exp_f32(") == alone.count("eq_exp_f32(")  # one a row here, four chains of one row there
     assert text.count("eq_hmax_f32(") == 4 * alone.count("eq_hmax_f32(")
@@ -146,9 +148,9 @@ def test_short_rows_are_planned_together_and_others_are_not() -> None:
 def test_a_register_tile_that_makes_no_sense_is_refused(changes: dict[str, object], kind: Kind) -> None:
     tried = softmax(10, 40)
     plan = nest_plan(10, 40, lanes=1, width=LANES, arch=machine().arch, rows=4, tails=("i0", "i1"))
-    lower_nest(tried, analyse(tried).core, plan)
+    lower_nest(fit_plan(tried, analyse(tried).core, plan), plan)
     with pytest.raises(EqsatError) as caught:
-        lower_nest(tried, analyse(tried).core, with_fields(plan, **changes))
+        fit_plan(tried, analyse(tried).core, with_fields(plan, **changes))
     assert caught.value.kind is kind
 
 
@@ -157,4 +159,4 @@ def test_scans_and_split_reductions_have_one_row_at_a_time() -> None:
     plan = nest_candidates(scan, analyse(scan).core, nest_kernels.target(machine().arch))[0][0]
     wrong = with_fields(plan, rows=4)
     with pytest.raises(EqsatError, match="one row at a time"):
-        lower_nest(scan, analyse(scan).core, wrong)
+        fit_plan(scan, analyse(scan).core, wrong)

@@ -382,12 +382,12 @@ def test_scans_run_over_the_whole_output() -> None:
     join = ewise("J", "add", over, same("S", over), same("T", over))
     refused(region("both_ways", [buffer("X", over)], [scan, other, join], over), "another axis")
     turned = region("turned", [buffer("X", over)], [scan], (6, 3), at=("i1", "i0"))
-    assert core(turned).sequential_axes == ("i0",)
+    assert core(turned).sequential_axes == (0,)
     assert core(turned).parallel_axes == ("i1",)
 
 
 def test_a_scan_beside_an_axis_of_size_1() -> None:
-    assert core(regions.cumsum(1, 6, axis=1)).sequential_axes == ("i1",)
+    assert core(regions.cumsum(1, 6, axis=1)).sequential_axes == (1,)
     assert core(regions.cumsum(3, 1, axis=1)).sequential_axes == ()
 
 

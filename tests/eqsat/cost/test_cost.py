@@ -11,7 +11,7 @@ from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms, peak
 from eqsat.cost.targets import A100, GPUS, H100, cpu_target, gpu_target, nominal_cpu, nominal_weights
 from ir.diagnostics import EqsatError, Kind
-from ir.plan.cpu import Blocks, CpuContractionPlan, KeptOperand
+from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
 from ir.plan.gpu import GpuContractionPlan
 from ir.plan.plan import Plan
 from ir.pricer import Price, Work
@@ -165,7 +165,7 @@ def test_stop_conditions() -> None:
     assert met(plan(), msgspec.structs.replace(block(registers=255), independent=2.0)) == ()  # it hides them alone
     assert met(plan(), block(1024, 32, 120 << 10)) == ()  # one block, but not because of registers
     assert met(plan(width=4), block(), plan()) == ("narrower vectors",)
-    operands = KeptOperand("A"), KeptOperand("B")
+    operands = OperandPlace("A"), OperandPlace("B")
     on_cpu = CpuContractionPlan(
         arch="avx2", pattern="matmul", vector=1, blocks=Blocks(8, 8, 8, 8, 8, 8), operands=operands
     )

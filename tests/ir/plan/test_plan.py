@@ -11,7 +11,7 @@ import pytest
 from codegen.backends.backend_of import backend_of
 from codegen.poly.analyse import analyse
 from eqsat.cost.targets import A100, cpu_target
-from ir.plan.cpu import Blocks, CpuContractionPlan, KeptOperand
+from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
 from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.region.region import Region
@@ -78,7 +78,7 @@ def test_the_printed_form_of_a_matrix_product() -> None:
         pattern="matmul",
         vector=1,
         blocks=Blocks(mr=6, nr=16, bm=24, bn=32, bk=64, lanes=8),
-        operands=(KeptOperand("A", "packed"), KeptOperand("B", "const_pool")),
+        operands=(OperandPlace("A", "packed"), OperandPlace("B", "const_pool")),
         threads=("m.o",),
         tails=("n",),
         epilogue=("add", "relu"),

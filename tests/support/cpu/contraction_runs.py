@@ -13,6 +13,7 @@ from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.run.aligned_memory import aligned
 from codegen.run.executable import WorkspaceMemory
@@ -59,7 +60,8 @@ class Built:
         self, cases: Sequence[tuple[Region, CpuContractionPlan]], machine: Machine | None = None, threads: int = 2
     ) -> None:
         self.lowered = [
-            lower_contraction(region, analyse(region).core, plan, f"k{i}") for i, (region, plan) in enumerate(cases)
+            lower_contraction(fit_plan(region, analyse(region).core, plan), plan, f"k{i}")
+            for i, (region, plan) in enumerate(cases)
         ]
         self.regions = [region for region, _ in cases]
         self.threads = threads

@@ -13,6 +13,7 @@ from codegen.compile.library import POOL, Library, build, pool_declarations, poo
 from codegen.compile.machine import Machine, machine, restricted
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
@@ -74,7 +75,7 @@ def cases(
 
 
 def case(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "eq_k") -> Case:
-    kernel = lower_nest(region, core, plan, name)
+    kernel = lower_nest(fit_plan(region, core, plan), plan, name)
     verify(kernel)
     return Case(region, plan, kernel)
 

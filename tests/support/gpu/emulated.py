@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from codegen.lower.gpu.lower import lower
+from codegen.plan.fit_plan import fit_plan
 from codegen.plan.gpu.candidates import candidates
 from codegen.poly.analyse import checked_core
 from codegen.simt import Order, Report, compile_kernels
@@ -51,7 +52,7 @@ def stream_plans_of(
 
 def lowered(region: Region, plan: Plan, name: str = "eq_k") -> GpuKernel:
     """The kernel, verified."""
-    return lower(region, checked_core(region), plan, name)
+    return lower(fit_plan(region, checked_core(region), plan), plan, name)
 
 
 def arguments_of(region: Region, kernel: GpuKernel, inputs: Arrays) -> tuple[list[Array], dict[str, Array]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
+from codegen.plan.fit_plan import fit_plan
 from codegen.plan.gpu.nest_candidates import nest_candidates
 from codegen.plan.gpu.nest_tiling import GpuNestPlan
 from codegen.poly.analyse import analyse
@@ -36,7 +37,7 @@ def gpu_cases(
         for plan, _ in plans:
             count += 1
             if count % step == 0:
-                kernel = lower_gpu_nest(region, core, plan, f"eq_k{count}")
+                kernel = lower_gpu_nest(fit_plan(region, core, plan), plan, f"eq_k{count}")
                 verify(kernel)
                 found.append(GpuCase(region, plan, kernel))
     return found

@@ -19,7 +19,7 @@ def gpu_plan(
         tile=ContractionTile(*sizes, *warp, stages, rows, columns, "staged", width),
         places=BlockPlaces("z", "y", "x"),
         operands=("A", "B"),
-        swizzled=(True, True),
+        kernel_arch="sm80",
         sums="C",
         result="C",
     )

@@ -17,6 +17,7 @@ from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.contraction_view import contraction_of
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from ir.diagnostics import EqsatError, Kind
@@ -187,7 +188,7 @@ def test_a_tail_that_is_not_predicated_is_refused() -> None:
     region = regions.gemm_bias_relu(100, 70, 50)
     plan = msgspec.structs.replace(plans_of(region)[0][0], tails=())
     with pytest.raises(EqsatError) as caught:
-        lower_contraction(region, analyse(region).core, plan)
+        fit_plan(region, analyse(region).core, plan)
     assert caught.value.kind is Kind.ALIGNMENT_MISMATCH
     exact = regions.gemm_bias_relu(104, 64, 64)
     plan = next(plan for plan, _ in plans_of(exact) if not plan.tails)
@@ -198,7 +199,8 @@ def test_a_tail_that_is_not_predicated_is_refused() -> None:
 
 def test_constants_are_packed_once_and_leave_the_kernel() -> None:
     region = regions.conv(1, 8, 16, (9, 9), 3, 1, 1)
-    lowered = lower_contraction(region, analyse(region).core, plans_of(region)[0][0])
+    plan, _ = plans_of(region)[0]
+    lowered = lower_contraction(fit_plan(region, analyse(region).core, plan), plan)
     (packed,) = lowered.packed
     assert packed.sources == ("W",)
     assert lowered.args == ("X", packed.name, "Y")
@@ -304,7 +306,7 @@ def _sanitized_program(cases: Sequence[tuple[Region, CpuContractionPlan]]) -> st
     text = [vector_prelude(), pool_source(), SUPPORT, "#include <stdlib.h>\n"]
     calls = []
     for i, (region, plan) in enumerate(cases):
-        lowered = lower_contraction(region, analyse(region).core, plan, f"k{i}")
+        lowered = lower_contraction(fit_plan(region, analyse(region).core, plan), plan, f"k{i}")
         for kernel in (*(each.kernel for each in lowered.packed), lowered.kernel):
             text.append(c_text(kernel))
             sizes = [max(each.elements, 1) * DTYPES[each.dtype].bytes for each in kernel.params]

@@ -11,6 +11,7 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse, checked_core
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
@@ -239,7 +240,8 @@ def plan_of(region: Region, **changes: object) -> CpuNestPlan:
 
 
 def lowered(region: Region, **changes: object) -> CpuKernel:
-    return lower_nest(region, analyse(region).core, plan_of(region, **changes))
+    plan = plan_of(region, **changes)
+    return lower_nest(fit_plan(region, analyse(region).core, plan), plan)
 
 
 def refused(region: Region, **changes: object) -> EqsatError:
@@ -328,7 +330,7 @@ def test_a_sum_of_no_terms_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None
     plans = [plan for plan, _ in nest_candidates(region, core, target("avx512"))]
     assert plans
     for plan in plans:
-        lower_nest(region, core, plan, "eq_k")
+        lower_nest(fit_plan(region, core, plan), plan, "eq_k")
 
 
 def test_a_contraction_has_no_nest() -> None:

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from codegen.compile.library import Library
-from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from ir.diagnostics import EqsatError
 from ir.region.dump import dump_region, load_region
@@ -194,9 +194,9 @@ def test_tasks_share_no_element() -> None:
     core = analyse(region).core
     plans = [plan for plan, _ in nest_candidates(region, core, target("avx2"))]
     assert all(nest(plan).split()[position] == "i0" for plan in plans for position in plan.threads)
-    plan = nest_plan(6, 80, lanes=1, width=1, arch="avx2", threads=(1,))
+    plan = nest_plan(6, 80, lanes=1, width=8, arch="avx2", threads=(1,))
     with pytest.raises(EqsatError, match="the same elements"):
-        lower_nest(region, core, plan)
+        fit_plan(region, core, plan)
 
 
 def test_a_contraction_has_its_outputs_at_its_own_points() -> None:

@@ -13,6 +13,7 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse, checked_core
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError
@@ -62,7 +63,7 @@ def plans_of(region: Region, arch: str) -> list[CpuStreamPlan]:
 
 
 def case(region: Region, plan: CpuStreamPlan, name: str = "eq_k") -> kernels.CpuCase:
-    kernel = lower(region, checked_core(region), plan, name).kernel
+    kernel = lower(fit_plan(region, checked_core(region), plan), plan, name).kernel
     verify(kernel)
     return kernels.CpuCase(region, plan, kernel)
 

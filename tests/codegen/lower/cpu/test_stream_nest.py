@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import Library
-from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from ir.diagnostics import EqsatError
 from ir.plan.cpu import CpuNestPlan
@@ -89,4 +89,4 @@ def test_an_ordered_plan_by_hand_is_refused() -> None:
     core = analyse(region).core
     plan = plan_of(candidates(region, core, kernels.target("avx2"))[0][0], CpuNestPlan)
     with pytest.raises(EqsatError, match="not in index order"):
-        lower_nest(region, core, msgspec.structs.replace(plan, ordered=True))
+        fit_plan(region, core, msgspec.structs.replace(plan, ordered=True))

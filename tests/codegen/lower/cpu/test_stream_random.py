@@ -8,6 +8,7 @@ import pytest
 
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import checked_core
 from ir.kernel.cpu.verify import verify
 from ir.region.region import verify as verify_region
@@ -29,7 +30,7 @@ def test_random_streams(arch: str) -> None:
         core = checked_core(region)
         assert core.legal, f"{region.name}: {core.reason}"
         plan, _ = random.Random(seed).choice(candidates(region, core, kernels.target(arch)))
-        kernel = lower(region, core, plan, f"eq_{region.name}").kernel
+        kernel = lower(fit_plan(region, core, plan), plan, f"eq_{region.name}").kernel
         verify(kernel)
         made.append(kernels.CpuCase(region, plan, kernel))
     library = kernels.library(made, where)

@@ -298,7 +298,7 @@ def test_notes_say_what_gave_way() -> None:
         ({"warp_m": 8}, Kind.ALIGNMENT_MISMATCH),
         ({"stages": 1, "sizes": (32, 16, 16)}, Kind.MALFORMED_GRAPH),
         ({"stops": True}, Kind.MALFORMED_GRAPH),
-        ({"tile.scores.bk": 32}, Kind.ALIGNMENT_MISMATCH),
+        ({"tile.depth": 32}, Kind.ALIGNMENT_MISMATCH),
         ({"arch": "avx2"}, Kind.UNKNOWN_TARGET),
         ({"values": ("K",)}, Kind.MALFORMED_GRAPH),
         ({"scored": None}, Kind.MALFORMED_GRAPH),

@@ -253,13 +253,6 @@ def test_no_bank_conflicts(dtype: str) -> None:
         assert dtype == "fp32" or counters.shared_bank_conflicts == 0, plan
 
 
-def test_swizzles_can_be_left_out() -> None:
-    one = matmul((), 64, 64, 64, dtype="bf16")
-    plan = plans_of(one)[0][0]
-    plain = with_fields(plan, swizzled=(False, False))
-    assert Emulated([(one, plain)]).assert_plays(0).counters.matrix_bank_conflicts > 0
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import resources
-from codegen.lower.gpu.lower_nest import lower_gpu_nest
+from codegen.plan.fit_plan import fit_plan
 from codegen.plan.gpu.nest_candidates import MOST, nest_candidates
 from codegen.plan.gpu.nest_tiling import GpuNestPlan, points_of, tiles_of
 from codegen.plan.region_loops import RegionLoops
@@ -356,7 +356,7 @@ def test_a_plan_that_contradicts_its_region_is_refused(region: Region, fields: d
     plans = (plan for plan, _ in nest_candidates(region, core, A100))
     plan = next(plan for plan in plans if named <= set(plan.__struct_fields__))
     with pytest.raises(EqsatError) as caught:
-        lower_gpu_nest(region, core, with_fields(plan, **fields))
+        fit_plan(region, core, with_fields(plan, **fields))
     assert caught.value.diagnostics[0].kind is kind
 
 
@@ -370,7 +370,7 @@ def test_points_and_tiles_carry_no_scan(kind: str) -> None:
         "tiles": GpuTilesPlan(arch="sm80", tiles=tiles_of(loops, [(0,), (1,)], (32, 32))),
     }
     with pytest.raises(EqsatError) as caught:
-        lower_gpu_nest(region, core, plans[kind])
+        fit_plan(region, core, plans[kind])
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
 
 

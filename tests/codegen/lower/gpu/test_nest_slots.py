@@ -9,6 +9,7 @@ import pytest
 
 from codegen.compile.nvrtc import assemble, nvrtc_version
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
+from codegen.plan.fit_plan import fit_plan
 from codegen.plan.gpu.nest_candidates import nest_candidates
 from codegen.poly.analyse import checked_core
 from codegen.text.gpu_to_cuda import cuda_text
@@ -47,7 +48,7 @@ def test_slots_are_about_the_instructions(name: str) -> None:
     one = STRAIGHT[name]
     core = checked_core(one)
     plan, work = nest_candidates(one, core, A100)[0]
-    kernel = lower_gpu_nest(one, core, plan, "eq_k")
+    kernel = lower_gpu_nest(fit_plan(one, core, plan), plan, "eq_k")
     text = sass(assemble(cuda_text(kernel), "sm_80").cubin, command)
     count = len(re.findall(r"^\s*/\*[0-9a-f]{4}\*/", text.partition("EXIT")[0], re.MULTILINE))
     assert 0.7 < slots(work) / (count * math.prod(kernel.grid) * kernel.threads) < 1.4

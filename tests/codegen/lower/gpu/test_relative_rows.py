@@ -77,7 +77,7 @@ def test_parts_relative_to_their_own_maxima_are_playback() -> None:
         plans = split_plans(one)
         assert plans, one
         cases += [(one, plans[i]) for i in sorted({0, len(plans) - 1})]
-        cases.append((one, with_fields(plans[0], **{"rows.keep": "none"})))
+        cases.append((one, with_fields(plans[0], **{"rows.keep": "none", "rows.dear": ()})))
     assert {plan.rows.near for _, plan in cases} == {True, False}
     assert {plan.rows.keep for _, plan in cases} == {"reg", "none"}
     emulated = Emulated(cases)

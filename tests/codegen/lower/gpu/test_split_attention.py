@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from codegen.compile.nvrtc import build
+from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_tiling import split_stream_tile, stream_turns
 from codegen.plan.stream_view import StreamView, stream_view
 from codegen.poly.analyse import checked_core
@@ -65,7 +66,7 @@ def split_plans(one: Region, most: int = 99) -> list[GpuStreamPlan]:
 def parted(one: Region, plan: GpuStreamPlan, split: int, stages: int | None = None) -> GpuStreamPlan:
     """The plan with so many parts, whose results are not staged."""
     tile = split_stream_tile(_view(one), plan.tile, split, stages or plan.tile.scores.stages)
-    return with_fields(plan, **{"tile": tile, "places.parts": "z"})
+    return with_fields(plan, **{"tile": tile, "places.parts": "z", "parts": stream_parts(_view(one), tile)})
 
 
 def turns_of(one: Region, plan: GpuStreamPlan) -> tuple[int, int]:
@@ -194,6 +195,19 @@ def test_longer_rings_are_candidates() -> None:
     for target in (A100, H100):
         for _, work in plans_of(attention(8, 16, 4096, 256, 256, dtype="bf16"), target):
             assert work.scratch <= 163 * 1024
+
+
+def test_the_plan_says_how_parts_are_joined() -> None:
+    one = attention(1, 16, 1500, 64, 64, dtype="bf16")
+    plan = next(plan for plan in split_plans(one) if (plan.tile.lead.bm, plan.tile.terms) == (16, 16))
+    plan = parted(one, plan, 94)
+    assert plan.parts is not None
+    assert plan.parts.members < 94
+    at_once = lowered(one, with_fields(plan, **{"parts.members": 94}))
+    assert len(at_once.workspace) < len(lowered(one, plan).workspace)
+    for fields in ({"parts": None}, {"parts.members": 95}, {"parts.together": 0}, {"parts.rows": 1}):
+        with pytest.raises(EqsatError, match="parts"):
+            lowered(one, with_fields(plan, **fields))
 
 
 @pytest.mark.parametrize("split", [0, 12, 100])

@@ -10,6 +10,7 @@ import pytest
 
 from codegen.compile.nvrtc import build
 from codegen.lower.gpu.lower_nest import lower_gpu_nest
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.simt import FindingKind, Order, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
@@ -117,9 +118,10 @@ def test_teams_and_parts_of_every_size() -> None:
         core = analyse(one).core
         rows = [each.plan for each in gpu_cases([one]) if isinstance(each.plan, GpuRowsPlan)]
         for tile, plan in {sizes(each): each for each in rows}.items():
-            shared = with_fields(plan, **{"rows.split": 2 + tile[0] % 3, "rows.keep": "none"})
+            shared = with_fields(plan, **{"rows.split": 2 + tile[0] % 3, "rows.keep": "none", "rows.dear": ()})
             with contextlib.suppress(EqsatError):  # rows of fewer turns than that
-                cases.append(played.Case(one, shared, lower_gpu_nest(one, core, shared, f"eq_k{len(cases)}")))
+                kernel = lower_gpu_nest(fit_plan(one, core, shared), shared, f"eq_k{len(cases)}")
+                cases.append(played.Case(one, shared, kernel))
     assert len(cases) > 12
     assert min(each.plan.rows.team for each in cases) <= 32
     kernels = compiled(cases)
@@ -143,7 +145,7 @@ def test_what_may_not_be_split() -> None:
     plan = next(each.plan for each in gpu_cases([one]) if split_of(each.plan) > 1)
     for fields in ({"rows.split": 1000}, {"rows.keep": "smem"}):
         with pytest.raises(EqsatError):
-            lower_gpu_nest(one, analyse(one).core, with_fields(plan, **fields))
+            fit_plan(one, analyse(one).core, with_fields(plan, **fields))
 
 
 @pytest.mark.parametrize("team", ["near", "far"])

@@ -11,6 +11,7 @@ import pytest
 from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.kept_rows import kept_rows
+from codegen.plan.fit_plan import fit_plan
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
@@ -140,8 +141,9 @@ def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
     region = exp_over_sum(64, 1000)
     core = analyse(region).core
     (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
-    text = c_text(lower_nest(region, core, plan))
-    rereads = c_text(lower_nest(region, core, msgspec.structs.replace(plan, kept=())))
+    text = c_text(lower_nest(fit_plan(region, core, plan), plan))
+    without = msgspec.structs.replace(plan, kept=())
+    rereads = c_text(lower_nest(fit_plan(region, core, without), without))
     assert "e_row" in text
     assert "e_row" not in rereads
     assert text.count("eq_exp_f32(") < rereads.count("eq_exp_f32(")
@@ -170,5 +172,5 @@ def test_a_row_that_cannot_be_kept_is_refused(changes: dict[str, object]) -> Non
     region = exp_over_sum(6, 40)
     (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
     with pytest.raises(EqsatError) as caught:
-        lower_nest(region, analyse(region).core, msgspec.structs.replace(plan, **changes))
+        fit_plan(region, analyse(region).core, msgspec.structs.replace(plan, **changes))
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP

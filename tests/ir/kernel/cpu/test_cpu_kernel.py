@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
@@ -36,7 +37,7 @@ kernel eq_k lanes=16 (a: fp32[3], b: fp32[20], Y: fp32[60] out)
 
 def outer_sum() -> CpuKernel:
     region = r.outer_sum(3, 20)
-    return lower_nest(region, analyse(region).core, PLAN)
+    return lower_nest(fit_plan(region, analyse(region).core, PLAN), PLAN)
 
 
 def kernel(*body: Stmt) -> CpuKernel:
@@ -63,7 +64,7 @@ def test_c_text_is_headed_by_region_and_plan() -> None:
 
 def test_comments_do_not_end_early() -> None:
     region = msgspec.structs.replace(r.outer_sum(3, 20), name="evil */ int x; /*")
-    text = c_text(lower_nest(region, analyse(region).core, PLAN))
+    text = c_text(lower_nest(fit_plan(region, analyse(region).core, PLAN), PLAN))
     assert text.count("*/") == 1
 
 
@@ -71,7 +72,7 @@ def test_comments_do_not_end_early() -> None:
 def test_any_buffer_name_becomes_a_c_name(name: str) -> None:
     region = r.region("named", [r.buffer(name, (4,))], [r.ewise("int", "neg", (4,), r.same(name, (4,)))], (4,))
     plan = nest_plan(4, lanes=0, width=16, tails=("i0",))
-    text = c_text(lower_nest(region, analyse(region).core, plan))
+    text = c_text(lower_nest(fit_plan(region, analyse(region).core, plan), plan))
     body = text[text.index("*/") :]
     assert " double =" not in body
     assert "*a*b" not in body
@@ -110,7 +111,7 @@ def test_the_verifier_rejects(body: tuple[Stmt, ...]) -> None:
 def test_c_of_floors_conditions_and_casts() -> None:
     floor = analyse(region := r.move((5, 9), (45,), "i0 - 5*(i0 // 5)", "i0 // 5")).core
     plan = nest_plan(45, lanes=0, width=16, tails=("i0",))
-    text = c_text(lower_nest(region, floor, plan))
+    text = c_text(lower_nest(fit_plan(region, floor, plan), plan))
     assert "EQ_EACH_LANE(int64_t, i64, 9 * (i0 + l) - 44 * ((i0 + l) / 5))" in text
     cast = c_text(kernel(Let("v", CpuCall("cast", (load(),), "i8"))))
     assert "eq_cast_f32_i8(eq_splat_f32(x + i))" in cast
