@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from codegen.backends.backend import Backend
 from codegen.backends.backend_of import backend_of
 from codegen.compile.machine import machine
 from eqsat.clock import Clock
@@ -21,6 +20,7 @@ from eqsat.runtime import store
 from eqsat.runtime.artifact import Artifact, Recipe
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
+from ir.backend import Backend
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.host.cache_folder import writable_cache
 from ir.plan.plan import Plan

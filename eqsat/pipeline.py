@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-from codegen.backends.backend import Backend, Lowered, function_name
 from codegen.backends.backend_of import backend_of
 from codegen.plan.poly_core_to_report import poly_report
 from codegen.poly.analyse import analyse, check
@@ -32,6 +31,7 @@ from eqsat.runtime.artifact_cache import key_of, recall
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.cover_to_recipe import recipe_of
 from eqsat.runtime.dump import Stages
+from ir.backend import Backend, Lowered, function_name
 from ir.host.cache_folder import writable_cache
 from ir.module.module import Module
 from ir.pricer import Price

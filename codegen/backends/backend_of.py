@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from codegen.backends.backend import Backend
 from codegen.backends.cpu import CpuBackend
 from codegen.backends.gpu import EmulatedBackend, GpuBackend
+from ir.backend import Backend
 from ir.target import Target
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from codegen.backends.backend import Lowered, Texts
 from codegen.compile import library
 from codegen.compile.library import Library
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import find_compiler
 from codegen.run.executable import CpuExecutable
+from ir.backend import Lowered, Texts
 from ir.module.launch import LaunchTable
 from ir.module.module import Module
 from ir.plan.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.backends.backend import Lowered, Texts
+from ir.backend import Lowered, Texts
 from ir.module.executable import Code, Executable
 from ir.module.launch import LaunchTable
 from ir.module.module import Module

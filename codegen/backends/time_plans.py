@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from codegen.backends.backend import Backend, function_name
+from ir.backend import Backend, function_name
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
 from ir.module.executable import Code

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import or_
 
 from codegen.compile.library import POOL, pool_declarations, pool_source, vector_prelude
-from codegen.lower.cpu.lower import Lowered
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
 from ir.kernel.cpu.kernel import CpuKernel
+from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.kernel.workspace import Workspace
 from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing
 from ir.module.module import KernelCall, Module
@@ -37,7 +37,7 @@ static uint64_t eq_now(void) {
 """
 
 
-def launch_table(module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
+def launch_table(module: Module, lowered: Mapping[str, LoweredCpuKernel]) -> LaunchTable:
     """The launches of the run-time calls. `lowered` is by region name, which is unique in a module."""
     packings: dict[tuple[str, tuple[str, ...]], Packing] = {}
     launches = []
@@ -49,7 +49,7 @@ def launch_table(module: Module, lowered: Mapping[str, Lowered]) -> LaunchTable:
     return LaunchTable(tuple(launches), tuple(packings.values()), workspace)
 
 
-def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
+def c_units(lowered: Iterable[LoweredCpuKernel], table: LaunchTable, flush: bool) -> dict[str, str]:
     """The translation units by name: the kernels, the program's entries, the thread pool.
 
     `flush` lets kernels treat denormals as 0.
@@ -64,18 +64,18 @@ def c_units(lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict
     return units
 
 
-def kernel_texts(lowered: Iterable[Lowered]) -> dict[str, str]:
+def kernel_texts(lowered: Iterable[LoweredCpuKernel]) -> dict[str, str]:
     """The text of every kernel by function name, without the prelude, for people to read."""
     return {kernel.name: c_text(kernel) for kernel in _kernels(lowered)}
 
 
-def _kernels(lowered: Iterable[Lowered]) -> Iterator[CpuKernel]:
+def _kernels(lowered: Iterable[LoweredCpuKernel]) -> Iterator[CpuKernel]:
     for region in lowered:
         yield from (region.kernel, *(packed.kernel for packed in region.packed))
 
 
 def _arguments(
-    call: KernelCall, lowered: Lowered, packings: dict[tuple[str, tuple[str, ...]], Packing]
+    call: KernelCall, lowered: LoweredCpuKernel, packings: dict[tuple[str, tuple[str, ...]], Packing]
 ) -> tuple[str, ...]:
     slots = {buffer.name: slot for buffer, slot in zip(call.region.buffers, call.args, strict=True)}
     for packed in lowered.packed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from codegen.backends.backend import Backend, function_name
 from codegen.backends.time_plans import times_of
 from codegen.poly.analyse import checked_core
 from eqsat.clock import Clock
@@ -15,6 +14,7 @@ from eqsat.planning.target_pricer import pricer_for
 from eqsat.planning.tuning import tuned
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.verify import random_inputs
+from ir.backend import Backend, function_name
 from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
 from ir.kernel.resources import KernelResources

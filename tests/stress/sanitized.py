@@ -27,7 +27,6 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine, restricted
 from codegen.compile.toolchain import compile_flags, find_compiler
-from codegen.lower.cpu.lower import Lowered
 from codegen.plan.cpu import contraction_candidates, contraction_work, nest_candidates, stream_work
 from codegen.poly.analyse import checked_core
 from codegen.text.cpu_to_c import SUPPORT, c_text
@@ -40,6 +39,7 @@ from eqsat.options import Options
 from eqsat.pipeline import lower_module
 from eqsat.planning.target_pricer import pricer_for
 from ir.dtype import dtype
+from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.module.launch import LaunchTable
 from ir.module.module import Module
 from ir.plan.plan import Plan
@@ -136,7 +136,7 @@ def _any_plan(region: Region, target: Target, level: Exactness, rng: random.Rand
 
 
 def _run(
-    made: _Made, lowered: Mapping[str, Lowered], table: LaunchTable, given: Arrays, folder: Path, races: bool
+    made: _Made, lowered: Mapping[str, LoweredCpuKernel], table: LaunchTable, given: Arrays, folder: Path, races: bool
 ) -> Checked:
     memories, steps = _plan(made, lowered, table, given)
     kernels = len({step.kernel.name for step in steps})
@@ -176,7 +176,7 @@ def _run(
 
 
 def _plan(
-    made: _Made, lowered: Mapping[str, Lowered], table: LaunchTable, given: Arrays
+    made: _Made, lowered: Mapping[str, LoweredCpuKernel], table: LaunchTable, given: Arrays
 ) -> tuple[dict[str, Memory], list[Step]]:
     """The memories by slot, and the calls: constants are packed first."""
     module = made.module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.lower.cpu.blocks import CpuBlock, CpuWriter, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_tiling import block_axis

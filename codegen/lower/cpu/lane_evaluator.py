@@ -17,9 +17,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
-from codegen.lower.cpu.keep_rows import Row
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.lane_values import CONVERSIONS, converted
+from codegen.lower.cpu.rows_on_chip import Row
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
+from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.lower.cpu.lower_stream import lower_stream
 from codegen.plan.contraction_view import Contraction
@@ -10,13 +10,12 @@ from codegen.plan.fit_plan import TemplateView
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView
 from ir.diagnostics import Kind, fail
+from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
 from ir.plan.plan import Plan
 
-Lowered = ContractionKernel
 
-
-def lower(view: TemplateView, plan: Plan, name: str) -> Lowered:
+def lower(view: TemplateView, plan: Plan, name: str) -> LoweredCpuKernel:
     """The kernel with the C name `name`, and its packed constants. `codegen.plan.fit_plan` made the view.
 
     Raises:
@@ -28,5 +27,5 @@ def lower(view: TemplateView, plan: Plan, name: str) -> Lowered:
         case StreamView(), CpuStreamPlan():
             return lower_stream(view, plan, name)
         case RegionLoops(), CpuNestPlan():
-            return Lowered(lower_nest(view, plan, name), tuple(buffer.name for buffer in view.region.buffers), ())
+            return LoweredCpuKernel(lower_nest(view, plan, name), tuple(buffer.name for buffer in view.region.buffers))
     fail(Kind.UNKNOWN_TARGET, "lower", f"a plan for {plan.arch} on a CPU", at=view.region.name)

@@ -14,9 +14,7 @@ One task sums an output element, in an order that does not depend on the number 
 
 from __future__ import annotations
 
-import msgspec
-
-from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_epilogue import epilogue
 from codegen.lower.cpu.contraction_frame import (
     CpuContractionFrame,
@@ -27,39 +25,26 @@ from codegen.lower.cpu.contraction_frame import (
 )
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import (
-    PackedConstant,
     buffer_param,
     pack_constant,
     packed_name,
     product_base,
     unused,
 )
+from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
-from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
+from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 
 
-class ContractionKernel(msgspec.Struct, frozen=True):
-    """`args`: the buffer of every one of `kernel.params`: the region's inputs that the kernel reads, the packed
-    constants, then the outputs."""
-
-    kernel: CpuKernel
-    args: tuple[str, ...]
-    packed: tuple[PackedConstant, ...]
-
-    def __str__(self) -> str:
-        """The kernels that pack constants, then the kernel."""
-        return "\n".join(map(str, (*(each.kernel for each in self.packed), self.kernel)))
-
-
-def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "eq_k") -> ContractionKernel:
+def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "eq_k") -> LoweredCpuKernel:
     """The kernel `name` that runs a contraction by a plan that fits."""
     constants = tuple(
         pack_constant(view, plan.blocks, side, f"{name}_pack{side}")
@@ -76,7 +61,7 @@ class _CpuContractionTemplate:
         self.view, self.plan, self.blocks, self.lanes = view, plan, plan.blocks, plan.blocks.lanes
         self.sums, self.rows, self.columns = (unused(name, view.region) for name in ("sums", "rows", "columns"))
 
-    def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> ContractionKernel:
+    def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> LoweredCpuKernel:
         view, region = self.view, self.view.region
         writer = CpuWriter(self.lanes)
         dropped = {source for buffer in constants for source in buffer.sources} - self._still_read()
@@ -97,7 +82,7 @@ class _CpuContractionTemplate:
         )
         kept = [buffer.name for buffer in region.inputs if buffer.name not in dropped]
         args = (*kept, *(buffer.name for buffer in constants), *(output.name for output in region.outputs))
-        return ContractionKernel(kernel, args, constants)
+        return LoweredCpuKernel(kernel, args, constants)
 
     # --- the loop nest ---
 

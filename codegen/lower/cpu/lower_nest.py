@@ -23,12 +23,12 @@ from dataclasses import dataclass
 
 from codegen.lower.cpu import reduce_at_point as lower_reduce
 from codegen.lower.cpu import stream_at_point as lower_stream
-from codegen.lower.cpu.blocks import CpuBlock, CpuWriter, LaneAxis
-from codegen.lower.cpu.keep_rows import workspace_rows
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.region_evaluator import RegionEvaluator
+from codegen.lower.cpu.rows_on_chip import workspace_rows
 from codegen.lower.cpu.split_reduce import partial_phase
-from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.lower.points import axes_of
 from codegen.plan.cpu.nest_tiling import NestLoop, kept_rows_of, nest_loops
 from codegen.plan.region_loops import RegionLoops

@@ -19,16 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, bound, depth_block, depth_blocks
-from codegen.lower.cpu.lower_contraction import ContractionKernel
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import buffer_param, unused
+from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.score_tile import RowRange, ScoreTile
 from codegen.lower.cpu.stream_epilogue import stream_tile_epilogue
 from codegen.lower.cpu.tasks import task_phase
-from codegen.lower.cpu.value_at_point import RegionEvaluator
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.stream_tiling import (
     blocks_of_product,
@@ -39,12 +38,13 @@ from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
+from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuStreamPlan, PackedTensor
 from ir.plan.plan_to_schedule import plan_to_schedule
 
 
-def lower_stream(view: StreamView, plan: CpuStreamPlan, name: str = "eq_k") -> ContractionKernel:
+def lower_stream(view: StreamView, plan: CpuStreamPlan, name: str = "eq_k") -> LoweredCpuKernel:
     """The kernel `name` that runs streams in tiles by a plan that fits."""
     return _CpuStreamTemplate(view, plan).kernel(name)
 
@@ -74,7 +74,7 @@ class _CpuStreamTemplate:
             sums={row_sum.name: self._buffer(f"{row_sum.name}_sum") for row_sum in view.row_sums},
         )
 
-    def kernel(self, name: str) -> ContractionKernel:
+    def kernel(self, name: str) -> LoweredCpuKernel:
         region, writer = self.view.region, self.writer
         evaluator = RegionEvaluator(RegionLoops(region, self.view.lead.core), writer)
         blocks = blocks_of_product(self.view.lead, self.blocks)
@@ -88,7 +88,7 @@ class _CpuStreamTemplate:
             private=tuple(writer.private),
             comment=self._comment(),
         )
-        return ContractionKernel(kernel, tuple(buffer.name for buffer in region.buffers), ())
+        return LoweredCpuKernel(kernel, tuple(buffer.name for buffer in region.buffers))
 
     # --- the loop nest ---
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import (
     CpuContractionFrame,
     DepthBlock,

@@ -6,27 +6,17 @@ import math
 
 import msgspec
 
-from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, depth_block
 from codegen.lower.cpu.pack import Panel, pack
-from codegen.lower.cpu.value_at_point import RegionEvaluator
+from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
+from ir.kernel.cpu.lowered_kernel import PackedConstant
 from ir.plan.cpu import Blocks
 from ir.region.region import Buffer, Region
-
-
-class PackedConstant(msgspec.Struct, frozen=True):
-    """A packed constant operand: a buffer `name` of so many `elements`. `kernel`, whose params are the constants
-    `sources` and then `name`, fills it once, when the program is built."""
-
-    name: str
-    dtype: str
-    elements: int
-    sources: tuple[str, ...]
-    kernel: CpuKernel
 
 
 def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> PackedConstant:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.lower.accumulators import PART, Joining
-from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along, least, tail_lanes
 from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
 from codegen.lower.cpu.pack import operand_value

@@ -10,7 +10,7 @@ Y[i] = x[0] + … + x[i], lanes along i
 
 from __future__ import annotations
 
-from codegen.lower.cpu.blocks import CpuBlock
+from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of

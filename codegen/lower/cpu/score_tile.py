@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from codegen.lower.conversions import constant
-from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.cpu.stream_at_point import finite_or_zero, nan_if_infinite, tree, weight

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from codegen.lower.cpu import reduce_at_point as lower_reduce
-from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from ir.index.expr import AxisExpr

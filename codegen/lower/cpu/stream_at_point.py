@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from codegen.lower.accumulators import PART
 from codegen.lower.conversions import constant
-from codegen.lower.cpu.blocks import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import converted
 from codegen.lower.points import Point, Where, axes_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 
-from codegen.lower.cpu.blocks import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from ir.index.expr import ZERO, AxisExpr, constant, coordinates
 from ir.kernel.cpu.kernel import Phase
 

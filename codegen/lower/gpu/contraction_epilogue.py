@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quotient
 from codegen.lower.gpu.main_loop import Fragment
-from codegen.lower.gpu.value_at_point import Provider, converted
+from codegen.lower.gpu.thread_evaluator import Provider, converted
 from codegen.plan.gpu.contraction_tiling import steps_of
 from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, constant

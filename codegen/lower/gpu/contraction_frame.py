@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
-from codegen.lower.gpu.value_at_point import ThreadEvaluator
+from codegen.lower.gpu.thread_evaluator import ThreadEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import GRID_AXES, tiles_of
 from codegen.poly.tail_axes import Steps

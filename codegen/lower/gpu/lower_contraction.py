@@ -18,7 +18,7 @@ from codegen.lower.gpu.main_loop import TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
-from codegen.lower.gpu.value_at_point import ThreadEvaluator, params_of
+from codegen.lower.gpu.thread_evaluator import ThreadEvaluator, params_of
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import shared_tiles
 from codegen.plan.gpu.contraction_tiling import grid_of, turns_of, turns_of_block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.lower.gpu.lower_points import lower_points
 from codegen.lower.gpu.lower_rows import lower_rows
-from codegen.lower.gpu.lower_tile import lower_tile
+from codegen.lower.gpu.lower_tiles import lower_tiles
 from codegen.lower.gpu.unread import without_unread
 from codegen.plan.gpu.nest_tiling import GpuNestPlan
 from codegen.plan.region_loops import RegionLoops
@@ -20,7 +20,7 @@ def lower_gpu_nest(loops: RegionLoops, plan: GpuNestPlan, name: str = "eq_k") ->
         case GpuRowsPlan():
             ev, body = lower_rows(loops, plan.rows)
         case GpuTilesPlan():
-            ev, body = lower_tile(loops, plan.tiles)
+            ev, body = lower_tiles(loops, plan.tiles)
         case GpuPointsPlan():
             ev, body = lower_points(loops, plan.points)
     writer = ev.writer

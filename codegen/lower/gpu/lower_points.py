@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from codegen.lower.gpu.buffer_axes import merged_axes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
-from codegen.lower.gpu.nest_value import NestEvaluator
-from codegen.lower.gpu.value_at_point import converted
+from codegen.lower.gpu.nest_evaluator import NestEvaluator
+from codegen.lower.gpu.thread_evaluator import converted
 from codegen.lower.points import Point, Where
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import ZERO, AxisExpr

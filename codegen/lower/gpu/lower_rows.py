@@ -19,12 +19,12 @@ from codegen.lower.gpu.buffer_axes import Runs, merged_axes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.lower_points import write
 from codegen.lower.gpu.meeting import last_block
-from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.nest_evaluator import NestEvaluator
 from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Pass, Team
 from codegen.lower.gpu.row_scan import Scans
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.value_at_point import converted
+from codegen.lower.gpu.thread_evaluator import converted
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.nest_tiling import row_values, terms_of
 from codegen.plan.region_loops import RegionLoops

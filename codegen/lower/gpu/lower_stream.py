@@ -27,7 +27,7 @@ from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, over_registers, reach_of
 from codegen.lower.gpu.split_stream import joined_streams
 from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
-from codegen.lower.gpu.value_at_point import ThreadEvaluator, converted, params_of
+from codegen.lower.gpu.thread_evaluator import ThreadEvaluator, converted, params_of
 from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
 from codegen.plan.gpu.stream_shared import stream_shared

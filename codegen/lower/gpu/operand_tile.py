@@ -20,7 +20,7 @@ from typing import Literal
 
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quotient
-from codegen.lower.gpu.value_at_point import is_zero_outside
+from codegen.lower.gpu.thread_evaluator import is_zero_outside
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.contraction_tiling import pieces_of, steps_of
 from codegen.plan.gpu.operand_read import copied_read, own_digits

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from codegen.lower.accumulators import PART, Joining
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.value_at_point import converted
-from codegen.lower.gpu.vector_value import Lane, VectorEvaluator
+from codegen.lower.gpu.thread_evaluator import converted
+from codegen.lower.gpu.vector_evaluator import Lane, VectorEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.dtype import DTYPES

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.nest_evaluator import NestEvaluator
 from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
 from codegen.lower.points import Point, Where, axes_of

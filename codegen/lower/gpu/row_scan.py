@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.nest_evaluator import NestEvaluator
 from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Team, shuffled
-from codegen.lower.gpu.value_at_point import converted
+from codegen.lower.gpu.thread_evaluator import converted
 from codegen.lower.points import Point, Where
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import WARP_LANES

@@ -20,7 +20,7 @@ from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.main_loop import Fragment as Sums
 from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.value_at_point import converted
+from codegen.lower.gpu.thread_evaluator import converted
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import steps_of

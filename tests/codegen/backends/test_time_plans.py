@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from codegen.backends.backend import Lowered, Texts
 from codegen.backends.cpu import CpuBackend
 from codegen.backends.time_plans import times_of
 from codegen.compile.library import Library
 from codegen.poly.analyse import checked_core
 from eqsat.find_target import find_target
 from eqsat.runtime.verify import random_inputs
+from ir.backend import Lowered, Texts
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import TensorType
 from ir.plan.plan import Plan

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import eqsat.planning.replanning as replanning
 from codegen.backends import time_plans
-from codegen.backends.backend import Texts
 from codegen.backends.gpu import GpuBackend
 from codegen.compile import nvrtc
 from codegen.plan.gpu.candidates import candidates
@@ -30,6 +29,7 @@ from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
 from eqsat.planning.refinement import Replanned, refined, what_changed
 from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tuned
 from eqsat.runtime.verify import random_inputs
+from ir.backend import Texts
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
 from ir.dtype import TensorType
 from ir.kernel.resources import KernelResources

@@ -11,7 +11,7 @@ import numpy as np
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
-from codegen.lower.cpu.lower_contraction import ContractionKernel, lower_contraction
+from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
@@ -20,6 +20,7 @@ from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from ir.dtype import DTYPES
 from ir.kernel.cpu.kernel import CpuKernel
+from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.plan.cpu import CpuContractionPlan
 from ir.pricer import Work
 from ir.region.region import Region
@@ -80,7 +81,7 @@ class Built:
         """(C function, its pointer table, outputs by name) with constants packed and outputs set to rubbish. `place`
         copies inputs and outputs to where the kernel meets them."""
         place = place or moved
-        lowered: ContractionKernel = self.lowered[i]
+        lowered: LoweredCpuKernel = self.lowered[i]
         region = self.regions[i]
         known = {name: place(array) for name, array in inputs.items()}
         for each in lowered.packed:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from codegen.backends.backend import Backend, Lowered
 from codegen.backends.backend_of import backend_of
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
@@ -29,6 +28,7 @@ from eqsat.find_target import find_target
 from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.planning.target_pricer import pricer_for
+from ir.backend import Backend, Lowered
 from ir.host.cache_folder import writable_cache
 from ir.module.launch import LaunchTable
 from ir.module.module import Module

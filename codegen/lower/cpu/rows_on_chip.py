@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from codegen.lower.cpu.blocks import CpuWriter
+from codegen.lower.cpu.builder import CpuWriter
 from codegen.lower.points import axes_of
 from codegen.plan.cpu.kept_rows import KeptRow
 from ir.index.expr import AxisExpr

@@ -20,7 +20,7 @@ from ir.target import Target
 from ir.term.rule import Exactness
 
 Lowered = Any
-"""A region's kernel in the family's own dialect."""
+"""A region's kernel in the dialect of the family: a `LoweredCpuKernel` or a `GpuKernel`."""
 Texts = Mapping[str, str]
 
 

@@ -1,4 +1,4 @@
-"""The values of a nest on a GPU: as `value_at_point`, but neighbours are loaded as one vector.
+"""The values of a nest on a GPU: as `thread_evaluator`, but neighbours are loaded as one vector.
 
 for v in 0 .. 4 unrolled                    x_1 = x[4*p .. 4*p + 4]
   y_1[v] = relu(x[4*p + v] + b[i])    →     for v in 0 .. 4 unrolled: y_1[v] = relu(x_1[v] + b_1)
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from codegen.lower.gpu.buffer_axes import BufferAxes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.rows_on_chip import RowsOnChip
-from codegen.lower.gpu.value_at_point import Evaluation, ThreadEvaluator
+from codegen.lower.gpu.thread_evaluator import Evaluation, ThreadEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES

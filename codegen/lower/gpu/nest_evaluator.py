@@ -1,11 +1,11 @@
-"""The values of a nest on a GPU: as `vector_value`, with reductions by one thread."""
+"""The values of a nest on a GPU: as `vector_evaluator`, with reductions by one thread."""
 
 from __future__ import annotations
 
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.reduce_at_point import reduction
-from codegen.lower.gpu.value_at_point import Evaluation, converted
-from codegen.lower.gpu.vector_value import VectorEvaluator
+from codegen.lower.gpu.thread_evaluator import Evaluation, converted
+from codegen.lower.gpu.vector_evaluator import VectorEvaluator
 from codegen.lower.points import Point, Where
 from ir.region.region import Op
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.lower.cpu.blocks import CpuBlock
+from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.lane_evaluator import Evaluation, LaneEvaluator
 from codegen.lower.cpu.reduce_at_point import reduction
 from codegen.lower.cpu.scan_at_point import scan

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from codegen.lower.gpu.buffer_axes import merged_axes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.lower_points import write
-from codegen.lower.gpu.nest_value import NestEvaluator
+from codegen.lower.gpu.nest_evaluator import NestEvaluator
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.nest_tiling import crossing_reads
 from codegen.plan.region_loops import RegionLoops
@@ -26,7 +26,7 @@ from ir.kernel.nodes import Within, register_type
 from ir.plan.gpu_nest import Tiles
 
 
-def lower_tile(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, GpuBlock]:
+def lower_tiles(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, GpuBlock]:
     """The evaluator, which holds the parts of the kernel, and the kernel's body."""
     writer = GpuWriter(tiles.threads, (tiles.blocks, 1, 1))
     ev = NestEvaluator(loops, writer, merged_axes(loops, tiles.axes, lambda value: []))
