@@ -41,18 +41,7 @@ from ir.term.language import (
 from ir.term.text import number_text, parse_number, parse_sizes, sizes_text, type_text
 from ir.uop.table import UOPS
 from rules.operand_dtypes import dtype_named, operands_of, summands_of
-from rules.random_maps import (
-    MAX_ELEMENTS,
-    Cut,
-    Shape,
-    Unfit,
-    beside,
-    part,
-    pick,
-    random_invariant_map,
-    random_map,
-    widen,
-)
+from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, invariant_map, part, pick, random_map, widen
 from rules.styles import LARGE, Array, Style
 
 T = TypeVar("T")
@@ -410,7 +399,7 @@ class Instance:
             view, shape, self._cut = part(self._rng, domain)
             return view, shape
         if self._reduced and domain[own:] == self._reduced and not self._rng.integers(4):
-            return random_invariant_map(self._rng, domain, own, fills)
+            return invariant_map(self._rng, domain, own, fills)
         return random_map(self._rng, domain, fills)
 
 

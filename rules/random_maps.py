@@ -48,9 +48,7 @@ def random_map(rng: np.random.Generator, domain: Shape, fills: Sequence[float]) 
     return view, shape
 
 
-def random_invariant_map(
-    rng: np.random.Generator, domain: Shape, own: int, fills: Sequence[float]
-) -> tuple[AxisMap, Shape]:
+def invariant_map(rng: np.random.Generator, domain: Shape, own: int, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
     """A map as of `random_map` that depends on the first `own` axes of the domain only, and the shape that it reads."""
     view, shape = random_map(rng, domain[:own], fills)
     return insert_axes(view, range(own, len(domain)), domain[own:]), shape
