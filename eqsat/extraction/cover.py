@@ -17,12 +17,13 @@ from ir.region.region import Region
 class CoverKernel:
     """One kernel of a cover.
 
-    writes    the Buf classes it writes, and the Store tree of each, in the order of the region's outputs; `reads` those
-              it reads, in the order of its inputs
-    region    shared by all kernels that differ only in what they are applied to
-    price     of its best plan; None for a kernel that runs once, when the program is built
-    parts     the kernels of one output that it was joined from; none where it was not joined
-    selection what else could have written the buffers, where that was asked for
+    writes     the Buf classes that it writes, in the order of the region's outputs
+    trees      the Store tree of each of these classes
+    reads      the Buf classes that it reads, in the order of the region's inputs
+    region     shared by all kernels that differ in their buffers only
+    price      of its best plan; None for a kernel that runs once, when the program is built
+    parts      the kernels of one output that it was joined from; none where it was not joined
+    selection  what else could have written the buffers, once explained
     """
 
     writes: tuple[int, ...]

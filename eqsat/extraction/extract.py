@@ -1,8 +1,9 @@
 """Extraction: from a saturated e-graph to the kernels of the program.
 
-    candidates      the kernels that may compute each buffer
-    learn_prices    of the kernels that any search would try first
+    Candidates      the kernels that may compute each buffer
+    learn_prices    prices of the kernels that any search would try first
     best            a cover of the program by candidates of one output, and the cover of ordinary fusion
+    price_rivals    prices of the candidates that are nearest to the chosen ones
     materialize     the cover's candidates as kernels
     join_kernels    one kernel in place of two, where that is cheaper
     choose_layouts  buffers between kernels in the order of axes that is cheapest
@@ -54,27 +55,34 @@ def extract(
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     entry = EXTRACTORS[extractor]
-    candidates, permuted = Candidates(view, outputs, pricer, constants, limits), PermutedKernels(pricer)
+    candidates = Candidates(view, outputs, pricer, constants, limits)
+    permuted = PermutedKernels(pricer) if relayout else None
     learn_prices(candidates, every=entry.needs_all_prices)
-
-    def finish(chosen: CandidateCover) -> Cover:
-        cover = candidates.materialize(chosen)
-        cover = join_kernels(cover, candidates) if joining else cover
-        return choose_layouts(cover, permuted) if relayout else cover
-
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)
-    rivals = search.price_rivals(chosen)
-    cover = finish(chosen)
+    cover = _finish(chosen, search, candidates, joining, permuted)
     if ordinary is not None and {*ordinary} != {*chosen}:
         behind_ns = search.total_ns(ordinary) - search.total_ns(chosen)
-        gained_ns = search.total_ns(chosen) - cover.time_ns
-        if behind_ns <= gained_ns and (other := finish(ordinary)).time_ns < cover.time_ns:
-            chosen, cover, rivals = ordinary, other, search.price_rivals(ordinary)
+        if behind_ns <= search.total_ns(chosen) - cover.time_ns:
+            other = _finish(ordinary, search, candidates, joining, permuted)
+            cover = min(cover, other, key=lambda cover: cover.time_ns)
+    return replace(cover, considered=len(candidates), priced=len(candidates.prices) + len(permuted or ()))
+
+
+def _finish(
+    chosen: CandidateCover,
+    search: CoverSearch,
+    candidates: Candidates,
+    joining: bool,
+    permuted: PermutedKernels | None,
+) -> Cover:
+    """The cover of these candidates, joined and laid out. The rivals are priced first: a joint kernel may hold one."""
+    rivals = search.price_rivals(chosen)
+    cover = candidates.materialize(chosen)
+    cover = join_kernels(cover, candidates) if joining else cover
+    cover = choose_layouts(cover, permuted) if permuted is not None else cover
     return replace(
         cover,
         kernels=tuple(rivals.explain(kernel, candidates.by_buffer, candidates.names) for kernel in cover.kernels),
-        considered=len(candidates),
-        priced=len(candidates.prices) + len(permuted),
         diagnostics=(*search.stops(chosen), *cover.diagnostics),
     )

@@ -10,12 +10,13 @@ from ir.diagnostics import Kind
 class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
     """A candidate for the output of a kernel that was chosen instead of it.
 
-    name      of its region; `reads` are the buffers that it reads
+    name      of its region
+    reads     the buffers that it reads
     time_ns   of its best plan; None where it was refused
-    extra_ns  by how much the program would be dearer with it: what it reads and no kernel writes is computed as cheaply
-              as was found, what nobody reads any more is left out, nothing else is chosen again. None where it was
-              refused, or where it needs what is computed from its own result.
-    refusal   the kind of diagnostic, and `reason` its words, where it cannot be one kernel
+    extra_ns  by how much the program would be dearer with it: what it reads and no kernel writes is computed by the
+              cheapest kernels, kernels that nobody reads any more are left out, and nothing else changes. None where it
+              was refused, or where it needs what is computed from its own result.
+    refusal   the kind of diagnostic where it cannot be one kernel; `reason` says why
     """
 
     name: str
@@ -27,7 +28,7 @@ class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JointPart(msgspec.Struct, frozen=True):
-    """A kernel whose work one of several outputs does: what it would write, and take in ns."""
+    """A kernel whose work a joint kernel does: what it would write, and the ns that it would take."""
 
     name: str
     writes: tuple[str, ...]
@@ -35,10 +36,11 @@ class JointPart(msgspec.Struct, frozen=True):
 
 
 class Apart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Another kernel that this one was not joined with, by what that writes.
+    """Another kernel that this one was not joined with.
 
+    writes    what the other kernel writes
     time_ns   of one kernel that does the work of both, and `extra_ns` by how much it is dearer than the two
-    reason    why there is none
+    reason    why there is no such kernel
     """
 
     writes: tuple[str, ...]
@@ -48,11 +50,13 @@ class Apart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Selection(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of how many candidates for its outputs a kernel was chosen, one kernel an output, and before which others: those
-    that could replace it, the nearest first; then those that need its own result; then those refused.
+    """How a kernel was chosen.
 
-    parts  of a kernel of several outputs: those that it was joined from
-    apart  the neighbours before it that it was not joined with
+    candidates  the number of kernels that could write its outputs, itself among them
+    rivals      the rejected ones: swappable ones, the nearest first; then those that need its own result; then refused
+                ones
+    parts       of a kernel of several outputs: the kernels that it was joined from
+    apart       the neighbours before it that it was not joined with
     """
 
     candidates: int = 1

@@ -175,7 +175,7 @@ class _Builder:
             case "gather":
                 return self._gather(tree, step)
             case "cast" if tree.node.ctor == "Reduce" and tree.node.op == "sum" and dtype_of(step.dtype).is_float:
-                return self._added_to_zero(self._op(step), step)
+                return self._add_to_zero(self._op(step), step)
             case _:
                 return self._op(step)
 
@@ -196,7 +196,7 @@ class _Builder:
         )
         return self._let(op, order[: len(order) - step.reduced])
 
-    def _added_to_zero(self, term: _Value, step: _Step) -> _Value:
+    def _add_to_zero(self, term: _Value, step: _Step) -> _Value:
         """0 + the only term of a sum of floats: 0 where the term is -0."""
         sizes = tuple(step.domain[axis] for axis in term.axes)
         operand = Operand(term.name, _selection(sizes, term.axes, term.axes))

@@ -27,7 +27,7 @@ def resolve_disputes(problem: Problem, extractor: Extractor) -> Covering | None:
             return chosen
         covers: list[tuple[float, tuple[int, ...], Covering]] = []
         for fewer in _ways_to_settle(problem, kept, chosen, value):
-            cover = extractor(problem.restricted(fewer))
+            cover = extractor(problem.restrict(fewer))
             if cover is not None:
                 picked = tuple(fewer[index] for index in cover.columns)
                 covers.append((problem.cost_of(picked), fewer, Covering(picked, chosen.bound, cover.stopped)))

@@ -33,7 +33,8 @@ def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
     """The cheapest few sets behind each buffer of a part are kept, and combined until they no longer change; swaps of
     single columns make the cover cheaper. The caller checks the ways in which values are computed."""
     return cover_parts(
-        problem.unmarked(), lambda part: _cover_part(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2)))
+        problem.without_marks(),
+        lambda part: _cover_part(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))),
     )
 
 

@@ -32,11 +32,11 @@ def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     from networkx.utils import UnionFind
 
     kept = _useful_columns(problem)
-    left = problem.restricted(kept)
+    left = problem.restrict(kept)
     if any(root not in left.writers for root in problem.roots):
         return None
     known, knots = landmarks(left), _knots(left)
-    contested = _contested(left)
+    contested = _contested_values(left)
     slim = [_slim_column(column, known, knots, contested) for column in left.columns]
     groups = UnionFind()
     for column in slim:
@@ -44,7 +44,7 @@ def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     indices_of: dict[Hashable, list[int]] = {}
     for index, column in enumerate(slim):
         indices_of.setdefault(groups[column.writes], []).append(index)
-    return tuple(_part(slim, indices, kept, known) for indices in indices_of.values())
+    return tuple(_subproblem(slim, indices, kept, known) for indices in indices_of.values())
 
 
 def cover_parts(problem: Problem, extractor: Extractor) -> Covering | None:
@@ -94,7 +94,7 @@ def _useful_columns(problem: Problem) -> list[int]:
     columns = problem.columns
     runs = [k for k, column in enumerate(columns) if column.writes in possible and possible.keys() >= {*column.reads}]
     best = _prune_dominated(columns, runs)
-    needed = frozenset(problem.restricted(best).order)
+    needed = frozenset(problem.restrict(best).order)
     return [index for index in best if columns[index].writes in needed]
 
 
@@ -132,7 +132,7 @@ def _slim_column(column: Column, known: frozenset[int], knots: Mapping[int, int]
     return Column(column.writes, tuple(dict.fromkeys(reads)), column.cost, tuple(dict.fromkeys(marks)))
 
 
-def _contested(problem: Problem) -> frozenset[int]:
+def _contested_values(problem: Problem) -> frozenset[int]:
     """The values that columns of a cover could compute in several ways."""
     ways: dict[int, set[tuple[int, int]]] = {}
     for column in problem.columns:
@@ -141,7 +141,7 @@ def _contested(problem: Problem) -> frozenset[int]:
     return frozenset(value for value, several in ways.items() if len(several) > 1)
 
 
-def _part(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Subproblem:
+def _subproblem(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Subproblem:
     buffers: dict[int, int] = {}
     values: dict[int, int] = {}
 

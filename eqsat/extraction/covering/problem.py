@@ -82,13 +82,13 @@ class Problem:
         """The marks of each of these columns."""
         return [self.columns[index].marks for index in columns]
 
-    def unmarked(self) -> Problem:
+    def without_marks(self) -> Problem:
         """The problem where a value may be computed in any way, and in several."""
         if not any(column.marks for column in self.columns):
             return self
         return Problem(tuple(Column(column.writes, column.reads, column.cost) for column in self.columns), self.roots)
 
-    def restricted(self, kept: Iterable[int]) -> Problem:
+    def restrict(self, kept: Iterable[int]) -> Problem:
         """The problem with these columns only, in this order."""
         return Problem(tuple(self.columns[index] for index in kept), self.roots)
 

@@ -1,4 +1,4 @@
-"""Covers with another column in one place: how near the rejected came, and where one of them does better."""
+"""Covers with another column in one place: how near a rejected column came, and whether it is better."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ Cheapest = Mapping[int, tuple[float, int]]
 
 
 class Swap(NamedTuple):
-    """The columns that would join a cover, and what that adds to its cost in ns."""
+    """The columns that would enter a cover, and the ns that the swap adds to its cost."""
 
     entering: tuple[int, ...]
     extra_ns: float
 
 
 class Swaps:
-    """Replaces one column of a cover: `chosen`, in an order in which they run; `writer` gives that of each buffer.
+    """Swaps of one column of a cover; `writer` is the column of each buffer.
 
     Args:
+        chosen: the cover, in an order in which it runs.
         cheapest: `cheapest_writers` of the problem, where they are known.
     """
 
@@ -40,8 +41,8 @@ class Swaps:
         self._cheapest = cheapest_writers(problem) if cheapest is None else cheapest
 
     def with_column(self, index: int) -> Swap | None:
-        """The cover with this column in place of the one that writes the same buffer; None where it would read
-        what is computed from its own result, or what nothing can compute."""
+        """The swap of this column for the one that writes the same buffer; None where the column would read a value
+        that is computed from its own result, or that nothing can compute."""
         entering = self._entering_columns(index)
         if entering is None or self._reaches(entering, self._columns[index].writes):
             return None

@@ -201,13 +201,13 @@ class Enumeration:
             longest = max(range(len(choices)), key=lambda k: len(choices[k]))
             choices[longest] = choices[longest][:-1]
         for kids in product(*choices):
-            if len(kids) == 1 or fits(frozenset().union(*[kid.accumulators for kid in kids])):
+            if len(kids) == 1 or can_share_kernel(frozenset().union(*[kid.accumulators for kid in kids])):
                 tree = self.forest.make(node, kids)
-                if not tree.captured and fits(tree.accumulators):
+                if not tree.captured and can_share_kernel(tree.accumulators):
                     yield tree
 
 
-def fits(accumulators: frozenset[Tree]) -> bool:
+def can_share_kernel(accumulators: frozenset[Tree]) -> bool:
     """Whether one kernel may hold them: a contraction by itself, or nested in scores that all others share."""
     if len(accumulators) < 2:
         return True

@@ -21,7 +21,7 @@ from eqsat.egraph.enode import ENode
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
 from eqsat.extraction.covering.agreement import find_dispute
-from eqsat.extraction.enumeration.enumeration import fits
+from eqsat.extraction.enumeration.enumeration import can_share_kernel
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree, subtrees
 from eqsat.extraction.joining.kernel_graph import KernelGraph
 from eqsat.extraction.joining.placing import Placing, stored_shape
@@ -174,7 +174,7 @@ class _Joining:
         """The kernel that stores all of these, or why there is none."""
         ordered = sorted(stores.items(), key=lambda store: -math.prod(stored_shape(store[1])))
         buffers, trees = zip(*ordered, strict=True)
-        if not fits(frozenset[Tree]().union(*(tree.accumulators for tree in trees))):
+        if not can_share_kernel(frozenset[Tree]().union(*(tree.accumulators for tree in trees))):
             return "one kernel may not hold the accumulators of both"
         try:
             places = [None, *(self._placing.at(trees[0], tree) for tree in trees[1:])]

@@ -19,7 +19,7 @@ from eqsat.extraction.layouts.copies import Copies
 from eqsat.extraction.layouts.min_sum import Cost, Labels, least
 from eqsat.extraction.layouts.orders import has_orders, orders_of
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
-from eqsat.extraction.layouts.times import Combination, Time, Times
+from eqsat.extraction.layouts.times import Combination, Times
 from ir.diagnostics import Diagnostic, Kind, note
 from ir.region.order import Order
 
@@ -77,10 +77,10 @@ class _Table:
         self.kernel = kernel
         self.near = tuple(buffer for buffer in dict.fromkeys((*kernel.reads, *kernel.writes)) if buffer in choices)
 
-        def time(labels: Combination) -> Time:
+        def time(labels: Combination) -> tuple[float, float]:
             orders = {buffer: choices[buffer][label] for buffer, label in zip(self.near, labels, strict=True)}
             best = permuted.of(kernel, orders)
-            return Time(best.time_ns, best.least_ns)
+            return best.time_ns, best.least_ns
 
         places = {buffer: place for place, buffer in enumerate(self.near)}
         where = tuple(places.get(buffer) for buffer in (*kernel.reads, *kernel.writes))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,23 +17,16 @@ Combination = tuple[int, ...]
 """A label per buffer."""
 
 
-class Time(NamedTuple):
-    """The ns of one combination, and the ns that it would take if no time were lost to orders; infinite where there is
-    no such kernel."""
-
-    ns: float
-    least_ns: float
-
-
 class Times:
     """The times of one kernel, in ns.
 
     Args:
         counts: how many labels each of its buffers has.
-        time: that of a combination.
+        time: the ns of a combination, and the ns that it would take if no time were lost to orders; infinite where
+            there is no such kernel.
     """
 
-    def __init__(self, counts: Sequence[int], time: Callable[[Combination], Time]) -> None:
+    def __init__(self, counts: Sequence[int], time: Callable[[Combination], tuple[float, float]]) -> None:
         self._counts, self._time = tuple(counts), time
         self._known: dict[Combination, float] = {}
         self._least = math.inf

@@ -33,7 +33,7 @@ class SameValues:
 
         numbers = {class_ for class_, nodes in view.classes.items() if any(map(_is_number, nodes))}
         values = {class_: nodes for class_, nodes in view.classes.items() if class_ not in numbers}
-        picked = {class_: tuple(_picked(nodes, numbers)) for class_, nodes in values.items()} if picks else {}
+        picked = {class_: tuple(_picked_classes(nodes, numbers)) for class_, nodes in values.items()} if picks else {}
         origins = {class_: (*_origins(nodes), *picked.get(class_, ())) for class_, nodes in values.items()}
         self._origins = {class_: origins.get(class_, ()) for class_ in view.classes}
         edges = [(class_, origin) for class_, origins in self._origins.items() for origin in origins]
@@ -60,7 +60,7 @@ def _origins(nodes: Iterable[ENode]) -> Iterator[int]:
             yield first
 
 
-def _picked(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:
+def _picked_classes(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:
     """The classes that nodes pick elements of: the greatest and the least, along an axis or beside a number."""
     for node in nodes:
         match node.ctor:

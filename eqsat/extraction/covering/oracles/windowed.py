@@ -52,7 +52,7 @@ def _reconsider(
     other buffers are written as they are, or not at all."""
     free = (index for buffer in sorted(inside) for index in problem.writers.get(buffer, ()))
     kept = sorted({*free, *columns})
-    better = exact(problem.restricted(kept), limits)
+    better = exact(problem.restrict(kept), limits)
     assert better is not None, "the cover itself is among them"
     picked = tuple(kept[index] for index in better.columns)
     gain = problem.cost_of(columns) - problem.cost_of(picked)

@@ -21,7 +21,7 @@ from eqsat.extraction.extract import extract
 from eqsat.extraction.layouts.choose_layouts import free_buffers, store_in_orders
 from eqsat.extraction.layouts.min_sum import Cost, least
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
-from eqsat.extraction.layouts.times import Combination, Time, Times
+from eqsat.extraction.layouts.times import Combination, Times
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant
 from eqsat.tensor import input as input_
@@ -238,10 +238,10 @@ def test_few_combinations_are_priced_and_none_is_chosen_unpriced() -> None:
     """Five operands whose orders cost nothing but where they differ from that of the result."""
     priced: list[Combination] = []
 
-    def time(labels: Combination) -> Time:
+    def time(labels: Combination) -> tuple[float, float]:
         priced.append(labels)
         *reads, written = labels
-        return Time(100.0 + 10 * sum(each != written for each in reads) - 5 * written, 94.0)
+        return (100.0 + 10 * sum(each != written for each in reads) - 5 * written, 94.0)
 
     times = Times([2] * 6, time)
     assert priced == [(0,) * 6, (1,) * 6]
@@ -255,7 +255,7 @@ def test_few_combinations_are_priced_and_none_is_chosen_unpriced() -> None:
 
 def test_differences_are_added_up() -> None:
     saved = np.array([3.0, 5.0, -2.0, 7.0, 1.0])
-    times = Times([2] * 5, lambda labels: Time(100.0 - float(saved @ labels), 80.0))
+    times = Times([2] * 5, lambda labels: (100.0 - float(saved @ labels), 80.0))
     for place in range(5):
         assert times.learn(tuple(int(each == place) for each in range(5)))
     assert times.table[1, 1, 0, 0, 0] == pytest.approx(92.0)
@@ -264,19 +264,19 @@ def test_differences_are_added_up() -> None:
 
 def test_a_gain_that_orders_may_bring_is_not_missed() -> None:
     """No order of all is better than another; one of the second operand alone is."""
-    times = Times([2] * 3, lambda labels: Time(90.0 if labels == (0, 1, 0) else 100.0, 85.0))
+    times = Times([2] * 3, lambda labels: (90.0 if labels == (0, 1, 0) else 100.0, 85.0))
     assert _best(times) == (0, 1, 0)
 
 
 def test_what_orders_cannot_make_faster_is_priced_no_further() -> None:
-    times = Times([2] * 3, lambda labels: Time(100.0 + sum(labels) % 3, 100.0))
+    times = Times([2] * 3, lambda labels: (100.0 + sum(labels) % 3, 100.0))
     assert _best(times) == (0, 0, 0)
     assert np.isfinite(times.only_known()).sum() == 2
 
 
 def test_a_form_that_does_not_exist_is_not_chosen() -> None:
-    def time(labels: Combination) -> Time:
-        return Time(math.inf, math.inf) if sum(labels) in (1, 3) else Time(90.0 + sum(labels), 50.0)
+    def time(labels: Combination) -> tuple[float, float]:
+        return (math.inf, math.inf) if sum(labels) in (1, 3) else (90.0 + sum(labels), 50.0)
 
     times = Times([2] * 3, time)
     assert _best(times) == (0, 0, 0)
@@ -286,7 +286,7 @@ def test_a_form_that_does_not_exist_is_not_chosen() -> None:
 @pytest.mark.parametrize("counts", [[], [3], [1, 2], [4, 2, 3]])
 def test_what_is_known_is_exact_and_the_rest_is_finite(counts: list[int]) -> None:
     exact = np.random.default_rng(0).uniform(1, 2, counts)
-    times = Times(counts, lambda labels: Time(float(exact[labels]), 1.0))
+    times = Times(counts, lambda labels: (float(exact[labels]), 1.0))
     for labels in itertools.product(*map(range, counts)):
         known = np.isfinite(times.only_known())
         assert np.array_equal(times.table[known], exact[known])
