@@ -39,7 +39,7 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     pattern   for people, as are `tails` and `epilogue`; all must be those of the region's contraction
     vector    the operand (0 or 1) with the columns; lanes run along columns unless products are dot products
     operands  the first and the second
-    threads   the pieces whose blocks are tasks; the others are loops in a task
+    parallel  whether every block is a task; else one task has all blocks
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
     epilogue  the functions applied to the sums, in order
     ordered   whether the terms of floating-point sums are added one by one in index order
@@ -50,7 +50,7 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     vector: Literal[0, 1]
     blocks: Blocks
     operands: tuple[OperandPlace, OperandPlace]
-    threads: tuple[Literal["batch", "m.o", "n.o"], ...] = ()
+    parallel: bool = False
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
     ordered: bool = False
@@ -105,7 +105,7 @@ class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     products  whether a stream has columns; lanes then run along them, else along the terms. For people, as are `tails`
               and `epilogue`; all must be those of the region's streams
     packed    the tensors that are read from panels; all others are read in place
-    threads   the pieces whose blocks are tasks; the others are loops in a task
+    parallel  whether every block is a task; else one task has all blocks
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
     epilogue  the functions applied to the sums, in order
     """
@@ -114,7 +114,7 @@ class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     blocks: StreamBlocks
     products: bool
     packed: tuple[PackedTensor, ...] = ()
-    threads: tuple[Literal["batch", "m.o"], ...] = ()
+    parallel: bool = False
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

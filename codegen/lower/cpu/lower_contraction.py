@@ -89,7 +89,7 @@ class _CpuContractionTemplate:
     def _tasks(self, frame: CpuContractionFrame) -> Phase:
         self._scratch(frame.writer)
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks, "n.o": self._column_blocks}
-        return task_phase(frame.writer, self.plan.threads, loops, lambda block, *at: self._task(frame, block, *at))
+        return task_phase(frame.writer, self.plan.parallel, loops, lambda block, *at: self._task(frame, block, *at))
 
     def _task(
         self, frame: CpuContractionFrame, block: CpuBlock, repeat: AxisExpr, row_block: AxisExpr, column_block: AxisExpr

@@ -95,7 +95,7 @@ class _CpuStreamTemplate:
     def _tasks(self, frame: CpuContractionFrame) -> Phase:
         self._scratch()
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks}
-        return task_phase(self.writer, self.plan.threads, loops, lambda block, *at: self._task(frame, block, *at))
+        return task_phase(self.writer, self.plan.parallel, loops, lambda block, *at: self._task(frame, block, *at))
 
     def _task(self, frame: CpuContractionFrame, block: CpuBlock, batch: AxisExpr, row_block: AxisExpr) -> None:
         view, bm = self.view, self.blocks.bm

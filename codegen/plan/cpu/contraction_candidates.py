@@ -176,7 +176,7 @@ def _plan(view: Contraction, blocks: Blocks, target: Target) -> CpuContractionPl
         vector=1 if view.vector else 0,
         blocks=blocks,
         operands=(_kept(view, blocks, 0), _kept(view, blocks, 1)),
-        threads=("batch", "m.o", "n.o") if is_parallel(view, blocks, target) else (),
+        parallel=is_parallel(view, blocks, target),
         tails=tail_axes(steps_of(view, blocks)),
         epilogue=view.epilogue,
         ordered=view.ordered,

@@ -110,7 +110,7 @@ def _plan(view: StreamView, blocks: StreamBlocks, target: Target) -> CpuStreamPl
         blocks=blocks,
         products=bool(view.products),
         packed=_packed(view, blocks),
-        threads=("batch", "m.o") if is_parallel(view, blocks, target) else (),
+        parallel=is_parallel(view, blocks, target),
         tails=tail_axes(stream_steps(view, blocks)),
         epilogue=stream_epilogue(view),
     )

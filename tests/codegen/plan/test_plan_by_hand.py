@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pytest
 
 from codegen.compile.machine import machine
@@ -29,7 +27,6 @@ from tests.support.stages.made_plans import nest_plan
 LANES = machine().lanes
 PLAIN = OperandPlace("A"), OperandPlace("B")
 PACKED = OperandPlace("A", "packed"), OperandPlace("B", "packed")
-THREADS: Final = ("batch", "m.o", "n.o")
 TAILS = ("m", "n", "k")
 GEMM = regions.gemm_bias_relu(96, 4 * LANES, 64)
 ODD = regions.gemm_bias_relu(50, 2 * LANES + 3, 37)
@@ -44,7 +41,7 @@ def by_hand(**changes: object) -> CpuContractionPlan:
         vector=1,
         blocks=Blocks(6, 2 * LANES, 24, 2 * LANES, 32, LANES),
         operands=PACKED,
-        threads=THREADS,
+        parallel=True,
         epilogue=("add", "relu"),
     )
     return with_fields(plan, **changes)
@@ -84,9 +81,7 @@ def test_every_choice_of_a_contraction_changes_its_text_only() -> None:
             by_hand(),
             by_hand(**{"blocks.bm": 48, "blocks.bn": 4 * LANES, "blocks.bk": 64}),
             by_hand(**{"blocks.mr": 3, "blocks.nr": LANES}),
-            by_hand(threads=()),
-            by_hand(threads=("m.o",)),
-            by_hand(threads=("n.o",)),
+            by_hand(parallel=False),
             by_hand(operands=PLAIN),
             by_hand(operands=(PACKED[0], PLAIN[1])),
             by_hand(operands=(PLAIN[0], PACKED[1])),
@@ -100,20 +95,15 @@ def test_every_choice_of_a_contraction_changes_its_text_only() -> None:
 
 def test_tails_are_right_without_panels_too() -> None:
     plans = [by_hand(tails=TAILS), by_hand(tails=TAILS, operands=PLAIN)]
-    plans.append(by_hand(tails=TAILS, operands=(PLAIN[0], PACKED[1]), threads=()))
+    plans.append(by_hand(tails=TAILS, operands=(PLAIN[0], PACKED[1]), parallel=False))
     plans += [dot(tails=TAILS, blocks=Blocks(*sizes, 24, 4, 37, LANES, dot=True)) for sizes in ((4, 2), (6, 4))]
     assert_all_play(ODD, plans)
 
 
-def test_threads_run_what_they_are_bound_to() -> None:
-    def tasks(*threads: str) -> int:
-        plan = by_hand(threads=threads)
-        return lower_contraction(fit_plan(GEMM, analyse(GEMM).core, plan), plan).kernel.phases[0].tasks
-
-    assert tasks() == 1
-    assert tasks("m.o") == 4
-    assert tasks("n.o") == 2
-    assert tasks(*THREADS) == 8
+def test_blocks_are_tasks_if_the_plan_says_so() -> None:
+    for parallel, tasks in ((False, 1), (True, 8)):
+        plan = by_hand(parallel=parallel)
+        assert lower_contraction(fit_plan(GEMM, analyse(GEMM).core, plan), plan).kernel.phases[0].tasks == tasks
 
 
 def test_a_tail_may_be_left_out_where_tiles_divide() -> None:

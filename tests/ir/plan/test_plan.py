@@ -79,7 +79,7 @@ def test_the_printed_form_of_a_matrix_product() -> None:
         vector=1,
         blocks=Blocks(mr=6, nr=16, bm=24, bn=32, bk=64, lanes=8),
         operands=(OperandPlace("A", "packed"), OperandPlace("B", "const_pool")),
-        threads=("m.o",),
+        parallel=True,
         tails=("n",),
         epilogue=("add", "relu"),
     )
@@ -87,7 +87,7 @@ def test_the_printed_form_of_a_matrix_product() -> None:
         "arch": "avx2",
         "algo_choice": {"matmul": "outer"},
         "tile": [24, 32, 64],
-        "bind": {"m.o": "thread"},
+        "bind": {"batch": "thread", "m.o": "thread", "n.o": "thread"},
         "vectorize": {"axis": "n", "width": 8},
         "stages": 1,
         "warp_tile": "6x16",

@@ -165,7 +165,7 @@ def test_lesser_instruction_sets(isa: str) -> None:
 def test_result_does_not_depend_on_threads() -> None:
     region = regions.conv(1, 32, 48, (28, 28), 3, 1, 1, epilogue=True)
     plan = plans_of(region, target_of(units=4))[0][0]
-    assert plan.threads
+    assert plan.parallel
     inputs = values_of(region)
     one, many = (Built([(region, plan)], threads=threads).call(0, inputs)["Y"] for threads in (1, 3))
     np.testing.assert_array_equal(one, many)
@@ -261,9 +261,9 @@ def test_candidates_are_ranked_and_few() -> None:
 
 def test_small_products_run_on_one_thread() -> None:
     plan, work = plans_of(regions.matmul((), 8, 16, 16))[0]
-    assert plan.threads == ()
+    assert not plan.parallel
     assert work.occupancy == 0.5
-    assert plans_of(regions.matmul((), 256, 256, 256))[0][0].threads != ()
+    assert plans_of(regions.matmul((), 256, 256, 256))[0][0].parallel
 
 
 def test_a_two_axis_result_of_a_reshaped_product() -> None:

@@ -281,7 +281,7 @@ def test_a_plan_changed_by_hand_gives_the_same_result() -> None:
         plan_of(region, lanes=0, width=16, tails=tails),
         plan_of(region, loops=(PlannedLoop((0,), 5), PlannedLoop((1,), 48)), threads=(1,), tails=tails),
         plan_of(region, loops=REVERSED, lanes=1, width=16, threads=(), tails=tails),
-        plan_of(region, lanes=1, width=1, tails=tails),
+        plan_of(region, lanes=1, width=48, tails=tails),
     ]
     tried = [case(region, core, plan, f"eq_k{number}") for number, plan in enumerate(plans)]
     assert len({c_text(each.kernel).partition("{")[2] for each in tried}) == len(plans)

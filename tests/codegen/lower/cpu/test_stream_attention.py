@@ -144,7 +144,7 @@ def hand_plan(**changes: Any) -> CpuStreamPlan:
         blocks=StreamBlocks(mr=4, nr=8, nv=8, bm=16, br=8, bc=16, lanes=8),
         products=True,
         packed=(PackedTensor("Q", "m.o"), KEYS, PackedTensor("V", "k.o")),
-        threads=("batch",),
+        parallel=True,
         tails=("m", "n", "k"),
         epilogue=("fdiv",),
     )
@@ -162,8 +162,7 @@ def test_text_and_result_follow_the_plan() -> None:
         {"packed": ()},
         {"packed": (KEYS,)},
         {"blocks.dot": True, "packed": (), "blocks.mr": 2, "blocks.nr": 3},
-        {"threads": ()},
-        {"blocks.bm": 8, "threads": ("m.o",)},
+        {"parallel": False},
     ]
     plans = [hand_plan(**each) for each in changes]
     made = built([(ODD, plan) for plan in plans], "avx2")
@@ -172,7 +171,7 @@ def test_text_and_result_follow_the_plan() -> None:
     for each in made.cases:
         kernels.check(made.library, each, random_inputs(ODD, 5))
     tasks = [each.kernel.phases[0].tasks for each in made.cases]
-    assert tasks[:2] + tasks[-2:] == [3, 3, 1, 2]
+    assert (*tasks[:2], tasks[-1]) == (3, 6, 1)
     sizes = {buffer.name: buffer.elements for buffer in made.cases[0].kernel.private}
     assert (sizes["scores"], sizes["A_sums"]) == (8 * (16 + 8), 16 * 16)
 

@@ -164,7 +164,7 @@ def test_what_is_cheap_or_read_once_is_not_kept() -> None:
     [
         {"kept": (KeptValue("q", "y"),)},
         {"kept": (KeptValue("e", "s"),)},
-        {"lanes": 0, "width": 1, "rows": 1},
+        {"lanes": 0, "width": machine().lanes, "rows": 1},
         {"part": 10, "rows": 1},
     ],
 )
