@@ -10,6 +10,7 @@ from typing import Any
 
 from codegen.measure import doctor
 from eqsat.clock import Progress
+from eqsat.compile_model import compile_model
 from eqsat.failure.internal_error import reported
 from eqsat.failure.reproducer_calls import of_load, of_making
 from eqsat.find_target import find_target
@@ -25,7 +26,6 @@ from eqsat.options import (
     checked_running,
     checked_threads,
 )
-from eqsat.pipeline import compile_model
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled

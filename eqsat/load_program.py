@@ -9,12 +9,13 @@ import msgspec
 from codegen.backends.backend_of import backend_of
 from codegen.compile.machine import machine
 from eqsat.clock import Clock
+from eqsat.compile_model import stages_of
 from eqsat.cost.pricing import PlanPricer
 from eqsat.failure.internal_error import reported
 from eqsat.failure.reproducer_calls import of_load
 from eqsat.load_compiled import load_compiled
 from eqsat.options import Running, checked_running, checked_threads
-from eqsat.pipeline import stages_of, write
+from eqsat.pipeline import write
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime import store
 from eqsat.runtime.artifact import Artifact, Recipe

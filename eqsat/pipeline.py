@@ -1,7 +1,8 @@
-"""The path, a call a noun: frontend → Tiny → e-graph → cover → module → IndexBook → Poly-View → Poly Core → plan →
-kernel → text → code → program.
+"""The path, a call a noun: Tiny graph → e-graph → cover → module → IndexBook → Poly-View → Poly Core → kernel → text.
 
-`eqsat.model` reads a frontend's program and binds its sizes, which gives the Tiny graph that the path here begins with.
+`eqsat.model` reads a frontend's program and binds its sizes, which gives the Tiny graph. Plans come with prices: the
+pricer that `extract` takes plans each region, and the plan that won is lowered. `eqsat.compile_model` turns the text
+into code and a program.
 """
 
 from __future__ import annotations
@@ -9,71 +10,25 @@ from __future__ import annotations
 import msgspec
 
 from codegen.backends.backend_of import backend_of
-from codegen.plan.poly_core_to_report import poly_report
-from codegen.poly.analyse import analyse, check
+from codegen.poly.analyse import check
 from codegen.poly.indexbook_to_poly_view import poly_view
 from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
 from eqsat.assembly.assemble import assemble
-from eqsat.clock import Clock, Progress
+from eqsat.clock import Clock
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
-from eqsat.failure.internal_error import reported
-from eqsat.failure.reproducer_calls import of_compile
 from eqsat.garbage_collector import release_memory, uncollected
-from eqsat.load_compiled import load_compiled
 from eqsat.model import BoundModel
-from eqsat.options import ON_TARGET, Options, Running, usable
-from eqsat.planning.replanning import replanned
+from eqsat.options import Options
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.artifact import Artifact, Recipe, sealed
-from eqsat.runtime.artifact_cache import key_of, recall
-from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.cover_to_recipe import recipe_of
-from eqsat.runtime.dump import Stages
 from ir.backend import Backend, Lowered, function_name
-from ir.host.cache_folder import writable_cache
 from ir.module.module import Module
 from ir.pricer import Price
 from ir.target import Target
 from rules import select
-
-
-@reported(of_compile)
-def compile_model(
-    bound: BoundModel,
-    target: Target,
-    options: Options,
-    cache: bool,
-    progress: Progress | None,
-    running: Running = ON_TARGET,
-) -> Compiled:
-    """Tiny graph → artifact, or the artifact that an earlier call kept → code → program."""
-    clock = Clock(progress)
-    options, notes = usable(options, target)
-    folder, warnings = writable_cache()
-    backend = backend_of(target, running.emulate)
-    measured_by = backend.device(target.arch) if options.autotune else backend.reporter()
-
-    def make() -> Artifact:
-        made = optimize(bound, target, options, clock)
-        if not measured_by:
-            return made
-        better = replanned(made, backend, clock, folder, measured_by)
-        if better.prices != made.prices:
-            made = write(made, better.prices, backend)
-        return msgspec.structs.replace(made, stats=msgspec.structs.replace(made.stats, planning=better.diagnostics))
-
-    if cache:
-        path = folder / "programs" / f"{key_of(bound, target, options, measured_by)}.json"
-        made, unusable = recall(path, bound, make)
-        warnings += unusable
-    else:
-        made = make()
-    with clock.stage("compile"):
-        code = backend.build(made.units, target.arch, folder)
-    with clock.stage("load"):
-        return load_compiled(made, bound, code, running, clock, stages_of(made, bound), (*notes, *warnings))
 
 
 @uncollected()
@@ -122,9 +77,3 @@ def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend) ->
             check(book, view, core)
             kernels[region.name] = backend.lower(region, core, price.plan, function_name(region))
     return kernels
-
-
-def stages_of(made: Artifact, bound: BoundModel) -> Stages:
-    """The dumps of a program; those between module and text are made again when somebody asks for them."""
-    backend = backend_of(made.target)
-    return Stages(made, bound, lambda: lower_module(made.module, made.prices, backend), analyse, poly_report)

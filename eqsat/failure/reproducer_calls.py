@@ -40,14 +40,14 @@ def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE
 
 
 def of_compile(name: str, args: Args, keywords: Keywords) -> Calls:
-    """A call of `eqsat.pipeline.compile_model`."""
+    """A call of `eqsat.compile_model.compile_model`."""
     return [_describe_compile(*args, **keywords)]
 
 
 def _describe_compile(
     bound: BoundModel, target: Target, options: Options, cache: bool, _: Any = None, running: Running = ON_TARGET
 ) -> ScriptCall:
-    """The parameters are those of `eqsat.pipeline.compile_model`."""
+    """The parameters are those of `eqsat.compile_model.compile_model`."""
     return making(bound, target, options, running, cache=cache)
 
 

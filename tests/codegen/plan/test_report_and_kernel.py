@@ -15,9 +15,10 @@ from codegen.poly.analyse import analyse
 from eqsat import nn
 from eqsat import tensor as t
 from eqsat.clock import Clock
+from eqsat.compile_model import stages_of
 from eqsat.model import read_model
 from eqsat.options import Options
-from eqsat.pipeline import lower_module, optimize, stages_of
+from eqsat.pipeline import lower_module, optimize
 from ir.kernel.cpu.nodes import CpuFor
 from ir.kernel.gpu.nodes import AnyThread, Barrier, CommitGroup, GpuFor, SyncWarp, WaitGroup
 from ir.kernel.nodes import KernelNode
