@@ -15,7 +15,7 @@ import numpy as np
 
 from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
-from codegen.compile.machine import machine, restricted
+from codegen.compile.machine import machine, restrict
 from codegen.plan.cpu.candidates import candidates
 from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
@@ -34,7 +34,7 @@ from eqsat.extraction.covering.oracles.shuffled import add_written, shuffle
 from eqsat.extraction.covering.problem import Column, Covering, Problem
 from eqsat.extraction.extract import extract
 from eqsat.model import read_model
-from eqsat.options import RuleChoice, checked_options
+from eqsat.options import RuleChoice, check_options
 from eqsat.pipeline import lower_module
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Kind, fail
@@ -75,7 +75,7 @@ class Subject:
         extractor: str = "pareto",
     ) -> None:
         self.target, self.terms = target, terms
-        self.options = checked_options(rules, "rounding", extractor, terms, None)
+        self.options = check_options(rules, "rounding", extractor, terms, None)
         model = read_model(source)
         self.bound = model.bind(model.infer({}), False)
         self.constants = sorted(self.bound.constants)
@@ -124,7 +124,7 @@ class Subject:
         )
         return chosen, bound(self.view, outputs, self.pricer, constants=self.constants)
 
-    def varied(self, count: int, within: float, seed: int = 0) -> list[Cover]:
+    def sample_covers(self, count: int, within: float, seed: int = 0) -> list[Cover]:
         """The optimizer's cover, then up to `count` others that cost at most `within` times as much, spread evenly over
         that range: covers by prices multiplied with random factors, and covers of random kernels."""
         best = self.best()
@@ -134,7 +134,7 @@ class Subject:
             if len(others) >= POOL * count:
                 break
             spread = SPREADS[tries % len(SPREADS)]
-            extractor = partial(_perturbed, rng=rng, spread=spread) if spread else partial(shuffle, rng=chance)
+            extractor = partial(_perturb, rng=rng, spread=spread) if spread else partial(shuffle, rng=chance)
             cover = self._candidates.materialize(CoverSearch(self._candidates, extractor).cover_with_known_prices())
             if cover.time_ns <= within * best.time_ns and _identity(cover) != _identity(best):
                 others.setdefault(_identity(cover), cover)
@@ -176,7 +176,7 @@ def _evenly(covers: Sequence[Cover], count: int) -> list[Cover]:
     return chosen
 
 
-def _perturbed(problem: Problem, rng: np.random.Generator, spread: float) -> Covering | None:
+def _perturb(problem: Problem, rng: np.random.Generator, spread: float) -> Covering | None:
     factors = np.exp(spread * rng.standard_normal(len(problem.columns)))
     columns = (
         Column(column.writes, column.reads, column.cost * float(factor), column.marks)
@@ -202,7 +202,7 @@ class Running:
         table = launch_table(module, lowered)
         units = c_units(lowered.values(), table, flush=True)
         start = time.perf_counter()
-        library = build(units, restricted(machine(), subject.target.arch), cache=writable_cache()[0])
+        library = build(units, restrict(machine(), subject.target.arch), cache=writable_cache()[0])
         self.compile_seconds = time.perf_counter() - start
         constants = fold(module, subject.bound.constants)
         self._executable = CpuExecutable(module, table, library, constants, threads)

@@ -41,15 +41,15 @@ def programs() -> dict[str, Callable[[], Program]]:
     from docs import derived_programs
 
     return {
-        **{f"bench: {name}": partial(_written, source) for name, source in benches.programs().items()},
-        **{f"derived: {name}": partial(_written, source) for name, source in derived_programs.PROGRAMS.items()},
+        **{f"bench: {name}": partial(_trace, source) for name, source in benches.programs().items()},
+        **{f"derived: {name}": partial(_trace, source) for name, source in derived_programs.PROGRAMS.items()},
         **{f"encoder ×{layers}": partial(scale.encoder, layers) for layers in (1, 4)},
         **{f"light: {name}": partial(light_program, name) for name in LIGHT},
         **{f"tensat: {name}": entry.build for name, entry in tensat_models.TABLE.items()},
     }
 
 
-def _written(source: Callable[[], Any]) -> Program:
+def _trace(source: Callable[[], Any]) -> Program:
     """A program of lazy tensors."""
     from eqsat.model import read_model
 

@@ -60,10 +60,10 @@ def fidelity(name: str, source: Source, target: Target, covers: int, rounds: int
 
     _progress(f"{name}: saturate and extract")
     subject = Subject(source(), target)
-    varied = subject.varied(covers, WITHIN)
+    sampled = subject.sample_covers(covers, WITHIN)
     running = []
-    for number, cover in enumerate(varied, 1):
-        _progress(f"{name}: compile cover {number} of {len(varied)}")
+    for number, cover in enumerate(sampled, 1):
+        _progress(f"{name}: compile cover {number} of {len(sampled)}")
         running.append(subject.run(cover, target.units))
     _progress(f"{name}: compare {len(running)} results")
     if not agree(running):

@@ -125,10 +125,10 @@ def measure(
     error = float(np.abs(result.reshape(expected.shape) - expected).max() / np.abs(expected).max())
     if not error <= 1e-5:
         sys.exit(f"{region.name}: off by {error}")
-    return interleaved(lambda: function(address), other, rounds, typical)
+    return time_interleaved(lambda: function(address), other, rounds, typical)
 
 
-def interleaved(
+def time_interleaved(
     ours: Callable[[], object], theirs: Callable[[], object], rounds: int, typical: Callable[[list[float]], float]
 ) -> tuple[float, float]:
     """The typical times of both. A pause before every turn lets the other's idle threads stop spinning."""

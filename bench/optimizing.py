@@ -156,11 +156,11 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Rows by name as text, with aligned columns."""
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     cells = [["", *columns]] + [
-        [name, *(_shown(row.get(column, "")) for column in columns)] for name, row in rows.items()
+        [name, *(_format(row.get(column, "")) for column in columns)] for name, row in rows.items()
     ]
     widths = [max(len(line[k]) for line in cells) for k in range(len(columns) + 1)]
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:,.3f}" if isinstance(value, float) else str(value)

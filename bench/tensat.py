@@ -26,9 +26,9 @@ REPEATS = 15
 
 def optimize(name: str, rules: tuple[str, ...] | None) -> Sample:
     """One optimization of a graph."""
-    from eqsat.options import checked_options
+    from eqsat.options import check_options
 
-    return sample_optimization(TABLE[name].build, checked_options(rules, "rounding", "pareto", "roofline", None))
+    return sample_optimization(TABLE[name].build, check_options(rules, "rounding", "pareto", "roofline", None))
 
 
 def measure(name: str, threads: int) -> dict[str, float]:

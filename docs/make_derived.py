@@ -13,7 +13,7 @@ from eqsat import pipeline
 from eqsat.clock import Clock
 from eqsat.cost.targets import nominal_cpu
 from eqsat.model import BoundModel, read_model
-from eqsat.options import checked_options
+from eqsat.options import check_options
 from eqsat.runtime.artifact import Artifact
 from rules import FAMILIES, ORDINARY
 
@@ -52,7 +52,7 @@ def row(name: str) -> Row:
 
 def optimize(bound: BoundModel, rules: Sequence[str] | None) -> Artifact:
     """The program optimized with these rules for a fixed machine; nothing is compiled."""
-    options = checked_options(rules, "rounding", "pareto", "roofline", None)
+    options = check_options(rules, "rounding", "pareto", "roofline", None)
     return pipeline.optimize(bound, TARGET, options, Clock())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from codegen.measure import doctor
 from eqsat.clock import Progress
 from eqsat.compile_model import compile_model
-from eqsat.failure.internal_error import reported
+from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load, of_making
 from eqsat.find_target import find_target
 from eqsat.load_program import load_stored, unpickled
@@ -20,11 +20,11 @@ from eqsat.options import (
     Budget,
     CostModel,
     RuleChoice,
+    check_options,
+    check_path,
+    check_running,
     check_switches,
-    checked_options,
-    checked_path,
-    checked_running,
-    checked_threads,
+    check_threads,
 )
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
@@ -35,7 +35,7 @@ from ir.target import Target
 from ir.term.rule import Exactness
 
 
-@reported(of_making)
+@public_call(of_making)
 def optimize_and_compile(
     source: Any,
     *,
@@ -96,10 +96,10 @@ def optimize_and_compile(
     """
     switches = {"verify": verify, "strict": strict, "cache": cache, "emulate": emulate, "graph": graph}
     check_switches(progress, **switches, autotune=autotune, tf32=tf32)
-    options = checked_options(rules, exactness, extractor, cost_model, budget, autotune, tf32)
+    options = check_options(rules, exactness, extractor, cost_model, budget, autotune, tf32)
     chosen = find_target(target)
-    running = checked_running(emulate, graph, chosen, options.autotune)
-    workers = checked_threads(threads, chosen.units)
+    running = check_running(emulate, graph, chosen, options.autotune)
+    workers = check_threads(threads, chosen.units)
     model = read_model(source, constants, dims)
 
     def compile_bound(bound: BoundModel) -> Compiled:
@@ -127,7 +127,7 @@ def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:
         return tuple(error.diagnostics[0].details.get("missing", ()))
 
 
-@reported(of_load)
+@public_call(of_load)
 def load(
     path: str | os.PathLike[str], threads: int | None = None, *, emulate: bool = False, recompile: bool = False
 ) -> Program:
@@ -148,10 +148,10 @@ def load(
         EqsatError: MalformedGraph for a damaged file, UnknownTarget for another kind of machine.
     """
     check_switches(None, emulate=emulate, recompile=recompile)
-    return load_stored(checked_path(path), threads, emulate, recompile)
+    return load_stored(check_path(path), threads, emulate, recompile)
 
 
-@reported()
+@public_call()
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:
     """The output of `eqsat doctor`: versions, facts and peaks of this machine by name; and warnings."""
     packages = ("numpy", "egglog", "islpy", "onnx", "torch")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from eqsat.failure.internal_error import reported
+from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer import ScriptCall
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
@@ -38,7 +38,7 @@ def _same_line(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> l
 class _Verbs(typer.core.TyperGroup):
     """An EqsatError ends a verb with its message and exit status 1; other failures become an EqsatError first."""
 
-    @reported(_same_line, _PASSING)
+    @public_call(_same_line, _PASSING)
     def _verb(self, ctx: Any) -> Any:
         return super().invoke(ctx)
 

@@ -8,13 +8,13 @@ from codegen.backends.backend_of import backend_of
 from codegen.plan.poly_core_to_report import poly_report
 from codegen.poly.analyse import analyse
 from eqsat.clock import Clock, Progress
-from eqsat.failure.internal_error import reported
+from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_compile
 from eqsat.load_compiled import load_compiled
 from eqsat.model import BoundModel
 from eqsat.options import ON_TARGET, Options, Running, usable
 from eqsat.pipeline import lower_module, optimize, write
-from eqsat.planning.replanning import replanned
+from eqsat.planning.replanning import replan
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.artifact_cache import key_of, recall
 from eqsat.runtime.compiled import Compiled
@@ -23,7 +23,7 @@ from ir.host.cache_folder import writable_cache
 from ir.target import Target
 
 
-@reported(of_compile)
+@public_call(of_compile)
 def compile_model(
     bound: BoundModel,
     target: Target,
@@ -43,7 +43,7 @@ def compile_model(
         made = optimize(bound, target, options, clock)
         if not measured_by:
             return made
-        better = replanned(made, backend, clock, folder, measured_by)
+        better = replan(made, backend, clock, folder, measured_by)
         if better.prices != made.prices:
             made = write(made, better.prices, backend)
         return msgspec.structs.replace(made, stats=msgspec.structs.replace(made.stats, planning=better.diagnostics))

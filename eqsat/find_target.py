@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codegen.compile.machine import machine, restricted
-from codegen.measure.calibration import calibrated
+from codegen.compile.machine import machine, restrict
+from codegen.measure.calibration import find_calibration
 from codegen.run.device import find_device
 from eqsat.cost.targets import GPUS, cpu_target, device_target, gpu_target, nominal_cpu
 from ir.diagnostics import Kind, fail
@@ -16,7 +16,7 @@ def find_target(wanted: str | Target) -> Target:
         wanted = gpu_target(wanted)
     if isinstance(wanted, Target):
         if not wanted.is_gpu:
-            restricted(machine(), wanted.arch)
+            restrict(machine(), wanted.arch)
         return wanted
     if not isinstance(wanted, str) or wanted not in ("auto", "cpu", "calibrated"):
         hint = f"auto, cpu, calibrated, {', '.join(GPUS)}, or a Target"
@@ -40,7 +40,7 @@ def calibrated_target(*, again: bool = False) -> Target:
     Raises:
         EqsatError: NoCompiler where there is none.
     """
-    found = calibrated(again=again)
+    found = find_calibration(again=again)
     here, memory = found.machine, found.memory
     cycle = found.cycle_ns
     return cpu_target(

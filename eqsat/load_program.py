@@ -11,10 +11,10 @@ from codegen.compile.machine import machine
 from eqsat.clock import Clock
 from eqsat.compile_model import stages_of
 from eqsat.cost.pricing import PlanPricer
-from eqsat.failure.internal_error import reported
+from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load
 from eqsat.load_compiled import load_compiled
-from eqsat.options import Running, checked_running, checked_threads
+from eqsat.options import Running, check_running, check_threads
 from eqsat.pipeline import write
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime import store
@@ -45,19 +45,19 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
                 hint="compile the model here",
             )
         target = next(iter(stored.variants.values())).recipe.target
-        running = checked_running(stored.running.emulate or emulate, stored.running.graph, target)
-        variants = {key: _loaded(each, running, clock) for key, each in stored.variants.items()}
+        running = check_running(stored.running.emulate or emulate, stored.running.graph, target)
+        variants = {key: _load_variant(each, running, clock) for key, each in stored.variants.items()}
     return Program(
         stored.model,
         lambda sizes: stored.model.bind(sizes, strict=True),
-        checked_threads(threads, target.units),
+        check_threads(threads, target.units),
         variants,
         unpickled,
         stored.free,
     )
 
 
-def _loaded(found: store.LoadedVariant, running: Running, clock: Clock) -> Compiled:
+def _load_variant(found: store.LoadedVariant, running: Running, clock: Clock) -> Compiled:
     """One variant of a file, by its own code, or by code that is made here."""
     backend = backend_of(found.recipe.target, running.emulate)
     notes: tuple[Diagnostic, ...] = ()
@@ -66,12 +66,12 @@ def _loaded(found: store.LoadedVariant, running: Running, clock: Clock) -> Compi
         code = backend.load(found.code, made.units, made.target.arch)
     else:
         folder, notes = writable_cache()
-        made = written_again(found.recipe, backend)
+        made = rewrite(found.recipe, backend)
         code = backend.build(made.units, made.target.arch, folder)
     return load_compiled(made, found.bound, code, running, clock, stages_of(made, found.bound), notes)
 
 
-def written_again(recipe: Recipe, backend: Backend) -> Artifact:
+def rewrite(recipe: Recipe, backend: Backend) -> Artifact:
     """The program of a recipe that is not trusted, its texts written anew.
 
     A plan counts only as the choice of one that the planner itself makes for the region, which is the plan that is
@@ -90,14 +90,14 @@ def written_again(recipe: Recipe, backend: Backend) -> Artifact:
 
 def _same_plan(region: Region, wanted: Plan, pricer: PlanPricer) -> Price:
     """The region's own plan that is the wanted one, notes aside."""
-    for price in pricer.ranked(region):
+    for price in pricer.rank(region):
         if msgspec.structs.replace(price.plan, notes=wanted.notes) == wanted:
             return price
     message = "the plan in the file is none that the planner makes for the region"
     fail(Kind.MALFORMED_GRAPH, "load", message, at=region.name)
 
 
-@reported(of_load)
+@public_call(of_load)
 def unpickled(data: bytes, threads: int) -> Program:
     """The program of a pickle or a deep copy."""
     return load_stored(data, threads)

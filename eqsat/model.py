@@ -22,7 +22,7 @@ from ir.host.memory import memory_for
 from ir.tiny.bind import bind, load
 from ir.tiny.dims import match_shapes
 from ir.tiny.graph import Graph
-from ir.tiny.parse import Source, checked_dims, parse, read_document
+from ir.tiny.parse import Source, check_dims, parse, read_document
 
 STAGE = "load"
 
@@ -163,7 +163,7 @@ def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Ma
     file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto).
     """
     model = _read(source)
-    sized = replace(model, dims={**model.dims, **checked_dims({} if dims is None else dims)})
+    sized = replace(model, dims={**model.dims, **check_dims({} if dims is None else dims)})
     return sized.with_constants({} if constants is None else constants)
 
 

@@ -93,7 +93,7 @@ class Running(msgspec.Struct, frozen=True):
 ON_TARGET = Running()
 
 
-def checked_running(emulate: bool, graph: bool, target: Target, autotune: bool = False) -> Running:
+def check_running(emulate: bool, graph: bool, target: Target, autotune: bool = False) -> Running:
     """Raises EqsatError, InvalidOption, for a GPU's option on a CPU target, and for autotuning in the emulator."""
     if emulate and autotune:
         message = "autotune= measures kernels, and an emulated program has no times"
@@ -105,7 +105,7 @@ def checked_running(emulate: bool, graph: bool, target: Target, autotune: bool =
     return Running(bool(emulate), bool(graph))
 
 
-def checked_options(
+def check_options(
     rules: RuleChoice,
     exactness: str | Exactness,
     extractor: str,
@@ -129,7 +129,7 @@ def checked_options(
         exactness=level,
         extractor=_one_of("extractor", extractor, known),
         cost_model=chosen_terms(cost_model),
-        budget=_checked_budget(budget),
+        budget=_check_budget(budget),
         autotune=bool(autotune),
         tf32=bool(tf32),
     )
@@ -165,7 +165,7 @@ def chosen_terms(wanted: CostModel) -> Terms:
     return Terms(**{name: False for name in left_out if name})
 
 
-def checked_threads(wanted: int | np.integer | None, default: int) -> int:
+def check_threads(wanted: int | np.integer | None, default: int) -> int:
     """Threads of a call; None is `default`. Raises EqsatError, InvalidOption, for less than one."""
     if wanted is None:
         return default
@@ -188,7 +188,7 @@ def check_switches(progress: object, **switches: object) -> None:
         fail(Kind.INVALID_OPTION, STAGE, f"progress= is a function of a stage's name, not {progress!r}")
 
 
-def checked_path(path: object) -> Path:
+def check_path(path: object) -> Path:
     """The path of a file. Raises EqsatError, InvalidOption, for a value that cannot be a path."""
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path) or not is_text(str(path)):
         fail(Kind.INVALID_OPTION, STAGE, f"{path!r} is no path of a file")
@@ -229,7 +229,7 @@ def _one_of(option: str, wanted: object, known: Mapping[str, T]) -> T:
     return known[wanted]
 
 
-def _checked_budget(budget: Budget | None) -> Budget:
+def _check_budget(budget: Budget | None) -> Budget:
     if budget is None:
         return Budget()
     if not isinstance(budget, Budget):

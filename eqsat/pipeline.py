@@ -22,7 +22,7 @@ from eqsat.garbage_collector import release_memory, uncollected
 from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.planning.target_pricer import pricer_for
-from eqsat.runtime.artifact import Artifact, Recipe, sealed
+from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import recipe_of
 from ir.backend import Backend, Lowered, function_name
 from ir.module.module import Module
@@ -62,7 +62,7 @@ def write(recipe: Recipe, prices: tuple[Price, ...], backend: Backend) -> Artifa
     units = backend.units(kernels.values(), table, recipe.options.flushes)
     known = {name: getattr(recipe, name) for name in Recipe.__struct_fields__}
     texts = backend.texts(kernels.values())
-    return sealed(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=texts))
+    return seal(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=texts))
 
 
 def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend) -> dict[str, Lowered]:

@@ -317,7 +317,7 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
     try:
         element = promotion.loop(like or promotion.dtypes_of(uop), [_spec(value) for value in values])
     except EqsatError as error:
-        raise error.located(at=_types(values), op=UOPS[uop].label()) from None
+        raise error.locate(at=_types(values), op=UOPS[uop].label()) from None
     exact = [_cast(value, element) for value in values]
     if uop == "POW" and type(exact[1]) is int:
         return _power(as_tensor(exact[0]), exact[1])
@@ -382,7 +382,7 @@ def _infer(tensor: Tensor) -> TensorType:
         if "value" in arg:
             exact_immediate(arg["value"], result.dtype)
     except EqsatError as error:
-        raise error.located(at=_types(tensor.src), op=op.label(tensor.arg)) from None
+        raise error.locate(at=_types(tensor.src), op=op.label(tensor.arg)) from None
     return result
 
 

@@ -107,7 +107,7 @@ class EqsatError(Exception):
     def to_json(self) -> dict[str, Any]:
         return {"diagnostics": [diagnostic.to_json() for diagnostic in self.diagnostics]}
 
-    def located(self, *, at: str, op: str) -> EqsatError:
+    def locate(self, *, at: str, op: str) -> EqsatError:
         """The same error with its place filled in where the reporter could not know it."""
         return EqsatError(msgspec.structs.replace(one, at=one.at or at, op=one.op or op) for one in self.diagnostics)
 

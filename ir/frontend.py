@@ -148,7 +148,7 @@ def _check_info(name: str, info: TensorInfo) -> None:
     try:
         dtype(info.dtype)
     except EqsatError as error:
-        raise error.located(at=name, op="tensor") from None
+        raise error.locate(at=name, op="tensor") from None
     for size in info.shape:
         if not (is_symbol(size) if isinstance(size, str) else 0 <= size < MAX_SIZE):
             fail(Kind.MALFORMED_GRAPH, STAGE, f"{size!r} is neither a size ≥ 0 nor a symbol", at=name)

@@ -95,7 +95,7 @@ def exact_value(term: Term, inputs: Mapping[str, Array]) -> Array:
 
 
 def _value(ctor: Ctor, args: Sequence[Any], type_: TensorType, inputs: Mapping[str, Array]) -> Array:
-    fields = ctor.named(args)
+    fields = ctor.by_field(args)
     match ctor.name, fields:
         case "Input", {"name": name}:
             return inputs[name]

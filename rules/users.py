@@ -39,7 +39,7 @@ def admit(rule: Rule) -> str:
         try:
             applied = check(rule, np.random.default_rng(SEED), INSTANCES, ATTEMPTS, SECONDS)
         except EqsatError as error:
-            raise error if error.diagnostics[0].at else error.located(at=rule.name, op="rule") from None
+            raise error if error.diagnostics[0].at else error.locate(at=rule.name, op="rule") from None
         if applied < FEWEST:
             fail(
                 Kind.UNSOUND_RULE,

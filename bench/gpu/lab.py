@@ -26,7 +26,7 @@ class Lab(Protocol):
         """The array on the device."""
         ...
 
-    def poisoned(self, shape: Shape, dtype: str) -> Any:
+    def allocate_poisoned(self, shape: Shape, dtype: str) -> Any:
         """An array of NaN on the device."""
         ...
 
@@ -54,7 +54,7 @@ class TorchLab:
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(self._device)
         return torch.from_numpy(array).to(self._device)
 
-    def poisoned(self, shape: Shape, dtype: str) -> Any:
+    def allocate_poisoned(self, shape: Shape, dtype: str) -> Any:
         return self.put(np.full(shape, np.nan, DTYPES[dtype].numpy))
 
     def get(self, array: Any) -> np.ndarray:
@@ -82,7 +82,7 @@ class CupyLab:
 
         return cupy.asarray(array.view(np.uint8)).view(array.dtype).reshape(array.shape)
 
-    def poisoned(self, shape: Shape, dtype: str) -> Any:
+    def allocate_poisoned(self, shape: Shape, dtype: str) -> Any:
         return self.put(np.full(shape, np.nan, DTYPES[dtype].numpy))
 
     def get(self, array: Any) -> np.ndarray:

@@ -36,7 +36,7 @@ def measure_case(
     program = optimize_and_compile(
         case.lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, tf32=case.tf32, autotune=autotune
     )
-    given, out = [lab.put(array) for array in draw(case)], lab.poisoned(case.result, case.dtype)
+    given, out = [lab.put(array) for array in draw(case)], lab.allocate_poisoned(case.result, case.dtype)
     named = dict(zip(case.inputs, given, strict=True))
     program(named, out=out)
     runs, errors, absent = _peers(case, lab, given, lab.get(out), left_out or {})

@@ -76,7 +76,7 @@ def _inductor(case: Case, tensors: Sequence[Any], options: Mapping[str, Any]) ->
     return run
 
 
-def _compiled(case: Case, tensors: Sequence[Any]) -> Runner:
+def _compile(case: Case, tensors: Sequence[Any]) -> Runner:
     return _inductor(case, tensors, {})
 
 
@@ -110,7 +110,7 @@ def _flash_attention(case: Case, tensors: Sequence[Any]) -> Runner:
 
 _PEERS: Mapping[str, Builder] = {
     "torch": _eager,
-    "torch.compile": _compiled,
+    "torch.compile": _compile,
     "triton": _triton,
     "cuDNN attention": _cudnn_attention,
     "flash-attn": _flash_attention,

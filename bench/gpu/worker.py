@@ -37,7 +37,7 @@ class Worker:
         """
         pipe = self._pipe or self._start()
         pipe.send(request)
-        good, value = self._received(pipe, seconds)
+        good, value = self._receive(pipe, seconds)
         if not good:
             self.close()
             raise LostError(value)
@@ -57,14 +57,14 @@ class Worker:
         process.start()
         self._process = process
         theirs.close()
-        good, value = self._received(pipe, START_SECONDS)
+        good, value = self._receive(pipe, START_SECONDS)
         if not good:
             self.close()
             raise LostError(value)
         self._pipe = pipe
         return pipe
 
-    def _received(self, pipe: Connection, seconds: float) -> tuple[bool, Any]:
+    def _receive(self, pipe: Connection, seconds: float) -> tuple[bool, Any]:
         reason = f"no answer within {seconds:.0f} s"
         with contextlib.suppress(EOFError, OSError):
             if pipe.poll(seconds):

@@ -10,7 +10,7 @@ import numpy as np
 
 from codegen.compile import library
 from codegen.compile.library import Library
-from codegen.compile.machine import machine, restricted
+from codegen.compile.machine import machine, restrict
 from codegen.compile.toolchain import find_compiler
 from codegen.run.executable import CpuExecutable
 from ir.backend import Lowered, Texts
@@ -55,7 +55,7 @@ class CpuBackend:
 
     def build(self, units: Texts, arch: str, cache: Path) -> Library:
         common = frozenset([library.POOL])
-        return library.build(units, restricted(machine(), arch), cache=cache, common=common)
+        return library.build(units, restrict(machine(), arch), cache=cache, common=common)
 
     def load(self, code: bytes, units: Texts, arch: str) -> Library:
         return library.load_library(code)
@@ -75,11 +75,11 @@ class CpuBackend:
         return str(code.contract)
 
     def features(self, arch: str) -> tuple[str, ...]:
-        return restricted(machine(), arch).features
+        return restrict(machine(), arch).features
 
     def reporter(self) -> str:
         return ""
 
     def device(self, arch: str) -> str:
-        here = restricted(machine(), arch)
+        here = restrict(machine(), arch)
         return f"{here.cpu}, {here.cores} cores, {' '.join(here.features)}, {find_compiler()}"

@@ -21,7 +21,7 @@ _ATTEMPTS = 20
 
 
 @contextlib.contextmanager
-def locked(target: Path) -> Iterator[tuple[Path, Notes]]:
+def lock(target: Path) -> Iterator[tuple[Path, Notes]]:
     """Locks an object, so that one thread of one process builds it: the path for the object, and notes on problems. The
     path is `target`, or, where its folder takes no lock, a file of the same name in the folder of this process.
 
@@ -59,7 +59,7 @@ def _acquire(target: Path) -> BaseFileLock:
     raise AssertionError
 
 
-def recalled(target: Path) -> tuple[str, bytes]:
+def recall(target: Path) -> tuple[str, bytes]:
     """ "whole" and the object, "absent", or "damaged" where the object is not what its checksum says."""
     try:
         data = read_regular(target)
@@ -74,7 +74,7 @@ def recalled(target: Path) -> tuple[str, bytes]:
     return ("whole", data) if _checksum(target, data) == expected else ("damaged", b"")
 
 
-def damaged(target: Path) -> Diagnostic:
+def damage_note(target: Path) -> Diagnostic:
     """The note on an object that had to be built again."""
     return note(
         Kind.INPUT_MISMATCH,
@@ -120,7 +120,7 @@ def store_loaded(code: bytes, suffix: str = ".so") -> tuple[Path, Notes]:
     """
     cache, notes = writable_cache()
     target = cache / "loaded" / f"{hashlib.sha256(code).hexdigest()}{suffix}"
-    if recalled(target) == ("whole", code):
+    if recall(target) == ("whole", code):
         return target, notes
     path, more = store(target, code)
     return path, (*notes, *more)

@@ -51,17 +51,17 @@ class Units:
         """
         try:
             with tempfile.TemporaryDirectory(dir=process_folder()) as name:
-                return self._linked(Path(name), jobs)
+                return self._link(Path(name), jobs)
         except OSError as error:
             fail(Kind.COMPILE_FAILED, _STAGE, f"no place to compile in: {error}", hint=_ROOM_HINT)
 
-    def _linked(self, folder: Path, jobs: int) -> bytes:
-        def compiled(item: tuple[int, str]) -> str:
+    def _link(self, folder: Path, jobs: int) -> bytes:
+        def compile_unit(item: tuple[int, str]) -> str:
             number, name = item
-            return self._compiled(name, folder / f"unit{number}.c")
+            return self._compile(name, folder / f"unit{number}.c")
 
         with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-            objects = list(pool.map(compiled, enumerate(sorted(self.sources))))
+            objects = list(pool.map(compile_unit, enumerate(sorted(self.sources))))
         library = folder / "library.so"
         log = self._run([*link_flags(), *objects, *link_libraries(), "-o", str(library)], folder)
         if log is not None:
@@ -75,7 +75,7 @@ class Units:
             )
         return library.read_bytes()
 
-    def _compiled(self, name: str, source: Path) -> str:
+    def _compile(self, name: str, source: Path) -> str:
         unit_object = str(source.with_suffix(".o"))
         if name in self.common:
             alone = _common_object(name, self.sources[name], self.compiler, self.flags, self.rejected.parent / name)
@@ -141,4 +141,4 @@ def _common_object(name: str, text: str, compiler: Compiler, flags: tuple[str, .
     """The object of one translation unit."""
     with tempfile.TemporaryDirectory(dir=process_folder()) as folder:
         source = Path(folder) / "unit.c"
-        return Path(Units({name: text}, compiler, flags, rejected)._compiled(name, source)).read_bytes()
+        return Path(Units({name: text}, compiler, flags, rejected)._compile(name, source)).read_bytes()

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from codegen.compile.cache import damaged, locked, recalled, store, store_apart, store_loaded
+from codegen.compile.cache import damage_note, lock, recall, store, store_apart, store_loaded
 from codegen.compile.compile_units import Units
 from codegen.compile.machine import Machine
 from codegen.compile.toolchain import Compiler, compile_flags, find_compiler, link_flags, link_libraries
@@ -126,17 +126,17 @@ def build(
     folder, notes = (cache, ()) if cache else writable_cache()
     key = _key(sources, compiler, flags, machine)
     target = folder / key[:2] / f"{key}.so"
-    with locked(target) as (target, more):
+    with lock(target) as (target, more):
         notes += more
-        state, code = recalled(target)
+        state, code = recall(target)
         if state != "whole":
             units = Units(sources, compiler, tuple(flags), folder / "rejected" / key, common)
             code = units.shared_object(machine.cores)
             target, more = store(target, code)
             notes += more
         if state == "damaged":
-            notes += (damaged(target),)
-        return _loaded(target, code, notes)
+            notes += (damage_note(target),)
+        return _load(target, code, notes)
 
 
 def load_library(code: bytes) -> Library:
@@ -146,10 +146,10 @@ def load_library(code: bytes) -> Library:
         EqsatError: CompileFailed if it cannot be stored, InputMismatch if it is no library for this machine.
     """
     path, notes = store_loaded(code)
-    return _loaded(path, code, notes)
+    return _load(path, code, notes)
 
 
-def _loaded(path: Path, code: bytes, notes: Sequence[Diagnostic]) -> Library:
+def _load(path: Path, code: bytes, notes: Sequence[Diagnostic]) -> Library:
     """The library at `path`, which holds `code`; from the folder of this process where the cache has lost the file, or
     allows no execution."""
     try:

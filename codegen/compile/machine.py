@@ -48,12 +48,12 @@ class Machine(msgspec.Struct, frozen=True):
 
 def machine() -> Machine:
     """This machine, restricted to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
-    found = _detected()
+    found = _detect()
     wanted = os.environ.get("EQSAT_ISA")
-    return restricted(found, wanted) if wanted else found
+    return restrict(found, wanted) if wanted else found
 
 
-def restricted(whole: Machine, arch: str) -> Machine:
+def restrict(whole: Machine, arch: str) -> Machine:
     """`whole` as a machine of the lesser instruction set `arch`. EqsatError UnknownTarget if it has no such set."""
     known = ARCHES[: ARCHES.index(whole.arch) + 1] if whole.arch in ARCHES else (whole.arch,)
     if arch not in known:
@@ -70,7 +70,7 @@ def restricted(whole: Machine, arch: str) -> Machine:
 
 
 @functools.cache
-def _detected() -> Machine:
+def _detect() -> Machine:
     info = _cpuinfo()
     flags = set(info.get("flags", "").split())
     features = tuple(feature for feature in _FEATURES if feature in flags)

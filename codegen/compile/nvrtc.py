@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from codegen.compile.cache import damaged, locked, recalled, store
+from codegen.compile.cache import damage_note, lock, recall, store
 from codegen.compile.nvrtc_log import errors, resources
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.host.cache_folder import writable_cache
@@ -78,11 +78,11 @@ def build(text: str, arch: str) -> Cubin:
     folder, notes = writable_cache()
     key = _key(text, options)
     target = folder / "cuda" / key[:2] / f"{key}.cubin"
-    with locked(target) as (target, more):
+    with lock(target) as (target, more):
         notes = (*notes, *more)
         report = target.with_name(f"{key}-resources.json")
-        state, _ = recalled(target)
-        report_state, stored = recalled(report)
+        state, _ = recall(target)
+        report_state, stored = recall(report)
         is_whole = state == report_state == "whole"
         known = _report(stored, text) if is_whole else None
         if known is not None:
@@ -93,7 +93,7 @@ def build(text: str, arch: str) -> Cubin:
         target, more = store(target, assembled.cubin)
         notes = (*notes, *(more or report_notes))
         if is_whole or "damaged" in (state, report_state):
-            notes = (*notes, damaged(target))
+            notes = (*notes, damage_note(target))
     return Cubin(target, arch, kernels, notes)
 
 

@@ -28,16 +28,16 @@ class Conversions(Generic[V]):
 
     call: Callable[[str, tuple[V, ...], str], V]
 
-    def converted(self, value: V, source: str, dtype: str) -> V:
+    def convert(self, value: V, source: str, dtype: str) -> V:
         """CAST of a value of dtype `source` to `dtype`."""
         if source == dtype:
             return value
         to = register_type(dtype)
         if source == "fp64" and dtype == "fp16":
-            return self.rounded(self.call("odd_f32", (value,), "fp32"), dtype)
-        return self.rounded(value if value.dtype == to else self.call("cast", (value,), to), dtype)
+            return self.round_value(self.call("odd_f32", (value,), "fp32"), dtype)
+        return self.round_value(value if value.dtype == to else self.call("cast", (value,), to), dtype)
 
-    def rounded(self, value: V, dtype: str) -> V:
+    def round_value(self, value: V, dtype: str) -> V:
         """An fp32 register rounded to a 16-bit float; registers hold all other dtypes exactly."""
         if dtype not in ("fp16", "bf16"):
             return value

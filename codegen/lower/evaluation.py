@@ -10,7 +10,7 @@ Evaluation: TypeAlias = Generator["Evaluation[V]", V, V]
 """A generator that yields the evaluations that it needs, receives their values, and returns its own value."""
 
 
-def evaluated(root: Evaluation[V]) -> V:
+def evaluate(root: Evaluation[V]) -> V:
     """The value of an evaluation."""
     waiting = [root]
     value: V | None = None

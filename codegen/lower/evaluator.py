@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar, cast
 
 from codegen.lower.accumulators import Joining
 from codegen.lower.conversions import Conversions, Typed, constant
-from codegen.lower.evaluation import Evaluation, evaluated
+from codegen.lower.evaluation import Evaluation, evaluate
 from codegen.lower.points import Point, Where
 from codegen.lower.scopes import Names, Scope
 from codegen.poly.value_sites import ACCUMULATORS
@@ -58,32 +58,32 @@ class ValueEvaluator(ABC, Generic[V, B]):
     def value(self, name: str, point: Point, block: B, where: Where = ()) -> V:
         """The SSA value or buffer `name` at the coordinates `point`, in registers of `register_type(dtype(name))`.
         Memory is read only where all of `where` hold; elsewhere the value is arbitrary."""
-        return evaluated(self._value(name, point, block, where))
+        return evaluate(self._value(name, point, block, where))
 
     def operand(self, operand: Operand | Number, point: Point, block: B, where: Where = ()) -> V:
         """An operand of an op at the op's domain point `point`; padding included."""
-        return evaluated(self._operand(operand, point, block, where))
+        return evaluate(self._operand(operand, point, block, where))
 
-    def mapped(self, view: AxisMap, point: Point, dtype: str, block: B, where: Where, read: Provider[B, V]) -> V:
+    def read_through(self, view: AxisMap, point: Point, dtype: str, block: B, where: Where, read: Provider[B, V]) -> V:
         """`read` at view(point), or the fill of the first guard of `view` that fails."""
-        return evaluated(self._mapped(view, point, dtype, block, where, _at_once(read)))
+        return evaluate(self._read_through(view, point, dtype, block, where, _at_once(read)))
 
-    def yielded(self, value: str, view: AxisMap, point: Point, block: B, where: Where) -> V:
+    def yielded_value(self, value: str, view: AxisMap, point: Point, block: B, where: Where) -> V:
         """The value that a yield of `value` through `view` writes at `point` of its buffer."""
-        return evaluated(self._mapped(view, point, self.dtype(value), block, where, partial(self._value, value)))
+        return evaluate(self._read_through(view, point, self.dtype(value), block, where, partial(self._value, value)))
 
     def _operand(self, operand: Operand | Number, point: Point, block: B, where: Where) -> Evaluation[V]:
         if isinstance(operand, Number):
             return cast("V", constant(operand.number, operand.dtype))  # constants are values of every dialect
         read = partial(self._value, operand.value)
-        return (yield self._mapped(operand.map, point, self.dtype(operand.value), block, where, read))
+        return (yield self._read_through(operand.map, point, self.dtype(operand.value), block, where, read))
 
-    def _mapped(
+    def _read_through(
         self, view: AxisMap, point: Point, dtype: str, block: B, where: Where, read: Read[B, V]
     ) -> Evaluation[V]:
         at = self._names.at(view.exprs, point)
         guards = [(self._names.conditions(guard, point), constant(guard.fill, dtype)) for guard in view.guards]
-        return (yield self._guarded(guards, at, block, where, read))
+        return (yield self._read_guarded(guards, at, block, where, read))
 
     def _elementwise(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
         assert op.kind not in ACCUMULATORS, "a template computes its accumulators"
@@ -91,9 +91,9 @@ class ValueEvaluator(ABC, Generic[V, B]):
         for operand in op.inputs:
             args.append((yield self._operand(operand, point, block, where)))
         if op.kind in ("copy", "cast"):
-            return self._conversions.converted(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
+            return self._conversions.convert(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
         result = self._conversions.call(op.fn, tuple(args), register_type(op.dtype))
-        return result if op.fn in ROUNDS_ALREADY else self._conversions.rounded(result, op.dtype)
+        return result if op.fn in ROUNDS_ALREADY else self._conversions.round_value(result, op.dtype)
 
     def _index(self, op: Op, point: Point, block: B, where: Where) -> V:
         assert op.index_map is not None
@@ -101,9 +101,9 @@ class ValueEvaluator(ABC, Generic[V, B]):
         def read(at: Point, inner: B, _: Where) -> V:
             low, high = interval(at[0], self._names.box)
             dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
-            return self._conversions.converted(self._position(at[0], dtype, inner), dtype, op.dtype)
+            return self._conversions.convert(self._position(at[0], dtype, inner), dtype, op.dtype)
 
-        return self.mapped(op.index_map, point, op.dtype, block, where, read)
+        return self.read_through(op.index_map, point, op.dtype, block, where, read)
 
     def _gather_source(self, op: Op) -> tuple[Operand, int, int]:
         """The buffer that a gather reads, the axis along which it picks, and the size of that axis."""
@@ -116,7 +116,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
     def _value(self, name: str, point: Point, block: B, where: Where) -> Evaluation[V]: ...
 
     @abstractmethod
-    def _guarded(
+    def _read_guarded(
         self, guards: Sequence[tuple[Where, Const]], at: Point, block: B, where: Where, read: Read[B, V]
     ) -> Evaluation[V]:
         """`read` at a point where all guards hold; else the fill of the first guard that fails."""

@@ -66,7 +66,7 @@ def cycle_ns(on: Machine, peaks: Peaks) -> float:
     return 4e9 * on.lanes * on.cores / peaks.fma_flops[on.cores]
 
 
-def calibrated(*, again: bool = False) -> Calibration:
+def find_calibration(*, again: bool = False) -> Calibration:
     """The stored calibration of an equal machine and compiler; else, or if `again`, a new one, which is stored.
 
     Raises:

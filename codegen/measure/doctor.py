@@ -5,7 +5,7 @@ from __future__ import annotations
 from codegen.compile.machine import machine
 from codegen.compile.nvrtc import nvrtc_version
 from codegen.compile.toolchain import find_compiler
-from codegen.measure.calibration import Calibration, calibrated
+from codegen.measure.calibration import Calibration, find_calibration
 from codegen.run.device import find_device
 from ir.diagnostics import EqsatError
 from ir.grammar import with_count
@@ -31,7 +31,7 @@ def examine() -> tuple[dict[str, str], tuple[str, ...]]:
         facts["compiler"] = str(find_compiler())
     except EqsatError as error:
         return facts, (*map(str, warnings), str(error))
-    return facts | figures(calibrated(again=True)), tuple(map(str, warnings))
+    return facts | figures(find_calibration(again=True)), tuple(map(str, warnings))
 
 
 def gpu_facts() -> dict[str, str]:

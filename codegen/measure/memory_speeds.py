@@ -9,7 +9,7 @@ import msgspec
 
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine
-from codegen.run.aligned_memory import address, touched
+from codegen.run.aligned_memory import address, allocate_touched
 
 _SOURCE = """
 enum { EQ_COPY, EQ_LANES_APART, EQ_WORK };
@@ -95,15 +95,15 @@ def measure_memory(on: Machine) -> MemorySpeeds:
     """Measure `on`. Takes about two seconds."""
     library = build({"memory": pool_source() + vector_prelude() + _SOURCE}, on)
     most = max(4 * on.l3_bytes, 64 << 20)
-    memory = [touched(most // 2) for _ in range(2)]
+    memory = [allocate_touched(most // 2) for _ in range(2)]
     probe = _Probe(library, on, [address(array) for array in memory])
     near = on.l1_bytes // 3
     return MemorySpeeds(
-        l2=probe.copied(on.l2_bytes // 2, on.cores),
-        l3=probe.copied(max(2 * on.l2_bytes, on.l3_bytes // (4 * on.cores)), on.cores),
-        memory=probe.copied(most // on.cores, on.cores),
-        alone=probe.copied(most, 1),
-        vector_ns=_FLOAT * on.lanes / probe.copied(near, 1) * 1e9,
+        l2=probe.copy_speed(on.l2_bytes // 2, on.cores),
+        l3=probe.copy_speed(max(2 * on.l2_bytes, on.l3_bytes // (4 * on.cores)), on.cores),
+        memory=probe.copy_speed(most // on.cores, on.cores),
+        alone=probe.copy_speed(most, 1),
+        vector_ns=_FLOAT * on.lanes / probe.copy_speed(near, 1) * 1e9,
         lane_ns=probe.apart(near, 3),
         far_ns=probe.apart(on.l2_bytes // 2, 256),
         call_ns=float(probe.time(0, 1, 1, _COPY, 1, 200)),
@@ -123,7 +123,7 @@ class _Probe:
         """ns of `rounds` rounds over n floats per thread."""
         return int(self._run(*self._addresses, n, rounds, stride, what, threads, tries))
 
-    def copied(self, size: int, threads: int) -> float:
+    def copy_speed(self, size: int, threads: int) -> float:
         """Bytes per second of copies whose source and target take `size` bytes per thread."""
         n = size // (2 * _FLOAT) // self._on.lanes * self._on.lanes
         rounds = max(1, _SAMPLE_BYTES // size)

@@ -11,7 +11,7 @@ import numpy as np
 
 from codegen.compile.library import Library, build, vector_prelude
 from codegen.compile.machine import Machine
-from codegen.run.aligned_memory import aligned
+from codegen.run.aligned_memory import allocate
 
 _C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t"}
 _NAMES = {"f32": "fp32", "f64": "fp64", "i32": "i32", "i64": "i64"}
@@ -85,7 +85,7 @@ def _time(library: Library, kind: str, fn: str) -> float:
     """ns per point, the least of several samples."""
     run = library.function(f"eq_speed_{fn}_{kind}", (ctypes.c_void_p,) * 3 + (ctypes.c_int64,))
     points = np.linspace(0.5, 1.5, _POINTS) if kind.startswith("f") else np.arange(_POINTS) % 7 + 1
-    arrays = [_aligned(points, kind) for _ in range(3)]
+    arrays = [_align(points, kind) for _ in range(3)]
     addresses = [array.ctypes.data for array in arrays]
     rounds = 1
     while _sample(run, addresses, rounds) < _SAMPLE_NS and rounds < 1 << 20:
@@ -99,8 +99,8 @@ def _sample(run: Callable[..., object], addresses: list[int], rounds: int) -> in
     return time.perf_counter_ns() - start
 
 
-def _aligned(values: np.ndarray, kind: str) -> np.ndarray:
+def _align(values: np.ndarray, kind: str) -> np.ndarray:
     dtype = np.dtype({"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}[kind])
-    found = aligned(values.size * dtype.itemsize).view(dtype)
+    found = allocate(values.size * dtype.itemsize).view(dtype)
     found[:] = values
     return found

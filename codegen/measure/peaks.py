@@ -8,7 +8,7 @@ import msgspec
 
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine, machine
-from codegen.run.aligned_memory import address, touched
+from codegen.run.aligned_memory import address, allocate_touched
 
 _SOURCE = """
 #define EQ_CHAINS 12 /* a latency of 4 on 2 ports needs 8 */
@@ -109,5 +109,5 @@ def _copy(library: Library, threads: int, size: int) -> float:
         (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32),
         ctypes.c_int64,
     )
-    arrays = [touched(size) for _ in range(2)]
+    arrays = [allocate_touched(size) for _ in range(2)]
     return 2e9 * size / int(time(*map(address, arrays), size // 4, threads, 5))

@@ -18,7 +18,7 @@ _COMBINED = {"sum": "add", "prod": "mul"}
 
 def weight(op: Op, target: Target) -> float:
     """Additions-worth of `op` at one point of its domain, its rounding included."""
-    dtype = _computed_in(op)
+    dtype = _compute_dtype(op)
     additions = target.weights.get(f"{op.fn} {dtype}") if op.kind in _ROUNDED_KINDS else None
     if additions is None:
         fn = _COMBINED.get(op.fn, op.fn)
@@ -36,5 +36,5 @@ def score_weight(fn: str, dtype: str, target: Target) -> float:
     return 2.0 * wide + (UOPS[fn.upper()].flops * wide if exponential is None else exponential)
 
 
-def _computed_in(op: Op) -> str:
+def _compute_dtype(op: Op) -> str:
     return "fp32" if op.dtype in ROUNDED else op.dtype

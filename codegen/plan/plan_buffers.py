@@ -29,7 +29,7 @@ class PlannedBuffer(NamedTuple):
 def buffers(region: Region, view: TemplateView, plan: Plan) -> tuple[PlannedBuffer, ...]:
     """Accumulators first, then what the plan keeps, the other values, the outputs. A value that the plan does not keep
     is in registers where it is read."""
-    kept = {each.buffer.value: each for each in _kept(region, view, plan)}
+    kept = {each.buffer.value: each for each in _kept_buffers(region, view, plan)}
     outputs = {each.name: PlannedBuffer(MinBuffer(each.name, "gmem")) for each in region.outputs}
     names = dict.fromkeys((*_accumulators(region), *kept, *(let.name for let in region.body), *outputs))
     return tuple({**outputs, **kept}.get(name) or PlannedBuffer(MinBuffer(name, "reg")) for name in names)
@@ -39,7 +39,7 @@ def _accumulators(region: Region) -> list[str]:
     return [let.name for let in region.body if let.op.kind in ACCUMULATORS]
 
 
-def _kept(region: Region, view: TemplateView, plan: Plan) -> Iterator[PlannedBuffer]:
+def _kept_buffers(region: Region, view: TemplateView, plan: Plan) -> Iterator[PlannedBuffer]:
     """What a plan keeps elsewhere than in registers."""
     match plan, view:
         case CpuContractionPlan(), _:

@@ -25,7 +25,7 @@ def poly_report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
     kept = buffers(region, view, plan)
     return PolyReport(
         core=core,
-        nested=nested(region, core),
+        nested=nested_accumulators(region, core),
         halo=halo(region, core),
         dependences=dependences(region, core),
         buffers=tuple(each.buffer for each in kept),
@@ -34,7 +34,7 @@ def poly_report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
     )
 
 
-def nested(region: Region, core: PolyCore) -> dict[str, str]:
+def nested_accumulators(region: Region, core: PolyCore) -> dict[str, str]:
     """The accumulators that are computed inside the loops of another, each with the first such one."""
     accumulators, outer = {let.name for let in region.body if let.op.kind in ACCUMULATORS}, outer_scope(region)
     found = [(site.value, site.scope) for site in core.sites if site.value in accumulators and site.scope != outer]

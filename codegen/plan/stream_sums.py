@@ -51,7 +51,7 @@ class _StreamReplacer:
         term = Operand(power, _along(op.domain, own))
         value = op.inputs[1]
         if not isinstance(value, Number) or value.number != 1:
-            factor = self._widened(f"{name}_value", value, op.domain, kind, lets)
+            factor = self._widen(f"{name}_value", value, op.domain, kind, lets)
             product = Op("ewise", "mul", kind, op.domain, (term, factor))
             term = _whole(self._let(f"{name}_term", product, lets), op.domain)
         lets.append(Definition(name, Op("reduce", "sum", op.dtype, op.domain, (term,), reduced=op.reduced)))
@@ -68,7 +68,7 @@ class _StreamReplacer:
         if key not in self.known:
             greatest = self._greatest(name, Op("reduce", "max", kind, sizes, (read,), reduced=op.reduced), lets)
             at_row = Operand(greatest, _along(sizes, tuple(range(len(sizes) - op.reduced))))
-            wide = [self._widened(f"{name}_{part}", operand, sizes, kind, lets)
+            wide = [self._widen(f"{name}_{part}", operand, sizes, kind, lets)
                     for part, operand in (("score", read), ("greatest", at_row))]  # fmt: skip
             apart = self._let(f"{name}_apart", Op("ewise", "sub", kind, sizes, tuple(wide)), lets)
             power = Op("unary", op.fn, kind, sizes, (_whole(apart, sizes),))
@@ -98,7 +98,7 @@ class _StreamReplacer:
         self.known["max", op] = self._let(f"{name}_max", op, lets)
         return self.known["max", op]
 
-    def _widened(
+    def _widen(
         self, name: str, value: Operand | Number, domain: tuple[int, ...], kind: str, lets: list[Definition]
     ) -> Operand | Number:
         """A value, cast to `kind`, over the domain."""

@@ -10,7 +10,7 @@ ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""
 
 
-def aligned(nbytes: int) -> np.ndarray:
+def allocate(nbytes: int) -> np.ndarray:
     """`nbytes` of memory, not initialised, from a 64-byte boundary on.
 
     Raises:
@@ -22,9 +22,9 @@ def aligned(nbytes: int) -> np.ndarray:
     return memory[start : start + nbytes]
 
 
-def touched(nbytes: int) -> np.ndarray:
-    """As `aligned`, with all pages mapped, so that measurements do not count page faults."""
-    memory = aligned(nbytes)
+def allocate_touched(nbytes: int) -> np.ndarray:
+    """As `allocate`, with all pages mapped, so that measurements do not count page faults."""
+    memory = allocate(nbytes)
     memory.fill(1)
     return memory
 

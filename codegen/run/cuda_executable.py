@@ -73,7 +73,7 @@ class CudaExecutable:
             EqsatError: NoDevice, or KernelFault where a kernel fails.
         """
         self.require_device()
-        with _reported(_WHOLE):
+        with _report_driver_errors(_WHOLE):
             import cupy
 
             results = [cupy.empty(output.nbytes, cupy.uint8) for output in outputs]
@@ -87,7 +87,7 @@ class CudaExecutable:
         Raises:
             EqsatError: as `run`; InputMismatch where the stream is being captured.
         """
-        with _reported(_WHOLE):
+        with _report_driver_errors(_WHOLE):
             import cupy
 
             _refuse_capture(cupy.cuda.get_current_stream())
@@ -103,7 +103,7 @@ class CudaExecutable:
     ) -> np.ndarray:
         """ns per launch, [repeats, launches], measured by events around the launch, after one run that warms up."""
         self.require_device()
-        with _reported(_WHOLE):
+        with _report_driver_errors(_WHOLE):
             import cupy
 
             loaded = self._on(cupy.cuda.Device().id)
@@ -171,7 +171,7 @@ class CudaExecutable:
 
         functions = []
         for launch in self._launches:
-            with _reported(launch.function):
+            with _report_driver_errors(launch.function):
                 module = cupy.RawModule(path=str(self._library.paths[launch.function]))
                 function = module.get_function(launch.function)
                 shared = launch.geometry.shared_bytes if launch.geometry else 0
@@ -233,12 +233,12 @@ def _refuse_capture(stream: Any) -> None:
 def _launch(launch: Launch, function: Any, arguments: tuple[Bytes, ...]) -> None:
     assert launch.geometry is not None, "a GPU's launches have a geometry"
     grid, threads, shared = launch.geometry.grid, launch.geometry.threads, launch.geometry.shared_bytes
-    with _reported(launch.function):
+    with _report_driver_errors(launch.function):
         function(grid, (threads, 1, 1), arguments, shared_mem=shared)
 
 
 @contextmanager
-def _reported(what: str) -> Iterator[None]:
+def _report_driver_errors(what: str) -> Iterator[None]:
     """Turns errors of the driver and of CuPy, which are RuntimeErrors and MemoryErrors, into diagnostics."""
     try:
         yield

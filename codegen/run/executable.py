@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codegen.compile.library import POOL_THREADS, Library
-from codegen.run.aligned_memory import address, aligned
+from codegen.run.aligned_memory import address, allocate
 from codegen.run.slot_memory import SlotMemory
 from ir.dtype import dtype
 from ir.kernel.workspace import Workspace
@@ -96,7 +96,7 @@ class CpuExecutable:
         except IndexError:
             arena = None
         if arena is None or arena.threads < threads:
-            arena = Arena(aligned(self._module.arena_bytes), WorkspaceMemory(self._workspace, threads), threads)
+            arena = Arena(allocate(self._module.arena_bytes), WorkspaceMemory(self._workspace, threads), threads)
         try:
             yield arena
         finally:
@@ -120,7 +120,7 @@ class WorkspaceMemory:
 
     def __init__(self, workspace: Workspace, threads: int) -> None:
         shared, private = (-(-buffer // PAGE) * PAGE for buffer in (workspace.shared, workspace.private))
-        self._memory = aligned(shared + threads * private)
+        self._memory = allocate(shared + threads * private)
         start = address(self._memory)
         self._table = np.array([start, *(start + shared + thread * private for thread in range(threads))], np.uint64)
         self.address = address(self._table)
@@ -131,7 +131,7 @@ def _pack(
 ) -> dict[str, np.ndarray]:
     """The packed constants, filled by the library."""
     packed = {
-        packing.slot: aligned(packing.elements * dtype(packing.dtype).bytes).view(dtype(packing.dtype).numpy)
+        packing.slot: allocate(packing.elements * dtype(packing.dtype).bytes).view(dtype(packing.dtype).numpy)
         for packing in table.packings
     }
     arrays = {**constants, **packed}

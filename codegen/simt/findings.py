@@ -92,7 +92,7 @@ def _global_bounds(raw: CFinding, where: str) -> str:
     return f"{_bounds(raw, where)}: it has {raw.lanes} bytes" if where != "no buffer" else "an access of no buffer"
 
 
-def _misaligned(raw: CFinding, where: str) -> str:
+def _misalignment_text(raw: CFinding, where: str) -> str:
     return f"an access at byte {raw.offset} of {where} must be aligned to {raw.bytes} bytes"
 
 
@@ -116,7 +116,7 @@ _MESSAGES: Mapping[FindingKind, Callable[[CFinding, str], str]] = {
     FindingKind.GLOBAL_BOUNDS: _global_bounds,
     FindingKind.READ_ONLY_STORE: lambda raw, where: f"a store to {where}, which the kernel may only read",
     FindingKind.SHARED_BOUNDS: _bounds,
-    FindingKind.MISALIGNED: _misaligned,
+    FindingKind.MISALIGNED: _misalignment_text,
     FindingKind.SHARED_LIMIT: lambda raw, where: f"{raw.bytes} bytes of {where}: a block may have {raw.lanes}",
     FindingKind.BAD_OPERAND: lambda raw, where: f"{raw.lanes} valid bytes in a copy of {raw.bytes}",
     FindingKind.REGISTER_BOUNDS: lambda raw, where: "an access beyond an array of registers",

@@ -118,7 +118,7 @@ class _Bound:
         """An array of one element: the number, or the emulated address of the buffer."""
         if not parameter.is_pointer:
             return np.array([argument], parameter.dtype)
-        array = _checked(parameter, argument)
+        array = _check_argument(parameter, argument)
         place = self._place(parameter, array)
         address = engine().function("eq_simt_address", (ctypes.c_uint32,), ctypes.c_uint64)
         return np.array([address(place)], np.uint64)
@@ -139,7 +139,7 @@ class _Bound:
         return len(self._arrays) - 1
 
 
-def _checked(parameter: Parameter, argument: Any) -> np.ndarray:
+def _check_argument(parameter: Parameter, argument: Any) -> np.ndarray:
     """Raises:
     EqsatError: InputMismatch unless the argument is an array with the dtype and layout of the parameter.
     """

@@ -74,7 +74,7 @@ def kernel_library(source: str) -> Library:
         EqsatError: NoCompiler or CompileFailed.
     """
     compiler, on = cxx_compiler(), machine()
-    library = build({"kernels": source}, on, compiler=compiler, flags=(*_flags(compiler), *_checked(compiler)))
+    library = build({"kernels": source}, on, compiler=compiler, flags=(*_flags(compiler), *_checking_flags(compiler)))
     table = engine().function("eq_simt_engine", (), ctypes.c_void_p)()
     library.function("eq_simt_bind", (ctypes.c_void_p,))(table)
     return library
@@ -90,7 +90,7 @@ def _flags(compiler: Compiler) -> tuple[str, ...]:
     )
 
 
-def _checked(compiler: Compiler) -> tuple[str, ...]:
+def _checking_flags(compiler: Compiler) -> tuple[str, ...]:
     """Flags that check indices of register arrays, and that fill uninitialised registers with the same pattern in every
     run."""
     bounds = "bounds" if compiler.family == "gcc" else "array-bounds"

@@ -159,7 +159,7 @@ class _CEmitter:
             case Store():
                 return [f"{pad}{self._store(stmt)};"]
             case Bind():
-                return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._clamped(stmt)};"]
+                return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._clamp(stmt)};"]
             case Pick(variable, value):
                 picked = self.kernel.variables[variable]
                 held = f"eq_pick({self._value(value)}, {picked.low}, {picked.high})"
@@ -270,7 +270,7 @@ class _CEmitter:
         """A number of lanes."""
         return "EQ_VL" if count is None else str(count) if isinstance(count, int) else self._index(count)
 
-    def _clamped(self, bind: Bind) -> str:
+    def _clamp(self, bind: Bind) -> str:
         text = self._index(bind.expr)
         for bound in bind.most:
             text = f"eq_less({text}, {self._index(bound)})"
@@ -291,16 +291,16 @@ class _CEmitter:
         is never negative, so that C's division is right."""
         terms = []
         for term, c in expr.terms:
-            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._advanced(term, lane)
+            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._advance(term, lane)
             terms.append((c, f"({text})" if isinstance(term, FloorDiv) and c != 1 else text))
         return sum_text(terms, expr.const, " * ")
 
     def _floor(self, floor: FloorDiv, lane: int | None) -> str:
         inner = self._index(floor.expr, lane)
-        bare = len(floor.expr.terms) == 1 and inner in (self._advanced(axis, lane) for axis in floor.expr.axes)
+        bare = len(floor.expr.terms) == 1 and inner in (self._advance(axis, lane) for axis in floor.expr.axes)
         return f"{inner if bare else f'({inner})'} / {floor.divisor}"
 
-    def _advanced(self, variable: int, lane: int | None) -> str:
+    def _advance(self, variable: int, lane: int | None) -> str:
         """A variable, advanced by the lane number l where it is `lane`."""
         name = self._variable(variable)
         return name if variable != lane else f"({name} + l)"

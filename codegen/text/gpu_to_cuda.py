@@ -15,7 +15,7 @@ from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, FloorDiv, Term, interval
 from ir.index.strides import flat
 from ir.index.text import Writing, bounds, multiples
-from ir.kernel.gpu.device_functions import CELLS, REGISTER_C, called, register_suffix
+from ir.kernel.gpu.device_functions import CELLS, REGISTER_C, called_function, register_suffix
 from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam
 from ir.kernel.gpu.nodes import (
     AnyThread,
@@ -145,7 +145,7 @@ class _CudaEmitter:
     def _line(self, stmt: Stmt) -> str:
         match stmt:
             case Bind():
-                return f"const int {self._variable(stmt.variable)} = {self._clamped(stmt)}"
+                return f"const int {self._variable(stmt.variable)} = {self._clamp(stmt)}"
             case Pick():
                 high = self.kernel.variables[stmt.variable].high
                 return f"const int {self._variable(stmt.variable)} = eq_clip({self._value(stmt.value)}, {high})"
@@ -256,7 +256,7 @@ class _CudaEmitter:
 
     def _call(self, call: Call) -> str:
         args = ", ".join(map(self._value, call.args))
-        return f"{called(call.fn, [arg.dtype for arg in call.args], call.dtype)}({args})"
+        return f"{called_function(call.fn, [arg.dtype for arg in call.args], call.dtype)}({args})"
 
     # --- places ---
 
@@ -287,7 +287,7 @@ class _CudaEmitter:
 
     # --- indices ---
 
-    def _clamped(self, bind: Bind) -> str:
+    def _clamp(self, bind: Bind) -> str:
         text = self._index(bind.expr)
         for bound in bind.most:
             text = f"eq_min_i32({text}, {self._index(bound)})"

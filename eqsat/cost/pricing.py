@@ -43,12 +43,12 @@ class PlanPricer:
         candidates = self._candidates(region)
         return candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
 
-    def ranked(self, region: Region) -> list[Price]:
+    def rank(self, region: Region) -> list[Price]:
         """The prices of all plans of a region, the best first; none if the region is refused."""
         candidates = self._candidates(region)
         return [] if isinstance(candidates, Rejected) else sorted(candidates, key=rank)
 
-    def corrected(self, price: Price, resources: KernelResources, rivals: Sequence[Plan]) -> Price:
+    def correct(self, price: Price, resources: KernelResources, rivals: Sequence[Plan]) -> Price:
         """The price of a plan with the registers that the compiler reports. rivals: all plans of its region."""
         work = msgspec.structs.replace(price.work, thread_registers=resources.registers)
         return self._price_of(price.plan, work, widest_of(rivals), (SPILLS,) if resources.spills else ())

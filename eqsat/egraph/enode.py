@@ -142,7 +142,7 @@ class ENode(_BareNode):
     @property
     def fields(self) -> dict[str, int | str]:
         """Arguments by field, as the e-graph holds them."""
-        return _TABLE[self.ctor].named(self.args)
+        return _TABLE[self.ctor].by_field(self.args)
 
     def over(self, children: Iterable[int]) -> ENode:
         """The same node with other children."""

@@ -98,7 +98,7 @@ def _step(rewrite: Rewrite, notation: Notation) -> Step:
     """A rewrite in the notation; with marks if nothing else changes."""
     before, after = notation(rewrite.before), notation(rewrite.after)
     if before == after:
-        before, after = map(notation.marked(), (rewrite.before, rewrite.after))
+        before, after = map(notation.with_marks(), (rewrite.before, rewrite.after))
     rule = rewrite.rule
     return Step(
         rule=rule.name,

@@ -21,11 +21,11 @@ from eqsat.explanation.kernel_by_name import Wanted, output_of
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.why_not import WhyNot, why_not
 from eqsat.extraction.extract import extract
-from eqsat.failure.internal_error import reported, reports_all
+from eqsat.failure.internal_error import public_call, reports_all
 from eqsat.failure.reproducer_calls import of_exploration, of_making
 from eqsat.find_target import find_target
 from eqsat.model import read_model
-from eqsat.options import Budget, CostModel, RuleChoice, checked_options, usable
+from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import report_of
 from eqsat.runtime.kernel_term import kernel_term
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 
-@reported(partial(of_making, function="eqsat.explanation.explore:explore"))
+@public_call(partial(of_making, function="eqsat.explanation.explore:explore"))
 def explore(source: Any, **keywords: Any) -> Exploration:
     """Optimize a model and record every step; nothing is compiled.
 
@@ -69,7 +69,7 @@ def setting(
 ) -> Setting:
     """A model and its options, checked; the keywords are those of `optimize_and_compile`."""
     machine = find_target(target)
-    options, _ = usable(checked_options(rules, exactness, extractor, cost_model, budget, tf32=tf32), machine)
+    options, _ = usable(check_options(rules, exactness, extractor, cost_model, budget, tf32=tf32), machine)
     model = read_model(source, constants, dims)
     return Setting(model.bind(model.infer({}), strict), machine, options)
 

@@ -42,10 +42,10 @@ def layout(sizes: Sizes, edges: Sequence[Edge], with_dot: bool = True) -> Layout
     edges = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
     dot = shutil.which("dot") if with_dot else None
     drawing = None if dot is None else _by_dot(dot, sizes, edges)
-    return drawing or layered(sizes, edges)
+    return drawing or lay_out(sizes, edges)
 
 
-def layered(sizes: Sizes, edges: Sequence[Edge]) -> Layout:
+def lay_out(sizes: Sizes, edges: Sequence[Edge]) -> Layout:
     """The layered layout of an acyclic graph."""
     layers = _order_layers(_layers(sizes, edges), edges)
     x = _place_nodes(layers, sizes, edges)

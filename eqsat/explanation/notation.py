@@ -63,7 +63,7 @@ class Notation:
         """The text of a term; a buffer with a name is written as its name."""
         return self._text(term, depth, _LOOSE)
 
-    def marked(self) -> Notation:
+    def with_marks(self) -> Notation:
         """The same notation with marks."""
         return Notation(self._node, self._name, self._shape, marked=True)
 

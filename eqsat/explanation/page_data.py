@@ -178,13 +178,13 @@ def _kernel(run: ExploredRun, place: int, chains: list[dict[str, Any]]) -> dict[
         "price": price_text(price),
         "candidates": kernel.selection.candidates,
         "joined": parts_text(kernel.selection.parts, price.time_ns) if kernel.selection.parts else "",
-        "rejected": _rejected(kernel.selection),
+        "rejected": _list_rejected(kernel.selection),
         "chains": chains,
     }
     return {name: jsonable(value) for name, value in data.items()}
 
 
-def _rejected(selection: Selection) -> list[dict[str, Any]]:
+def _list_rejected(selection: Selection) -> list[dict[str, Any]]:
     return [
         {
             "name": rival.name,

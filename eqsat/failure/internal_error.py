@@ -32,7 +32,7 @@ _STAGE, _CALLERS = "_eqsat_stage", "_eqsat_callers"
 """Attributes of an exception: the stage where it was raised; that it is the caller's."""
 
 
-def reported(
+def public_call(
     retell: Retell | None = None, passing: tuple[type[BaseException], ...] = ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Makes a function a public call, which raises only EqsatError and the exceptions in `passing`. retell: describes
@@ -68,9 +68,9 @@ def reports_all(retell: Retell) -> Callable[[C], C]:
             if name.startswith("_") and name not in _SPECIAL:
                 continue
             if isinstance(member, property) and member.fget is not None:
-                setattr(owner, name, property(reported(retell)(member.fget), doc=member.__doc__))
+                setattr(owner, name, property(public_call(retell)(member.fget), doc=member.__doc__))
             elif callable(member) and not isinstance(member, type):
-                setattr(owner, name, reported(retell)(member))
+                setattr(owner, name, public_call(retell)(member))
         return owner
 
     return decorate

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from eqsat import tensor
-from eqsat.failure.internal_error import reported
-from eqsat.frontends.ops import OPS, supported
+from eqsat.failure.internal_error import public_call
+from eqsat.frontends.ops import OPS, supported_ops
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, fail
@@ -23,7 +23,7 @@ from ir.frontend import STAGE, FrontendGraph, FrontendNode, TensorInfo
 from ir.grammar import with_count
 
 
-@reported()
+@public_call()
 def frontend_to_tiny(
     graph: FrontendGraph, dims: Mapping[str, int], constants: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -71,7 +71,7 @@ def lower_node(node: FrontendNode, inputs: Sequence[Tensor | None]) -> Tensor:
             f"no lowering for {node.op!r}" + (f"; did you mean {names[near[0]]!r}?" if near else ""),
             at=node.name,
             op=node.op,
-            supported=supported(),
+            supported=supported_ops(),
         )
     arguments = {**node.attrs} if node.fn is None else {"fn": node.fn, **node.attrs}
     try:

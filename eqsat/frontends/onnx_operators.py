@@ -52,7 +52,7 @@ Converter = Callable[[Operator], FrontendNode]
 CONVERTERS: dict[str, Converter] = {}
 
 
-def supported() -> list[str]:
+def supported_operators() -> list[str]:
     """The ONNX operators that can be imported."""
     return sorted({*CONVERTERS, *EVALUATORS})
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from eqsat.failure.internal_error import reported
-from eqsat.frontends.onnx_operators import CONVERTERS, EVALUATORS, Operator, supported
+from eqsat.failure.internal_error import public_call
+from eqsat.frontends.onnx_operators import CONVERTERS, EVALUATORS, Operator, supported_operators
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.frontend import (
@@ -27,7 +27,7 @@ from ir.frontend import (
 T = TypeVar("T")
 
 
-@reported()
+@public_call()
 def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     """The model from a path, bytes or a ModelProto, and its constants by tensor name.
 
@@ -97,7 +97,7 @@ def _check_operators(protos: Sequence[Any]) -> None:
         operators = (
             f"the ONNX operator {op} is" if len(lacking) == 1 else f"the ONNX operators {', '.join(lacking)} are"
         )
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"{operators} not supported", at=name, op=op, supported=supported())
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"{operators} not supported", at=name, op=op, supported=supported_operators())
 
 
 def _name(proto: Any, position: int) -> str:

@@ -28,7 +28,7 @@ _ACTIVATIONS = {"silu": nn.silu, "gelu": nn.gelu}
 _FUNCTIONS = {uop.fn: name for name, uop in UOPS.items() if uop.kind.is_elementwise} | {"div": "FDIV"}
 
 
-def supported() -> list[str]:
+def supported_ops() -> list[str]:
     """The names of all ops with a lowering."""
     return sorted(OPS)
 

@@ -52,7 +52,7 @@ def _item(item: Any) -> int | slice | EllipsisType | None:
     if item is None or isinstance(item, EllipsisType):
         return item
     if isinstance(item, slice):
-        return _checked_slice(item)
+        return _check_slice(item)
     if isinstance(item, bool) or getattr(item, "shape", ()) != () or hasattr(item, "uop"):
         _not_basic(item)
     try:
@@ -61,7 +61,7 @@ def _item(item: Any) -> int | slice | EllipsisType | None:
         _not_basic(item)
 
 
-def _checked_slice(item: slice) -> slice:
+def _check_slice(item: slice) -> slice:
     try:
         start, stop, step = (
             None if bound is None else operator.index(bound) for bound in (item.start, item.stop, item.step)

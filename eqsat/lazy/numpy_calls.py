@@ -34,13 +34,13 @@ def call_ufunc(
     """The value of `ufunc(*inputs)`. Raises EqsatError, UnsupportedOp, for other functions, methods and keywords."""
     name = f"np.{ufunc.__name__}"
     if method != "__call__":
-        _unsupported(f"{name}.{method}")
+        _fail_unsupported(f"{name}.{method}")
     if keywords:
-        _unsupported(f"{name} with {', '.join(keywords)}=")
+        _fail_unsupported(f"{name} with {', '.join(keywords)}=")
     if ufunc in _COMPOSED:
         return _COMPOSED[ufunc](*map(t.as_tensor, inputs))
     if ufunc not in UOP_OF:
-        _unsupported(name)
+        _fail_unsupported(name)
     return t.elementwise(UOP_OF[ufunc], *inputs, like=ufunc)
 
 
@@ -50,16 +50,16 @@ def call_function(
     """The value of `function(*args, **keywords)`. Raises EqsatError, UnsupportedOp, for others."""
     name = f"np.{getattr(function, '__name__', function)}"
     if function not in _FUNCTIONS:
-        _unsupported(name)
+        _fail_unsupported(name)
     ours = partial(_FUNCTIONS[function], t)
     try:
         inspect.signature(ours).bind(*args, **keywords)
     except TypeError as error:
-        _unsupported(name, f"takes {inspect.signature(ours)}: {error}")
+        _fail_unsupported(name, f"takes {inspect.signature(ours)}: {error}")
     return ours(*args, **keywords)
 
 
-def _unsupported(what: str, why: str = "is not defined for lazy tensors") -> NoReturn:
+def _fail_unsupported(what: str, why: str = "is not defined for lazy tensors") -> NoReturn:
     fail(Kind.UNSUPPORTED_OP, STAGE, f"{what} {why}", hint="write it in the methods of eqsat.tensor.Tensor")
 
 
@@ -83,7 +83,7 @@ def _reduction_with_dtype(name: str) -> Callable[..., Tensor]:
 
 def _pad(t: TensorFunctions, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     if mode != "constant":
-        _unsupported(f"np.pad with mode={mode!r}")
+        _fail_unsupported(f"np.pad with mode={mode!r}")
     x = t.as_tensor(array)
     many = isinstance(pad_width, list | tuple) and any(isinstance(width, list | tuple) for width in pad_width)
     return x.pad(pad_width if many else [pair(pad_width, "pad_width")] * x.ndim, constant_values)
@@ -97,7 +97,7 @@ def _take(t: TensorFunctions, a: Any, indices: Any, axis: int | None = None) -> 
 def _dot(t: TensorFunctions, a: Any, b: Any) -> Tensor:
     x, y = t.as_tensor(a), t.as_tensor(b)
     if x.ndim > 2 or y.ndim > 2:
-        _unsupported("np.dot of more than two axes")
+        _fail_unsupported("np.dot of more than two axes")
     return x @ y if x.ndim and y.ndim else x * y
 
 

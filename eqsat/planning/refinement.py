@@ -36,7 +36,7 @@ class Replanned(NamedTuple):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def refined(
+def refine(
     module: Module,
     prices: tuple[Price, ...],
     reports: Mapping[str, KernelResources],
@@ -94,15 +94,15 @@ class _PlanSearch:
         """The first choice where it is as was estimated, else the best by what the compiler tells."""
         if not self._told.spills and self._compiled_blocks() >= resident_blocks(self._first.work, self._target):
             return self._first
-        estimates = self._pricer.ranked(self._region)
+        estimates = self._pricer.rank(self._region)
         rivals = [each.plan for each in estimates]
         place, told = rivals.index(self._first.plan), self._told
         known: dict[int, Price] = {}
         while place not in known:
-            known[place] = self._pricer.corrected(estimates[place], told, rivals)
+            known[place] = self._pricer.correct(estimates[place], told, rivals)
             place = min(range(len(rivals)), key=lambda i: self._rank(known.get(i, estimates[i])))
             if place not in known:
-                estimates[place] = self._noted(estimates[place])
+                estimates[place] = self._add_note(estimates[place])
                 told = self._compiled(self._region, estimates[place].plan)
         found = known[place]
         if not resident_blocks(found.work, self._target):
@@ -129,7 +129,7 @@ class _PlanSearch:
     def _rank(self, price: Price) -> tuple[bool, tuple[bool, bool, float]]:
         return not resident_blocks(price.work, self._target), rank(price)
 
-    def _noted(self, price: Price) -> Price:
+    def _add_note(self, price: Price) -> Price:
         """The price of a plan that says why it stands in the place of the first."""
         told, estimated = self._told, self._first.work.thread_registers
         spilled = f", {told.spill_stores + told.spill_loads} bytes spilled" if told.spills else ""

@@ -23,7 +23,7 @@ Timer = Callable[[Region, Sequence[Plan]], Sequence[float | EqsatError]]
 """The time of each plan of a region, in ns, or why it cannot be built; of one at least a time."""
 
 
-def tuned(
+def tune(
     module: Module, prices: Sequence[Price], pricer: PlanPricer, timer: Timer, cache: PlanCache, progress: Progress
 ) -> Replanned:
     """The measured plans of a module whose calls have these prices. `progress` is told of each region that is measured;
@@ -32,7 +32,7 @@ def tuned(
     found: dict[str, Price] = dict(zip((call.region.name for call in module.running), prices, strict=True))
     notes: list[Diagnostic] = []
     for number, (name, region) in enumerate(regions.items(), 1):
-        candidates = _worth_measuring(pricer.ranked(region))
+        candidates = _worth_measuring(pricer.rank(region))
         plans = [each.plan for each in candidates]
         if len(plans) < 2:
             continue
@@ -42,7 +42,7 @@ def tuned(
             known = fastest(plans, timer(region, plans))
             cache.keep(region, known)
         found[name] = candidates[plans.index(known.plan)]
-        notes += _told(name, known, plans[0])
+        notes += _measurement_notes(name, known, plans[0])
     return Replanned(tuple(found[call.region.name] for call in module.running), tuple(notes))
 
 
@@ -59,7 +59,7 @@ def _worth_measuring(ranked: Sequence[Price]) -> list[Price]:
     return [each for each in ranked[:MOST_PLANS] if each.time_ns <= SLOWEST * ranked[0].time_ns]
 
 
-def _told(name: str, found: MeasuredPlan, first: Plan) -> list[Diagnostic]:
+def _measurement_notes(name: str, found: MeasuredPlan, first: Plan) -> list[Diagnostic]:
     """The flag of a plan that a clock chose, which another run or machine may choose otherwise; and of those that could
     not be measured."""
     message = f"the fastest of {found.tried} plans that were measured, {found.ns / 1e3:.1f} µs"

@@ -48,7 +48,7 @@ class Artifact(Recipe, frozen=True):
     contract: str = UNBOUND
 
 
-def sealed(artifact: Artifact) -> Artifact:
+def seal(artifact: Artifact) -> Artifact:
     """The artifact with its contract filled in, also in its texts."""
     contract = contract_of(artifact)
     units = {name: text.replace(artifact.contract, contract) for name, text in artifact.units.items()}

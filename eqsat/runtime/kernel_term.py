@@ -19,12 +19,12 @@ class KernelTerm(msgspec.Struct, frozen=True):
     @property
     def reads(self) -> frozenset[str]:
         """The buffers that are read, as the program has them: a kernel may read a constant's copy in another order."""
-        named = (CTORS[str(ctor)].named(args) for ctor, *args in self.lines)
+        named = (CTORS[str(ctor)].by_field(args) for ctor, *args in self.lines)
         return frozenset(str(fields["buffer"]) for fields in named if "buffer" in fields)
 
     def loads(self, buffer: str) -> list[str]:
         """The maps at which Loads read a buffer, one per Load."""
-        named = (CTORS[str(ctor)].named(args) for ctor, *args in self.lines if ctor == "Load")
+        named = (CTORS[str(ctor)].by_field(args) for ctor, *args in self.lines if ctor == "Load")
         return [str(fields["map"]) for fields in named if fields["buffer"] == buffer]
 
     def outputs_reading(self, buffer: str) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_program
 from eqsat.model import Model
-from eqsat.options import checked_path, is_count
+from eqsat.options import check_path, is_count
 from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
 from eqsat.runtime.compiled import Compiled, KernelReport
 from eqsat.runtime.device_call import call_on_device
@@ -217,15 +217,15 @@ class Program:
 
         if not self._variants.held:
             self._fail_unbound()
-        save(self._model, self._free, self._variants.held, checked_path(path))
+        save(self._model, self._free, self._variants.held, check_path(path))
 
     def __reduce__(self) -> tuple[Callable[..., Program], tuple[bytes, int]]:
         """Pickles and deep copies contain the bytes that `save` writes, with the present variants."""
-        from eqsat.runtime.store import packed
+        from eqsat.runtime.store import pack
 
         if not self._variants.held:
             self._fail_unbound()
-        return self._unpickled, (packed(self._model, self._free, self._variants.held), self._threads)
+        return self._unpickled, (pack(self._model, self._free, self._variants.held), self._threads)
 
     @property
     def _compiled(self) -> Compiled:

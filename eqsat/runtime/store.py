@@ -134,12 +134,12 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
     try:
         if path.exists() and not path.is_file():  # a file must not replace a device or a pipe
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        write_atomically(path, packed(model, free, variants))
+        write_atomically(path, pack(model, free, variants))
     except OSError as error:
         fail(Kind.INVALID_OPTION, "save", f"cannot write the file: {error.strerror or error}", at=str(path))
 
 
-def packed(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:
+def pack(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:
     """The bytes of the file of a program with at least one variant. Parts that variants share are stored once."""
     parts: dict[str, bytes] = {}
     stored_variants = tuple(_store_variant(dict(key), compiled, parts) for key, compiled in variants.items())

@@ -39,7 +39,7 @@ def writable_cache() -> tuple[Path, Notes]:
     try:
         wanted.mkdir(parents=True, exist_ok=True)
         if is_open_to_others(wanted):
-            return process_folder(), (_distrusted(wanted),)
+            return process_folder(), (_distrust_note(wanted),)
         with tempfile.TemporaryFile(dir=wanted):
             return wanted, ()
     except OSError as error:
@@ -69,7 +69,7 @@ def not_kept(why: OSError | str, folder: Path | None = None) -> Diagnostic:
     )
 
 
-def _distrusted(folder: Path) -> Diagnostic:
+def _distrust_note(folder: Path) -> Diagnostic:
     return note(
         Kind.INPUT_MISMATCH,
         STAGE,

@@ -128,7 +128,7 @@ class Writing:
             both.sort(key=lambda part: -abs(part[0]))
         if len(both) == 1 and both[0][0] == 1 and not const:
             return both[0][1]
-        return sum_text([(c, _bracketed(c, text)) for c, text in both], const, f"{self.wide}{self.times}")
+        return sum_text([(c, _bracket(c, text)) for c, text in both], const, f"{self.wide}{self.times}")
 
     def _piece(self, piece: Piece) -> str:
         if isinstance(piece, Remainder):
@@ -142,7 +142,7 @@ class Writing:
         return text if " " not in text else f"({text})"
 
 
-def _bracketed(c: int, text: str) -> str:
+def _bracket(c: int, text: str) -> str:
     """A factor as text, in brackets if it would bind otherwise."""
     if c == 1 and not text.startswith("-"):
         return text

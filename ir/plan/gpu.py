@@ -52,7 +52,7 @@ class Staging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Bytes moved at once."""
         return self.width * DTYPES[self.dtype].bytes
 
-    def fitted(self, extent: int, terms: int) -> Staging:
+    def fit(self, extent: int, terms: int) -> Staging:
         """The staging for a tile of `extent` rows or columns and `terms` terms, whose lines may be shorter."""
         width = math.gcd(self.width, terms if self.along_k else extent)
         if width == self.width:

@@ -69,7 +69,7 @@ class Roles(msgspec.Struct, frozen=True):
         """Points of a group of digits."""
         return math.prod(self.sizes[position] for position in group)
 
-    def named(self, group: Iterable[int]) -> tuple[str, ...]:
+    def names_of(self, group: Iterable[int]) -> tuple[str, ...]:
         """The names of a group of digits."""
         return tuple(self.names[position] for position in group)
 
@@ -104,7 +104,7 @@ class StreamRoles(msgspec.Struct, frozen=True):
     place: AxisMap | None = None
     keys: int = 1
 
-    def named(self, group: Iterable[int], rank: int) -> tuple[str, ...]:
+    def names_of(self, group: Iterable[int], rank: int) -> tuple[str, ...]:
         """The names of a group of loops; the first `rank` loops are those of the outputs."""
         return tuple(f"i{axis}" if axis < rank else f"r{axis - rank}" for axis in group)
 
@@ -211,13 +211,13 @@ class PolyCore(msgspec.Struct, frozen=True):
         if self.sequential_axes:
             lines.append(f"  sequential {_names(self.outer_names(self.sequential_axes))}")
         if self.roles:
-            groups = ((name, self.roles.named(getattr(self.roles, name))) for name in ("batch", "m", "n", "k"))
+            groups = ((name, self.roles.names_of(getattr(self.roles, name))) for name in ("batch", "m", "n", "k"))
             roles = "  ".join(f"{name} {_names(axes)}" for name, axes in groups)
             lines.append(f"  {self.contraction} ({self.pattern}): {roles}")
         if self.streams:
             streams, rank = self.streams, len(self.outer)
             parts = {"batch": streams.batch, "rows": streams.rows, "columns": streams.columns, "terms": streams.terms}
-            roles = "  ".join(f"{name} {_names(streams.named(axes, rank))}" for name, axes in parts.items())
+            roles = "  ".join(f"{name} {_names(streams.names_of(axes, rank))}" for name, axes in parts.items())
             lines.append(f"  {', '.join(self.streams.members)} (stream of {self.streams.score}): {roles}")
         lines += [f"  {self._access(access)}" for access in self.accesses]
         return "\n".join(lines)

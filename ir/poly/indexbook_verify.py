@@ -31,7 +31,7 @@ def verify(book: IndexBook) -> None:
     """
     violations = [*_ids(book)]
     for name, info in book.values.items():
-        violations += [*_axes(name, info), *_reduced(book, name, info), *_non_scop(book, name, info)]
+        violations += [*_axes(name, info), *_check_reduced(book, name, info), *_non_scop(book, name, info)]
         for access in info.inputs:
             violations += _access(book, name, info, access)
     if violations:
@@ -68,7 +68,7 @@ def _kind(axis: Axis, reduced: bool) -> str:
     return "reduce" if reduced else "broadcast" if axis.size == 1 else "iter"
 
 
-def _reduced(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnostic]:
+def _check_reduced(book: IndexBook, name: str, info: IndexInfo) -> Iterator[Diagnostic]:
     """A reduced axis that is an axis of the value read keeps the id of that axis; new ids are for new axes. Along a
     diagonal the reduced axis is several axes, and keeps the id of one of them."""
     operand = book.values.get(info.inputs[0].value_id) if len(info.inputs) == 1 else None

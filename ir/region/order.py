@@ -28,7 +28,7 @@ def inverse(order: Order) -> Order:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
-def settled(order: Order, shape: Sequence[int]) -> Order:
+def settle(order: Order, shape: Sequence[int]) -> Order:
     """The order with the same layout that leaves axes of size 1 at their places."""
     wide = iter([axis for axis in order if shape[axis] != 1])
     return tuple(axis if size == 1 else next(wide) for axis, size in enumerate(shape))
@@ -39,7 +39,7 @@ def order_text(order: Order | None) -> str:
     return "" if order is None else f" as {','.join(f'i{axis}' for axis in order)}"
 
 
-def stored(memref: MemRef, order: Order) -> MemRef:
+def reorder(memref: MemRef, order: Order) -> MemRef:
     """The buffer with its axes in this order."""
     return msgspec.structs.replace(memref, shape=tuple(memref.shape[axis] for axis in order))
 
@@ -50,7 +50,7 @@ def in_orders(region: Region, orders: Mapping[str, Order]) -> Region:
 
     def permute_buffer(buffer: Buffer) -> Buffer:
         order = orders.get(buffer.name)
-        return buffer if order is None else msgspec.structs.replace(buffer, memref=stored(buffer.memref, order))
+        return buffer if order is None else msgspec.structs.replace(buffer, memref=reorder(buffer.memref, order))
 
     def permute_read(read: Operand) -> Operand:
         return Operand(read.value, compose(_to_places(shapes[read.value], orders[read.value]), read.map))

@@ -207,10 +207,10 @@ def canonical(region: Region) -> Region:
     buffers = {buffer.name: f"in{k}" for k, buffer in enumerate(region.inputs)}
     buffers |= {buffer.name: f"out{k}" for k, buffer in enumerate(region.outputs)}
     names = buffers | {let.name: f"v{k}" for k, let in enumerate(region.body)}
-    return renamed(region, "region", names)
+    return rename(region, "region", names)
 
 
-def renamed(region: Region, name: str, names: dict[str, str]) -> Region:
+def rename(region: Region, name: str, names: dict[str, str]) -> Region:
     """The region as `name`, its buffers and values renamed by `names`; a name without an entry stays."""
 
     def rename_operand(operand: Operand | Number) -> Operand | Number:

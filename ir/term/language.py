@@ -76,7 +76,7 @@ class Ctor:
             raise TypeError(f"{self.name} has no {field}, but {', '.join(self.places)}")
         return self.places[field]
 
-    def named(self, args: Sequence[_T]) -> dict[str, _T]:
+    def by_field(self, args: Sequence[_T]) -> dict[str, _T]:
         """Field → argument."""
         return {field: arg for (field, _), arg in zip(self.fields, args, strict=True)}
 
@@ -262,7 +262,7 @@ class App:
     @property
     def fields(self) -> dict[str, Term]:
         """Field → argument."""
-        return self.ctor.named(self.args)
+        return self.ctor.by_field(self.args)
 
     def __str__(self) -> str:
         return f"{self.ctor.name}({', '.join(map(str, self.args))})"

@@ -59,7 +59,7 @@ def evaluate(
 def node_value(ctor: str, args: Sequence[Value], inputs: Mapping[str, Array], wide: bool = False) -> Array:
     """The value of one constructor whose arguments are values, texts and integers."""
     with np.errstate(all="ignore"):
-        return _value_of(ctor, CTORS[ctor].named(args), inputs, wide)
+        return _value_of(ctor, CTORS[ctor].by_field(args), inputs, wide)
 
 
 def _value_of(ctor: str, fields: Mapping[str, Any], inputs: Mapping[str, Array], wide: bool) -> Array:

@@ -17,7 +17,7 @@ from ir.dtype import TensorType, bf16, fp16, fp32
 from ir.tiny.align import common_type, places, symbolic_shape
 from ir.tiny.dims import WHOLE, free_dims, implied_sizes, infer_dims
 from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref, default_outputs, type_node
-from ir.tiny.parse import IDENTIFIER, Source, checked_dims, index_symbols, parse, size_symbols
+from ir.tiny.parse import IDENTIFIER, Source, check_dims, index_symbols, parse, size_symbols
 from ir.uop.table import Arg, ArgKind, UOpKind
 from ir.uop.types import Names
 
@@ -43,7 +43,7 @@ def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = F
         EqsatError: UnboundDim, naming every symbol without a size; the errors of ill-typed uops; with `strict`, also
             for a uop that the loader would have to insert.
     """
-    given = checked_dims(dims or {})
+    given = check_dims(dims or {})
     sizes = {**source.dims, **given}
     unused = [symbol for symbol in given if symbol not in source.symbols]
     warnings = [
@@ -83,7 +83,7 @@ class _BindingPass:
             try:
                 self._visit(node)
             except EqsatError as error:
-                raise error.located(at=node.id, op=node.label) from None
+                raise error.locate(at=node.id, op=node.label) from None
 
     def _visit(self, node: Node) -> None:
         src = [self.types.get(ref) for ref in node.refs]

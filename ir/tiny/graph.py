@@ -176,7 +176,7 @@ def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, Tensor
         )
         arg = arg.with_(**{key: exact_immediate(arg[key], result.dtype) for key in arg if _is_number(node.op, key)})
     except EqsatError as error:
-        raise error.located(at=node.id, op=node.label) from None
+        raise error.locate(at=node.id, op=node.label) from None
     if max(map(_addressed_elements, (result, *operands))) > MAX_ELEMENTS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, "more than 2⁵⁹ elements", at=node.id, shape=result.shape)
     if result.rank > MAX_RANK:

@@ -54,10 +54,10 @@ def parse(source: str | os.PathLike[str] | Mapping[str, Any] | Source) -> Source
     outputs = document.get("outputs")
     if outputs is not None:
         outputs = tuple(_id(output, "outputs") for output in _list(document, "outputs"))
-    return Source(_check_ids(nodes, outputs or ()), outputs, checked_dims(document.get("dims") or {}), notes)
+    return Source(_check_ids(nodes, outputs or ()), outputs, check_dims(document.get("dims") or {}), notes)
 
 
-def checked_dims(dims: object) -> dict[str, int]:
+def check_dims(dims: object) -> dict[str, int]:
     """Sizes by symbol; MalformedGraph unless all are integers ≥ 0."""
     if not isinstance(dims, Mapping):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`dims` gives sizes by symbol", hint='{"M": 128}')
@@ -154,7 +154,7 @@ def _node(record: object, index: int) -> Node:
         check_operands(UOPS[name], src)
         return Node(ref, name, src, check_arg(UOPS[name], arg, bound=False), tag)
     except EqsatError as error:
-        raise error.located(at=ref, op=UOPS[name].label(arg)) from None
+        raise error.locate(at=ref, op=UOPS[name].label(arg)) from None
 
 
 def _id(value: object, place: str) -> Ref:

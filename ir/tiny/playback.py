@@ -95,10 +95,10 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array], wide: bool = False) 
             unknown=unknown,
             expected=list(wanted),
         )
-    return {tensor: _checked(tensor, np.asarray(inputs[tensor]), type_, wide) for tensor, type_ in wanted.items()}
+    return {tensor: _check_array(tensor, np.asarray(inputs[tensor]), type_, wide) for tensor, type_ in wanted.items()}
 
 
-def _checked(tensor: str, array: Array, type_: TensorType, wide: bool) -> Array:
+def _check_array(tensor: str, array: Array, type_: TensorType, wide: bool) -> Array:
     to = storage(type_.dtype, wide)
     if array.dtype not in (type_.dtype.numpy, to) or array.shape != type_.shape:
         fail(

@@ -66,7 +66,7 @@ def pad(src: Types, arg: Mapping[str, Any]) -> TensorType:
     if any(low < 0 or high < 0 for low, high in pads):
         fail(Kind.AXIS_SIZE_MISMATCH, STAGE, "a pad is negative", hint="use SHRINK to cut", pad=pads)
     shape = tuple(low + size + high for size, (low, high) in zip(value.shape, pads, strict=True))
-    return TensorType(value.dtype, shape, _unchanged(value, shape))
+    return TensorType(value.dtype, shape, _unchanged_names(value, shape))
 
 
 def shrink(src: Types, arg: Mapping[str, Any]) -> TensorType:
@@ -86,7 +86,7 @@ def shrink(src: Types, arg: Mapping[str, Any]) -> TensorType:
             src_shape=value.shape,
         )
     shape = tuple(-(-(b - a) // s) for a, b, s in zip(low, high, step, strict=True))
-    return TensorType(value.dtype, shape, _unchanged(value, shape))
+    return TensorType(value.dtype, shape, _unchanged_names(value, shape))
 
 
 def flip(src: Types, arg: Mapping[str, Any]) -> TensorType:
@@ -155,7 +155,7 @@ def _check_length(key: str, values: Sequence[Any], value: TensorType) -> None:
         )
 
 
-def _unchanged(value: TensorType, shape: tuple[int, ...]) -> Names:
+def _unchanged_names(value: TensorType, shape: tuple[int, ...]) -> Names:
     return tuple(name if old == size else None for name, old, size in zip(value.names, value.shape, shape, strict=True))
 
 

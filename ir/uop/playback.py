@@ -46,7 +46,7 @@ def elementwise(fn: Callable[..., Array]) -> Meaning:
 
     def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
         compute = storage(out.dtype.accumulator, wide)
-        operands = [_converted(x, compute) if out.dtype.is_float else x for x in xs]
+        operands = [_convert(x, compute) if out.dtype.is_float else x for x in xs]
         return np.asarray(fn(*operands)).astype(storage(out.dtype, wide), copy=False)
 
     return meaning
@@ -208,7 +208,7 @@ def erf(x: Array) -> Array:
     return np.asarray(_erf(x.astype(np.float64)), np.float64)
 
 
-def _converted(x: Array, to: np.dtype[Any]) -> Array:
+def _convert(x: Array, to: np.dtype[Any]) -> Array:
     """`x` in another dtype; a repeated axis (stride 0) is converted once."""
     if x.dtype == to:
         return x

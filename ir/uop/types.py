@@ -91,7 +91,7 @@ def reduce(src: Types, arg: Mapping[str, Any]) -> TensorType:
     axes = [axis_position(axis, value.rank) for axis in arg["axes"]]
     if not axes or len(set(axes)) != len(axes):
         fail(Kind.MALFORMED_GRAPH, STAGE, "REDUCE needs at least one axis, each once", axes=arg["axes"])
-    element = _accumulated(value.dtype, arg, boolean=arg["op"] in ("MAX", "MIN"))
+    element = _accumulator_dtype(value.dtype, arg, boolean=arg["op"] in ("MAX", "MIN"))
     kept = [axis for axis in range(value.rank) if axis not in axes]
     return TensorType(element, tuple(value.shape[axis] for axis in kept), tuple(value.names[axis] for axis in kept))
 
@@ -102,7 +102,7 @@ def scan(*, boolean: bool) -> TypeRule:
     def rule(src: Types, arg: Mapping[str, Any]) -> TensorType:
         (value,) = src
         axis_position(arg["axis"], value.rank)
-        return TensorType(_accumulated(value.dtype, arg, boolean=boolean), value.shape, value.names)
+        return TensorType(_accumulator_dtype(value.dtype, arg, boolean=boolean), value.shape, value.names)
 
     return rule
 
@@ -218,7 +218,7 @@ def _same_shape(a: TensorType, b: TensorType) -> None:
         )
 
 
-def _accumulated(source: DType, arg: Mapping[str, Any], *, boolean: bool) -> DType:
+def _accumulator_dtype(source: DType, arg: Mapping[str, Any], *, boolean: bool) -> DType:
     result = dtype(arg["dtype"])
     fits = (
         promote(source, result) is not None

@@ -31,7 +31,7 @@ def small() -> t.Tensor:
 @pytest.fixture(scope="module")
 def running() -> list[Running]:
     subject = Subject(small(), TARGET)
-    return [subject.run(cover, 1) for cover in subject.varied(3, 3.0)]
+    return [subject.run(cover, 1) for cover in subject.sample_covers(3, 3.0)]
 
 
 def test_there_is_a_knockout_of_everything() -> None:

@@ -57,7 +57,7 @@ class HostLab:
     def put(self, array: np.ndarray) -> np.ndarray:
         return array
 
-    def poisoned(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    def allocate_poisoned(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         return np.full(shape, np.nan, DTYPES[dtype].numpy)
 
     def get(self, array: np.ndarray) -> np.ndarray:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import build
-from codegen.compile.machine import machine, restricted
+from codegen.compile.machine import machine, restrict
 from tests.support.cpu.lanes import Lanes, arches, units
 
 
 @pytest.fixture(scope="session", params=arches())
 def lanes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lanes:
     """The prelude on each instruction set of this machine."""
-    on = restricted(machine(), request.param)
+    on = restrict(machine(), request.param)
     return Lanes(on, build(units(), on, cache=tmp_path_factory.mktemp("prelude")))
 
 

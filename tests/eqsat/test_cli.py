@@ -193,7 +193,7 @@ def test_rules() -> None:
 
 
 def test_doctor_reports_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("codegen.measure.doctor.calibrated", lambda again: calibration())
+    monkeypatch.setattr("codegen.measure.doctor.find_calibration", lambda again: calibration())
     printed = good("doctor")
     for fact in ("eqsat 0", "numpy", "cores", "compiler", "256 GFLOP/s", "20 ns", "pow 400"):
         assert fact in printed

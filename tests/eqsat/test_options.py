@@ -15,7 +15,7 @@ import eqsat
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cost.roofline import ALL_TERMS, Terms
-from eqsat.options import Budget, Options, checked_options, checked_threads, exactness_named
+from eqsat.options import Budget, Options, check_options, check_threads, exactness_named
 from ir.diagnostics import EqsatError, Kind
 from ir.term.language import Imm, PBin, Primitive, PView
 from ir.term.rule import Equal, Exactness, Rule, pattern_variables
@@ -70,21 +70,21 @@ def refused(call: Callable[[], Any]) -> str:
     ],
 )
 def test_what_is_no_choice_is_refused(option: str, value: Any, word: str) -> None:
-    assert word in refused(lambda: checked_options(**{**DEFAULTS, option: value}))
+    assert word in refused(lambda: check_options(**{**DEFAULTS, option: value}))
 
 
 def test_choices_are_kept() -> None:
-    assert checked_options(**DEFAULTS) == Options()
+    assert check_options(**DEFAULTS) == Options()
     terms = Terms(launch=False)
-    chosen = checked_options("fusion", Exactness.EXACT, "greedy", terms, Budget(nodes=5, seconds=0.5))
+    chosen = check_options("fusion", Exactness.EXACT, "greedy", terms, Budget(nodes=5, seconds=0.5))
     assert chosen == Options(("fusion",), Exactness.EXACT, "greedy", terms, Budget(nodes=5, seconds=0.5))
-    assert checked_options(["fusion", "casts"], "exact", "tree", "roofline", None).rules == ("fusion", "casts")
-    assert checked_options(**DEFAULTS).cost_model == ALL_TERMS
-    without = checked_options(**{**DEFAULTS, "cost_model": ["-launch", "-fanout"]})
+    assert check_options(["fusion", "casts"], "exact", "tree", "roofline", None).rules == ("fusion", "casts")
+    assert check_options(**DEFAULTS).cost_model == ALL_TERMS
+    without = check_options(**{**DEFAULTS, "cost_model": ["-launch", "-fanout"]})
     assert without.cost_model == Terms(launch=False, fanout=False)
-    assert checked_options(**{**DEFAULTS, "cost_model": "-cache"}).cost_model == Terms(cache=False)
+    assert check_options(**{**DEFAULTS, "cost_model": "-cache"}).cost_model == Terms(cache=False)
     assert exactness_named("reassociate") is Exactness.REASSOCIATE
-    assert (checked_threads(None, 7), checked_threads(np.int64(2), 7)) == (7, 2)
+    assert (check_threads(None, 7), check_threads(np.int64(2), 7)) == (7, 2)
 
 
 def test_the_public_calls_refuse_what_is_no_option(program: Program, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_counterexample_is_small_and_whole() -> None:
 def test_a_rule_of_ones_own_is_a_part_of_the_artifacts_key() -> None:
     keys = []
     for rule in (FACTOR_OUT, replace(FACTOR_OUT, equation="(p + q)·r"), replace(FACTOR_OUT, family="yours")):
-        chosen = checked_options(**{**DEFAULTS, "rules": [rule]})
+        chosen = check_options(**{**DEFAULTS, "rules": [rule]})
         assert select(chosen.rules)[-1] == rule
         keys.append(chosen.rules)
     assert len(set(keys)) == 3

@@ -25,7 +25,7 @@ import pytest
 
 from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
-from codegen.compile.machine import machine, restricted
+from codegen.compile.machine import machine, restrict
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.plan.cpu import contraction_candidates, contraction_work, nest_candidates, stream_work
 from codegen.poly.analyse import checked_core
@@ -210,7 +210,7 @@ def _built(steps: Sequence[Step], driver: str, program: Path, arch: str, races: 
     """Compile the kernels and the driver to one program; what the compiler said if it failed."""
     compiler = find_compiler()
     sanitizers = _RACES if races else _MEMORY
-    flags = [*compile_flags(compiler, restricted(machine(), arch)), *sanitizers]
+    flags = [*compile_flags(compiler, restrict(machine(), arch)), *sanitizers]
     texts = [c_text(kernel) for kernel in {step.kernel.name: step.kernel for step in steps}.values()]
     head = _wrapping(vector_prelude()) + pool_declarations() + SUPPORT + "\n"
     units = [head + "\n".join(texts[number::_FILES]) for number in range(_FILES)]

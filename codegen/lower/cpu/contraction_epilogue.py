@@ -12,7 +12,7 @@ from typing import Literal
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.register_tile import TileSums
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import rows_are_neighbours
@@ -39,7 +39,7 @@ def epilogue(
     even = width % writer.lanes == 0
     lanes_along(body, along, left[even:], whole=even and size % writer.lanes == 0)
     offset = sums.base + (writer.axis(r) - row) * sums.stride + (writer.axis(c) - column)
-    placed = frame.placed({**frame.along(view.rows, writer.axis(r)), **frame.along(view.columns, writer.axis(c))})
+    placed = frame.with_digits({**frame.along(view.rows, writer.axis(r)), **frame.along(view.columns, writer.axis(c))})
     _finish(placed, body, sums.buffer, offset)
     outer.loop(body, along, start, start.shift(width), writer.lanes, size)
     start, width, size = tile[across]
@@ -49,11 +49,11 @@ def epilogue(
 def _finish(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: AxisExpr) -> None:
     """Writes one vector: the sums at `offset` of `buffer`, the ops, the stores."""
     view, ev = frame.view, frame.evaluator
-    total = converted(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
+    total = convert(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
     ev.provided[view.name] = lambda _at, _block, _where: total
     place = frame.place(view.roles.out.exprs)
     for result in view.region.yields:
-        value = ev.mapped(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result))
+        value = ev.read_through(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result))
         block.store(result.buffer, ev.offset(result.buffer, place), value)
 
 

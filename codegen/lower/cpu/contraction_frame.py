@@ -33,11 +33,11 @@ class CpuContractionFrame:
     def lanes(self) -> int:
         return self.writer.lanes
 
-    def placed(self, digits: Mapping[int, AxisExpr]) -> CpuContractionFrame:
+    def with_digits(self, digits: Mapping[int, AxisExpr]) -> CpuContractionFrame:
         """The frame with more digits bound."""
         return replace(self, at={**self.at, **digits})
 
-    def seen_as(self, view: Contraction, blocks: Blocks | None = None, *, aligned: bool = True) -> CpuContractionFrame:
+    def view_as(self, view: Contraction, blocks: Blocks | None = None, *, aligned: bool = True) -> CpuContractionFrame:
         """The frame of another contraction with the same numbering of digits, at the current digits."""
         return replace(self, view=view, blocks=blocks or self.blocks, aligned=aligned)
 
@@ -168,7 +168,7 @@ def depth_block(
     per_axis = -(-size // step)
     outer = floordiv(number, per_axis, box)
     start = bound(block, "k0", mod(number, per_axis, box) * step, (per_axis - 1) * step)
-    frame = frame.placed(frame.along(before, outer))
+    frame = frame.with_digits(frame.along(before, outer))
     first = outer * (size * terms) + start * terms
     left = (constant(size) - start) * terms
     count = constant(step * terms) if size % step == 0 else least(block, "kc", [left], step * terms)

@@ -86,7 +86,7 @@ def over_digits(
     k = frame.writer.variable("k", 0, size - 1)
     at = frame.writer.axis(k)
     inner = block.inner({k})
-    over_digits(frame.placed({position: at}), inner, depth, rest, body, {**done, position: at})
+    over_digits(frame.with_digits({position: at}), inner, depth, rest, body, {**done, position: at})
     if position == depth.axis:
         block.loop(inner, k, depth.start, depth.start.shift(depth.step), 1, depth.limit)
     else:

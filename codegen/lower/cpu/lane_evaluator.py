@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
-from codegen.lower.cpu.lane_values import CONVERSIONS, converted
+from codegen.lower.cpu.lane_values import CONVERSIONS, convert
 from codegen.lower.cpu.rows_on_chip import Row
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
@@ -84,7 +84,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         self.rows |= rows
         self.buffers |= {row.buffer.name: row.buffer for row in rows.values()}
 
-    def _guarded(
+    def _read_guarded(
         self,
         guards: Sequence[tuple[Where, Const]],
         at: Point,
@@ -106,7 +106,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         inner = (*where, *lane)
 
         def inside(body: CpuBlock) -> Evaluation:
-            value = yield self._guarded(rest, at, body, inner, read)
+            value = yield self._read_guarded(rest, at, body, inner, read)
             mask = self.mask(lane, body) if lane else None
             return value if mask is None else CpuCall("where", (mask, value, fill), fill.dtype)
 
@@ -183,19 +183,19 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]
-        index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
+        index = convert((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         depends = index_axes(chosen, point, self.writer)
 
         def read(at: Point, inner: CpuBlock, conditions: Where) -> Value:
             if not inner.moves_in_lanes(depends):
-                picked = self._picked(index, size, inner.home(depends))
+                picked = self._bind_index(index, size, inner.home(depends))
                 return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
             held = CpuCall("min", (CpuCall("max", (index, Const(0, "i64")), "i64"), Const(size - 1, "i64")), "i64")
             return self._gather_lanes(source.value, axis, at, inner, conditions, held)
 
-        return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
+        return self.read_through(source.map, point, self.dtype(source.value), block, where, read)
 
-    def _picked(self, index: Value, size: int, home: CpuBlock) -> AxisExpr:
+    def _bind_index(self, index: Value, size: int, home: CpuBlock) -> AxisExpr:
         """An index that is the same in all lanes, as a variable of the kernel, so that its load needs no gather."""
         key = ("pick", index, size)
         found = home.find(key)

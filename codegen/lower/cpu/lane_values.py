@@ -6,4 +6,4 @@ from codegen.lower.conversions import Conversions
 from ir.kernel.cpu.nodes import CpuCall, Value
 
 CONVERSIONS: Conversions[Value] = Conversions(CpuCall)
-converted = CONVERSIONS.converted
+convert = CONVERSIONS.convert

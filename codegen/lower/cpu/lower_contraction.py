@@ -29,7 +29,7 @@ from codegen.lower.cpu.pack_constant import (
     pack_constant,
     packed_name,
     product_base,
-    unused,
+    unused_name,
 )
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
@@ -59,7 +59,7 @@ class _CpuContractionTemplate:
 
     def __init__(self, view: Contraction, plan: CpuContractionPlan) -> None:
         self.view, self.plan, self.blocks, self.lanes = view, plan, plan.blocks, plan.blocks.lanes
-        self.sums, self.rows, self.columns = (unused(name, view.region) for name in ("sums", "rows", "columns"))
+        self.sums, self.rows, self.columns = (unused_name(name, view.region) for name in ("sums", "rows", "columns"))
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> LoweredCpuKernel:
         view, region = self.view, self.view.region
@@ -100,7 +100,7 @@ class _CpuContractionTemplate:
         batch, outer = view.extent(view.batch), view.extent(view.outer)
         o = bound(block, "o", mod(repeat, outer, box), outer - 1)
         b = bound(block, "b", floordiv(repeat, outer, frame.writer.box), batch - 1)
-        frame = frame.placed({**frame.along(view.outer, o), **frame.along(view.batch, b)})
+        frame = frame.with_digits({**frame.along(view.outer, o), **frame.along(view.batch, b)})
         count = depth_blocks(view, blocks)
         number = frame.writer.variable("kb", 0, count - 1)
         if count == 1:

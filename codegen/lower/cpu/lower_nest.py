@@ -25,7 +25,7 @@ from codegen.lower.cpu import reduce_at_point as lower_reduce
 from codegen.lower.cpu import stream_at_point as lower_stream
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.rows_on_chip import workspace_rows
 from codegen.lower.cpu.split_reduce import partial_phase
@@ -239,7 +239,7 @@ class _Outputs:
                 return
             block = home
         value = ev.operand(Operand(result.value, result.map), point, block)
-        value = converted(value, ev.dtype(result.value), ev.dtype(result.buffer))
+        value = convert(value, ev.dtype(result.value), ev.dtype(result.buffer))
         offset = ev.offset(result.buffer, point)
         block.store(result.buffer, offset, value)
         if result.at is not None:

@@ -22,7 +22,7 @@ from typing import Literal
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, bound, depth_block, depth_blocks
 from codegen.lower.cpu.pack import Panel, pack
-from codegen.lower.cpu.pack_constant import buffer_param, unused
+from codegen.lower.cpu.pack_constant import buffer_param, unused_name
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.score_tile import RowRange, ScoreTile
@@ -101,7 +101,7 @@ class _CpuStreamTemplate:
         view, bm = self.view, self.blocks.bm
         b = bound(block, "b", batch, view.repeats - 1)
         m0 = bound(block, "m0", row_block * bm, (self._row_blocks - 1) * bm)
-        frame = frame.placed(frame.along(view.roles.batch, b))
+        frame = frame.with_digits(frame.along(view.roles.batch, b))
         self.tile.start(block)
         queries = self._pack_queries(frame, block, m0)
         count = depth_blocks(view.lead, frame.blocks)
@@ -123,7 +123,7 @@ class _CpuStreamTemplate:
         placed, depth = depth_block(frame, block, number)
         self._pack_keys(placed, block, depth)
         for product in view.products:
-            self._pack_values(placed.seen_as(product), block, depth)
+            self._pack_values(placed.view_as(product), block, depth)
         r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
         body = block.inner({r0})
         rows = RowRange(self.writer.axis(r0), m0)
@@ -136,7 +136,7 @@ class _CpuStreamTemplate:
         last = depth_blocks(view.lead, frame.blocks) - 1
         resumed = Within(number, 1, last + 1) if last else None
         for product in view.products:
-            self._product(placed.seen_as(product), body, rows, depth, resumed)
+            self._product(placed.view_as(product), body, rows, depth, resumed)
         block.loop(body, r0, m0, m0.shift(self.blocks.bm), br, view.m)
 
     # --- products ---
@@ -165,7 +165,7 @@ class _CpuStreamTemplate:
     def _of_scores(self, frame: CpuContractionFrame, view: Contraction) -> CpuContractionFrame:
         """The frame of the product of queries and keys."""
         aligned = scores_are_aligned(view, self.blocks)
-        return frame.seen_as(view, blocks_of_scores(view, self.blocks), aligned=aligned)
+        return frame.view_as(view, blocks_of_scores(view, self.blocks), aligned=aligned)
 
     def _dots(
         self, frame: CpuContractionFrame, block: CpuBlock, rows: RowRange, depth: DepthBlock, whole: DepthBlock
@@ -190,7 +190,7 @@ class _CpuStreamTemplate:
     ) -> None:
         """Writes the products of weights and values, added to the sums of the blocks before."""
         view, blocks = frame.view, self.blocks
-        frame = frame.seen_as(view, blocks_of_product(view, blocks))
+        frame = frame.view_as(view, blocks_of_product(view, blocks))
         stride = blocks.sum_stride(view.n)
 
         def tile(body: CpuBlock, row: AxisExpr, column: AxisExpr) -> None:
@@ -304,7 +304,7 @@ class _CpuStreamTemplate:
     # --- the kernel ---
 
     def _buffer(self, name: str) -> str:
-        return self.writer.buffer(unused(name, self.view.region))
+        return self.writer.buffer(unused_name(name, self.view.region))
 
     def _scratch(self) -> None:
         view, blocks, kind = self.view, self.blocks, self.view.kind

@@ -25,7 +25,7 @@ from codegen.lower.cpu.contraction_frame import (
     tail_lanes,
 )
 from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.plan.contraction_view import lanes_along_k
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Scratch
@@ -64,7 +64,7 @@ def operand_value(frame: CpuContractionFrame, side: int, block: CpuBlock) -> Val
     """The operand at the current digits, in the accumulator's dtype."""
     view, ev = frame.view, frame.evaluator
     operand = view.operand(side)
-    return converted(ev.operand(operand, frame.point(), block), ev.dtype(operand.value), view.accumulator)
+    return convert(ev.operand(operand, frame.point(), block), ev.dtype(operand.value), view.accumulator)
 
 
 def pack(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
@@ -93,7 +93,7 @@ def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, dept
     even = panel.width % lanes == 0
     left = [panel.start.shift(panel.width) - at, constant(panel.size) - at]
     lanes_along(body, x, left[even:], whole=even and panel.size % lanes == 0 and frame.aligned)
-    placed = frame.placed(frame.along(panel.group, at))
+    placed = frame.with_digits(frame.along(panel.group, at))
     over_terms(placed, body, depth, lambda f, b, term: _put(f, b, panel, term, at, operand_value(f, panel.side, b)))
     block.loop(body, x, panel.start, panel.start.shift(panel.width), lanes, panel.size)
 
@@ -119,7 +119,7 @@ def _by_rows(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
     start, box = panel.start, writer.box
     first = greatest(body, "first", [start - at * length], length)
     last = least(body, "last", [start.shift(panel.width) - at * length], length)
-    placed = frame.placed(frame.along(outer, at))
+    placed = frame.with_digits(frame.along(outer, at))
     segment = Segment(tuple(run), at * length, first, last)
     if direct is None:
         _segment(placed, body, panel, depth, segment)
@@ -135,7 +135,7 @@ def _segment(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
     body = block.inner({x})
     at = writer.axis(x)
     lanes_along(body, x, [segment.last - at], whole=False)
-    placed = frame.placed(frame.along(segment.run, at))
+    placed = frame.with_digits(frame.along(segment.run, at))
     over_terms(
         placed,
         body,
@@ -173,7 +173,7 @@ def _padded_segment(
     def interior(f: CpuContractionFrame, inner: CpuBlock, tested: Digits) -> None:
         x = writer.variable("x", 0, frame.view.extent(segment.run) - 1)
         at = writer.axis(x)
-        placed = f.placed({position: at})
+        placed = f.with_digits({position: at})
         conditions, low, high = _clip(placed, read, x)
         guarded = inner.inner(barrier=True, facts=conditions) if conditions else inner
         start = greatest(guarded, "from", [segment.first, *low], frame.view.sizes[position]) if low else segment.first
@@ -236,7 +236,7 @@ def _raw(frame: CpuContractionFrame, block: CpuBlock, read: OperandRead, x: int)
         load = Load(name, offset, register, "splat")
     else:
         load = Load(name, offset, register, "unit" if step == 1 else "strided", lane.count, step)
-    return converted(block.let(read.buffer, load), dtype, view.accumulator)
+    return convert(block.let(read.buffer, load), dtype, view.accumulator)
 
 
 # --- lanes along k --------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def _along_k(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
     x = writer.variable("x", 0, panel.size - 1)
     body = block.inner({x})
     at = writer.axis(x)
-    _terms_in_lanes(frame.placed(frame.along(panel.group, at)), body, panel, depth, run, at)
+    _terms_in_lanes(frame.with_digits(frame.along(panel.group, at)), body, panel, depth, run, at)
     block.loop(body, x, panel.start, panel.start.shift(panel.width), 1, panel.size)
 
 
@@ -279,10 +279,10 @@ def _in_squares(
     def squares(f: CpuContractionFrame, inner: CpuBlock, along: Run) -> None:
         k = writer.variable("k", 0, along.size - 1)
         body = inner.inner({k}, lane_axis=LaneAxis(k))
-        placed = f.placed(f.along(along.group, writer.axis(k)))
+        placed = f.with_digits(f.along(along.group, writer.axis(k)))
 
         def row(b: CpuBlock, x: AxisExpr) -> None:
-            value = operand_value(placed.placed(f.along(panel.group, x)), panel.side, b)
+            value = operand_value(placed.with_digits(f.along(panel.group, x)), panel.side, b)
             b.add(Store(square, (x - first) * lanes, value))
 
         over_columns(body, row)
@@ -292,7 +292,9 @@ def _in_squares(
         whole = floordiv(along.stop - along.start, lanes, writer.box) * lanes
         rest = replace(along, start=along.start + whole)
         if rest.start != rest.stop:
-            over_columns(inner, lambda b, x: _run_in_lanes(f.placed(f.along(panel.group, x)), b, panel, depth, x, rest))
+            over_columns(
+                inner, lambda b, x: _run_in_lanes(f.with_digits(f.along(panel.group, x)), b, panel, depth, x, rest)
+            )
 
     over_runs(frame, columns, depth, run, squares)
     block.loop(columns, corner, panel.start, panel.start.shift(panel.width), lanes, panel.size)
@@ -313,6 +315,6 @@ def _run_in_lanes(
     body = block.inner({k})
     length = run.stop - run.start
     lanes_along(body, k, [run.stop - at], whole=not length.terms and length.const % frame.lanes == 0)
-    placed = frame.placed(frame.along(run.group, at))
+    placed = frame.with_digits(frame.along(run.group, at))
     _put(placed, body, panel, term_of(placed, depth), x, operand_value(placed, panel.side, body))
     block.loop(body, k, run.start, run.stop, frame.lanes)

@@ -42,7 +42,7 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
     if tasks:
         at = writer.axis(task)
         start = bound(body, "start", mod(at, panels, writer.box) * width, (panels - 1) * width)
-        frame = frame.placed(frame.along(repeats, floordiv(at, panels, writer.box)))
+        frame = frame.with_digits(frame.along(repeats, floordiv(at, panels, writer.box)))
         frame, depth = depth_block(frame, body, constant(0))
         base = product_base(frame, side, width, size) + start * view.depth
         pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
@@ -67,10 +67,10 @@ def product_base(frame: CpuContractionFrame, side: int, width: int, size: int) -
 
 def packed_name(view: Contraction, side: int) -> str:
     """The name of the packed operand as a buffer."""
-    return unused(f"{view.operand(side).value}_packed{side}", view.region)
+    return unused_name(f"{view.operand(side).value}_packed{side}", view.region)
 
 
-def unused(name: str, region: Region) -> str:
+def unused_name(name: str, region: Region) -> str:
     """`name`, or `name` with underscores if a buffer of the region has the name."""
     taken = {buffer.name for buffer in (*region.inputs, *region.outputs)}
     while name in taken:

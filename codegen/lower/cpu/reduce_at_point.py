@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from codegen.lower.accumulators import PART, Joining
 from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from ir.dtype import DTYPES
@@ -63,7 +63,7 @@ def reductions(ev: LaneEvaluator, requests: Sequence[ReductionRequest], block: C
             homes[key].memo[(request.name, request.point, ())] = homes[key].let(request.name, value)
 
 
-def accumulated(ev: LaneEvaluator, names: Sequence[str], point: Point, block: CpuBlock) -> list[Value]:
+def accumulate(ev: LaneEvaluator, names: Sequence[str], point: Point, block: CpuBlock) -> list[Value]:
     """Reductions over equal axes at `point`, in the dtypes of their accumulators."""
     return _totals(ev, [_PointSum.of(ev, ReductionRequest(name, point), ()) for name in names], block)
 
@@ -73,9 +73,9 @@ def start(ev: LaneEvaluator, name: str, block: CpuBlock) -> Reg:
     return _PointSum.of(ev, ReductionRequest(name, ()), ()).start(block)
 
 
-def converted_to_result(ev: LaneEvaluator, name: str, total: Value) -> Value:
+def convert_to_result(ev: LaneEvaluator, name: str, total: Value) -> Value:
     """The accumulator's value in the reduction's own dtype."""
-    return converted(total, total.dtype, ev.ops[name].dtype)
+    return convert(total, total.dtype, ev.ops[name].dtype)
 
 
 def _values_in_one_nest(
@@ -84,7 +84,7 @@ def _values_in_one_nest(
     sums = [_PointSum.of(ev, request, where) for request in requests]
     totals = _totals(ev, sums, block)
     return [
-        converted(total, point_sum.how.dtype, point_sum.op.dtype) for total, point_sum in zip(totals, sums, strict=True)
+        convert(total, point_sum.how.dtype, point_sum.op.dtype) for total, point_sum in zip(totals, sums, strict=True)
     ]
 
 
@@ -130,7 +130,7 @@ class _PointSum:
         around, self.ev.filling = self.ev.filling, self.request.name
         term = self.ev.operand(self.op.inputs[0], point, block, self.where)
         self.ev.filling = around
-        return converted(term, self.how.source, self.how.dtype)
+        return convert(term, self.how.source, self.how.dtype)
 
     def start(self, block: CpuBlock) -> Reg:
         register = block.let(f"{self.request.name}_acc", self.how.identity, mutable=True)

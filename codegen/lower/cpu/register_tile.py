@@ -116,7 +116,7 @@ class _Dots:
         if whole:
             body = block.inner({k})
             lanes_along(body, k, (), whole=True)
-            self._add(frame.placed(frame.along(run.group, frame.writer.axis(k))), body, None)
+            self._add(frame.with_digits(frame.along(run.group, frame.writer.axis(k))), body, None)
             block.loop(body, k, run.start, run.start.shift(whole), frame.lanes)
         if whole < run.size:
             self._tail(frame, block, run, whole)
@@ -127,18 +127,18 @@ class _Dots:
         body = block.inner({k})
         body.lane_axis = LaneAxis(k, run.size - first)
         at = frame.writer.axis(k)
-        self._add(frame.placed(frame.along(run.group, at)), body, Inside((Within(at, 0, run.size),), k))
+        self._add(frame.with_digits(frame.along(run.group, at)), body, Inside((Within(at, 0, run.size),), k))
         block.loop(body, k, constant(first), constant(run.size), frame.lanes)
 
     def _add(self, frame: CpuContractionFrame, block: CpuBlock, exists: Value | None) -> None:
         """One vector of terms, in the lanes that exist."""
         view = frame.view
         columns = [
-            operand_value(frame.placed(frame.along(view.columns, column)), view.vector, block)
+            operand_value(frame.with_digits(frame.along(view.columns, column)), view.vector, block)
             for column in self.columns
         ]
         for i, row in enumerate(self.rows):
-            value = operand_value(frame.placed(frame.along(view.rows, row)), 1 - view.vector, block)
+            value = operand_value(frame.with_digits(frame.along(view.rows, row)), 1 - view.vector, block)
             for j, column in enumerate(columns):
                 if exists is None:
                     _add(block, self.sums[i, j], value, column)
@@ -197,7 +197,7 @@ def _row(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, row: A
         base = panel.base.shift(i * panel.element)
         return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator, "splat")
     digits = frame.along(view.rows, _existing_row(frame, block, row, i))
-    return lambda f, b, _k: operand_value(f.placed(digits), 1 - view.vector, b)
+    return lambda f, b, _k: operand_value(f.with_digits(digits), 1 - view.vector, b)
 
 
 def _existing_row(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, i: int) -> AxisExpr:
@@ -224,7 +224,7 @@ def _column(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, col
 
     def fetch(f: CpuContractionFrame, body: CpuBlock, _k: AxisExpr) -> Value:
         inside = body.inner({variable}, lane_axis=lanes_here)
-        value = operand_value(f.placed(digits), view.vector, inside)
+        value = operand_value(f.with_digits(digits), view.vector, inside)
         body.statements += inside.statements
         return value
 

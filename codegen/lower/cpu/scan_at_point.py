@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.points import Point, Where, axes_of
 from ir.index.expr import AxisExpr
 from ir.kernel.cpu.nodes import CpuCall, Inside, Value
@@ -29,14 +29,14 @@ def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, wh
     Points must be evaluated in the scan's order."""
     assert op.axis is not None
     source, kind, fn, identity = ev.joining(op)
-    term = converted(ev.operand(op.inputs[0], point, block, where), source, kind)
+    term = convert(ev.operand(op.inputs[0], point, block, where), source, kind)
     if op.domain[op.axis] == 1:
-        return converted(term, kind, op.dtype)
+        return convert(term, kind, op.dtype)
     others = (*point[: op.axis], *point[op.axis + 1 :])
     running = _carried_register(ev, name, op, point[op.axis], others, block, where)
     if not block.moves_in_lanes(point[op.axis].axes):
         block.accumulate(running, fn, term)
-        return converted(running, kind, op.dtype)
+        return convert(running, kind, op.dtype)
     lane = block.lane_axis
     if lane is not None and lane.count is not None:  # so that the last lane of a tail holds its result
         exists = Inside((), lane.variable, lane.count)
@@ -44,11 +44,11 @@ def scan(ev: LaneEvaluator, name: str, op: Op, point: Point, block: CpuBlock, wh
     if ev.loops.in_order(name) or kind not in _DOUBLED:
         along = block.let(name, CpuCall(f"run{fn}", (running, term), kind))
         block.assign(running, CpuCall("last", (along,), kind))
-        return converted(along, kind, op.dtype)
+        return convert(along, kind, op.dtype)
     own = block.let(f"{name}_own", CpuCall(f"prefix{fn}", (term,), kind))
     along = block.let(name, CpuCall(fn, (running, own), kind))
     block.accumulate(running, fn, CpuCall("last", (own,), kind))  # `own` does not wait for the vector before
-    return converted(along, kind, op.dtype)
+    return convert(along, kind, op.dtype)
 
 
 def _carried_register(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.stream_at_point import finite_or_zero, nan_if_infinite, tree, weight
 from codegen.lower.points import Point, Where
 from codegen.plan.stream_view import StreamView
@@ -119,7 +119,7 @@ class ScoreTile:
             ) -> None:
                 if view.roles.contraction is not None and view.scores is not None:
                     sums = inner.let("sum", Load(self.tile, offset, view.kind))
-                    given = converted(sums, view.kind, view.scores.op.dtype)
+                    given = convert(sums, view.kind, view.scores.op.dtype)
                     ev.provided[view.roles.contraction] = lambda _at, _block, _where: given
                 value = self._score(g, inner)
                 if exists is not None:
@@ -170,7 +170,7 @@ class ScoreTile:
                 p = inner.let("p", weight(view.fn, Load(self.tile, offset, view.kind), base))
                 inner.add(Store(self.tile, offset, p))
                 for row_sum in view.row_sums:
-                    term = self._term(g.seen_as(row_sum), inner, p, exists)
+                    term = self._term(g.view_as(row_sum), inner, p, exists)
                     inner.accumulate(sums[row_sum.name][number], "add", term)
 
             self._along_terms(f, body, depth, start, weigh)
@@ -198,7 +198,7 @@ class ScoreTile:
         at = writer.axis(r)
         inner = block.inner({r}, barrier=not at.terms)
         row = at - rows.first
-        body(frame.placed(frame.along(view.roles.rows, at)), inner, row * self.stride, row)
+        body(frame.with_digits(frame.along(view.roles.rows, at)), inner, row * self.stride, row)
         block.loop(inner, r, rows.first, rows.first.shift(self.blocks.br), 1, view.m)
 
     def _along_terms(
@@ -220,7 +220,7 @@ class ScoreTile:
             if inner.lane_axis is not None and inner.lane_axis.count is not None:
                 exists = inner.let("exists", Inside((), c, inner.lane_axis.count))
             for number in range(registers):
-                place = frame.placed(frame.along(self.view.roles.terms, at.shift(number * lanes)))
+                place = frame.with_digits(frame.along(self.view.roles.terms, at.shift(number * lanes)))
                 body(place, inner, start + (at - depth.first).shift(number * lanes), exists, number)
             block.loop(inner, c, low, high, lanes * registers)
 
@@ -241,8 +241,8 @@ class ScoreTile:
         def read(at: Point, inner: CpuBlock, where: Where) -> Value:
             return ev.value(roles.score, at, inner, where)
 
-        value = ev.mapped(roles.read, frame.digits()[: len(roles.sizes)], dtype, block, (), read)
-        return converted(value, dtype, self.view.kind)
+        value = ev.read_through(roles.read, frame.digits()[: len(roles.sizes)], dtype, block, (), read)
+        return convert(value, dtype, self.view.kind)
 
     def _term(self, frame: CpuContractionFrame, block: CpuBlock, p: Value, exists: Value | None) -> Value:
         """Weight times the value of the frame's stream, in the lanes that exist."""
@@ -250,9 +250,9 @@ class ScoreTile:
         term: Value = p
         if isinstance(value, Operand):
             totals = ev.operand(value, frame.point(), block)
-            term = CpuCall("mul", (p, converted(totals, ev.dtype(value.value), kind)), kind)
+            term = CpuCall("mul", (p, convert(totals, ev.dtype(value.value), kind)), kind)
         elif value.number != 1:
-            term = CpuCall("mul", (p, converted(constant(value.number, value.dtype), value.dtype, kind)), kind)
+            term = CpuCall("mul", (p, convert(constant(value.number, value.dtype), value.dtype, kind)), kind)
         return term if exists is None else CpuCall("where", (exists, term, constant(0, kind)), kind)
 
 

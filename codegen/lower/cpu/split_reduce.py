@@ -35,7 +35,7 @@ def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Ph
     whole = long.extent // size
     left = long.extent - size * whole
     tasks = whole + (left > 0)
-    parts = {name: _shared(ev, name, (tasks, *kept)) for name in names}
+    parts = {name: _declare_shared(ev, name, (tasks, *kept)) for name in names}
     task = writer.variable("t", 0, tasks - 1)
     root = CpuBlock(writer, None, {task})
     results = _PartResults(ev, parts, writer.axis(task), lanes_in_results)
@@ -62,7 +62,7 @@ def partial_phase(ev: LaneEvaluator, part: int, *, lanes_in_results: bool) -> Ph
     return Phase(task, tasks, tuple(root.statements))
 
 
-def _shared(ev: LaneEvaluator, name: str, shape: tuple[int, ...]) -> Buffer:
+def _declare_shared(ev: LaneEvaluator, name: str, shape: tuple[int, ...]) -> Buffer:
     """Memory for the parts of a reduction."""
     kind = ev.joining(ev.ops[name]).dtype
     parts = Buffer(f"{name}_parts", MemRef(shape, kind))
@@ -85,7 +85,7 @@ class _PartResults:
         """Writes loops over the axes of `sizes`, inside the loops of `point`, and the stores."""
         writer = self.ev.writer
         if not sizes:
-            totals = lower_reduce.accumulated(self.ev, list(self.parts), point, block)
+            totals = lower_reduce.accumulate(self.ev, list(self.parts), point, block)
             for parts, total in zip(self.parts.values(), totals, strict=True):
                 block.store(parts.name, self.ev.offset(parts.name, (self.task, *point)), total)
             return
@@ -117,5 +117,5 @@ def _combine_parts(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, bl
     part = ev.value(parts.name, (ev.writer.axis(variable), *point), body, where)
     body.accumulate(total, ev.joining(ev.ops[name]).fn, part)
     home.loop(body, variable, AxisExpr(), AxisExpr(tasks))
-    home.memo[key] = found = home.let(name, lower_reduce.converted_to_result(ev, name, total))
+    home.memo[key] = found = home.let(name, lower_reduce.convert_to_result(ev, name, total))
     return found

@@ -23,7 +23,7 @@ from codegen.lower.accumulators import PART
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
 from codegen.plan.stream_view import stream_dtype
@@ -106,8 +106,7 @@ def _values_in_one_pass(
         sums.update(zip(score.requests, totals, strict=True))
     values = [sums[request] if request in sums else tops[request.score] for request in requests]
     return [
-        converted(value, value.dtype, ev.ops[request.name].dtype)
-        for request, value in zip(requests, values, strict=True)
+        convert(value, value.dtype, ev.ops[request.name].dtype) for request, value in zip(requests, values, strict=True)
     ]
 
 
@@ -142,7 +141,7 @@ class _ScoreSums:
     def _operand(self, request: StreamRequest, slot: int, reduced: Point, block: CpuBlock) -> Value:
         operand = self.ev.ops[request.name].inputs[slot]
         source = operand.dtype if isinstance(operand, Number) else self.ev.dtype(operand.value)
-        return converted(self.ev.operand(operand, (*request.point, *reduced), block, self.where), source, self.kind)
+        return convert(self.ev.operand(operand, (*request.point, *reduced), block, self.where), source, self.kind)
 
     def start(self, block: CpuBlock) -> _RunningSums:
         top = block.let("top", constant("-inf", self.kind), mutable=True)
@@ -240,7 +239,7 @@ class _StreamPass:
         """Adds the terms at `places`, rescaling once."""
         points = [self._term_point(place) for place in places]
         for streams, state in zip(self.scores, states, strict=True):
-            scores = [self._masked(streams.score(point, block), "-inf", block) for point in points]
+            scores = [self._mask(streams.score(point, block), "-inf", block) for point in points]
             top = block.let("top", CpuCall("max", (state.top, tree("max", scores)), streams.kind))
             base = block.let("base", finite_or_zero(top))
             shrink = block.let("shrink", weight(streams.fn, state.top, base))
@@ -255,9 +254,9 @@ class _StreamPass:
             block.assign(state.top, top)
 
     def _term(self, value: Value | None, p: Value, block: CpuBlock) -> Value:
-        return p if value is None else self._masked(CpuCall("mul", (p, value), p.dtype), 0, block)
+        return p if value is None else self._mask(CpuCall("mul", (p, value), p.dtype), 0, block)
 
-    def _masked(self, value: Value, otherwise: float | str, block: CpuBlock) -> Value:
+    def _mask(self, value: Value, otherwise: float | str, block: CpuBlock) -> Value:
         """The value, but `otherwise` in the lanes of a tail that are no terms."""
         lane = block.lane_axis
         if not self.along or lane is None or lane.count is None:

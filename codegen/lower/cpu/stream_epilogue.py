@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
-from codegen.lower.cpu.lane_values import converted
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.score_tile import ScoreTile
 from codegen.lower.cpu.stream_at_point import nan_if_infinite
 from codegen.lower.points import Point, Where
@@ -27,7 +27,7 @@ def stream_tile_epilogue(
     r = frame.writer.variable("r", 0, max(view.m - 1, 0))
     row = frame.writer.axis(r)
     body = block.inner({r}, barrier=not row.terms)  # a lone row: values would be hoisted above the sums that they need
-    ending = _Ending(tile, sums, frame.placed(frame.along(view.roles.rows, row)), row - m0)
+    ending = _Ending(tile, sums, frame.with_digits(frame.along(view.roles.rows, row)), row - m0)
     in_lanes = not view.products and view.lead.out_step(view.roles.rows) is not None
     if in_lanes:
         left = [m0.shift(size) - row, constant(view.m) - row]
@@ -86,7 +86,7 @@ class _Ending:
             load = Load(self.sums[product.name], offset, view.kind, count=count)
             given[product.name] = body.let(product.name, nan_if_infinite(load, top))
         place = {**self.frame.along(outer, number), **self.frame.along(run, at)}
-        self._store(self.frame.placed(place), body, given)
+        self._store(self.frame.with_digits(place), body, given)
         block.loop(body, j, ZERO, constant(size), lanes)
 
     def _run_of_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -100,15 +100,15 @@ class _Ending:
         """Stores one register per output, from the values of the streams and maxima."""
         ev, region = frame.evaluator, self.tile.view.region
         for name, value in given.items():
-            ev.provided[name] = _given(converted(value, self.tile.view.kind, ev.dtype(name)))
+            ev.provided[name] = _provide(convert(value, self.tile.view.kind, ev.dtype(name)))
         place = frame.digits()[: len(region.outputs[0].memref.shape)]
         for result in region.yields:
-            value = ev.mapped(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result.value))
-            value = converted(value, ev.dtype(result.value), ev.dtype(result.buffer))
+            value = ev.read_through(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result.value))
+            value = convert(value, ev.dtype(result.value), ev.dtype(result.buffer))
             block.store(result.buffer, ev.offset(result.buffer, place), value)
 
 
-def _given(value: Value) -> Provider:
+def _provide(value: Value) -> Provider:
     return lambda _at, _block, _where: value
 
 

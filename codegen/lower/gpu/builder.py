@@ -138,7 +138,7 @@ class GpuBlock(Scope[Value, Stmt]):
         self.variables.add(variable)
         return self.writer.axis(variable)
 
-    def used(self) -> tuple[Stmt, ...]:
+    def used_statements(self) -> tuple[Stmt, ...]:
         """The statements, without variables that no statement reads."""
         kept: list[Stmt] = []
         read: frozenset[int] = frozenset()

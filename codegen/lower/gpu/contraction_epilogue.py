@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quotient
 from codegen.lower.gpu.main_loop import Fragment
-from codegen.lower.gpu.thread_evaluator import Provider, converted
+from codegen.lower.gpu.thread_evaluator import Provider, convert
 from codegen.plan.gpu.contraction_tiling import steps_of
 from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, constant
@@ -52,7 +52,7 @@ def epilogue(
     if frame.tile.store == "staged":
         assert staged is not None
         block.add(Comment("results, put together over the ring"), *(() if free else (Barrier(),)))
-        _staged(frame, block, product, staged)
+        _store_through_shared(frame, block, product, staged)
 
 
 def _apply(
@@ -65,12 +65,12 @@ def _apply(
     element = AxisExpr(0, ((variable, 1),)) if product.count > 1 else constant(0)
     body = block.inner({variable}, barrier=True)
     total = Element(product.acc, element, view.accumulator)
-    known = {view.name: converted(total, view.accumulator, view.op.dtype), **beside(element)}
-    ev.provided |= {name: _given(body.let("sum", value)) for name, value in known.items()}
+    known = {view.name: convert(total, view.accumulator, view.op.dtype), **beside(element)}
+    ev.provided |= {name: _provide(body.let("sum", value)) for name, value in known.items()}
     point, where = _place(frame, body, *product.place(element))
     first = view.region.yields[0]
     kept = frame.tile.store != "elements"
-    values = [ev.yielded(result.value, result.map, point, body, where) for result in view.region.yields]
+    values = [ev.yielded_value(result.value, result.map, point, body, where) for result in view.region.yields]
     for result, value in zip(view.region.yields, values, strict=True):
         if result is not first or not kept:
             body.add(StGlobal(frame.writer.buffer(result.buffer), point, value, where))
@@ -78,10 +78,10 @@ def _apply(
         body.add(SetElement(product.acc, element, values[0]))
     if frame.tile.store == "vectors":
         _vector(frame, body, product, element)
-    block.add(Epilogue(product.acc, frame.epilogue, variable, body.used()))
+    block.add(Epilogue(product.acc, frame.epilogue, variable, body.used_statements()))
 
 
-def _given(value: Value) -> Provider:
+def _provide(value: Value) -> Provider:
     return lambda _at, _block, _where: value
 
 
@@ -108,7 +108,7 @@ def _vector(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, elem
         body.add(StGlobalVec(buffer, at, product.acc, number * width, width, where))
 
 
-def _staged(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, tile: Shared) -> None:
+def _store_through_shared(frame: GpuContractionFrame, block: GpuBlock, product: Fragment, tile: Shared) -> None:
     """Stores results through shared memory: written in the order of accumulators, read in the order of memory."""
     writer, width = frame.writer, frame.tile.store_width
     own = product.neighbours

@@ -33,7 +33,7 @@ class GpuContractionFrame:
     column: AxisExpr
     at: Mapping[int, AxisExpr]
 
-    def placed(self, digits: Mapping[int, AxisExpr]) -> GpuContractionFrame:
+    def with_digits(self, digits: Mapping[int, AxisExpr]) -> GpuContractionFrame:
         """The frame with more digits known."""
         return replace(self, at={**self.at, **digits})
 

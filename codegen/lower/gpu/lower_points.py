@@ -9,7 +9,7 @@ from __future__ import annotations
 from codegen.lower.gpu.buffer_axes import merged_axes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.nest_evaluator import NestEvaluator
-from codegen.lower.gpu.thread_evaluator import converted
+from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import ZERO, AxisExpr
@@ -82,8 +82,8 @@ def write(ev: NestEvaluator, result: Yield, point: Point, block: GpuBlock, where
     if result.at is not None:
         where = (*where, *_is_first(ev, result, point))
         point = ev.writer.at(result.at.exprs, point)
-    value = ev.yielded(result.value, result.map, point, block, where)
-    ev.store(result.buffer, point, converted(value, ev.dtype(result.value), ev.dtype(result.buffer)), block, where)
+    value = ev.yielded_value(result.value, result.map, point, block, where)
+    ev.store(result.buffer, point, convert(value, ev.dtype(result.value), ev.dtype(result.buffer)), block, where)
 
 
 def _is_first(ev: NestEvaluator, result: Yield, point: Point) -> Where:

@@ -23,8 +23,8 @@ from codegen.lower.gpu.nest_evaluator import NestEvaluator
 from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Pass, Team
 from codegen.lower.gpu.row_scan import Scans
-from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.thread_evaluator import converted
+from codegen.lower.gpu.running_maximum import base_of, undefined_term, weight
+from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.nest_tiling import row_values, terms_of
 from codegen.plan.region_loops import RegionLoops
@@ -118,8 +118,8 @@ class _Rows:
                 return load(name, element, where)
             maximum, fn = relative[name]
             top = tops[maximum]
-            greatest = converted(load(maximum, element, where), top.dtype, how.dtype)
-            shrink = block.let("shrink", weight(fn, greatest, converted(base_of(top), top.dtype, how.dtype)))
+            greatest = convert(load(maximum, element, where), top.dtype, how.dtype)
+            shrink = block.let("shrink", weight(fn, greatest, convert(base_of(top), top.dtype, how.dtype)))
             return Call("mul", (load(name, element, where), shrink), how.dtype)
 
         with last_block(self.block, writer.block[:1], (rows.blocks,), AxisExpr(rows.split), alone=alone) as last:
@@ -130,7 +130,7 @@ class _Rows:
                 for name in level:
                     if name in relative:
                         top = tops[relative[name].maximum]
-                        no_number = converted(undefined(top), top.dtype, totals[name].dtype)
+                        no_number = convert(undefined_term(top), top.dtype, totals[name].dtype)
                         totals[name] = Call("add", (totals[name], no_number), totals[name].dtype)
                 self._finish(level, list(totals.values()))
             self._outputs()
@@ -172,12 +172,12 @@ class _Rows:
         op = self.loops.ops[name]
         reduced = self.ev.writer.coordinates(element, op.domain[len(op.shape) :])
         value = self.ev.operand(op.inputs[0], (*self._point_of(name), *reduced), block, (*self.team.where, *where))
-        return converted(value, how.source, how.dtype)
+        return convert(value, how.source, how.dtype)
 
     def _finish(self, names: Sequence[str], totals: Sequence[Value]) -> None:
         """Makes the reductions of the row known to all threads of its team."""
         for name, total in zip(names, totals, strict=True):
-            value = self.block.let(name, converted(total, total.dtype, self.loops.ops[name].dtype))
+            value = self.block.let(name, convert(total, total.dtype, self.loops.ops[name].dtype))
             self.team.finish(name, self._point_of(name), value)
 
     def _point_of(self, name: str) -> Point:

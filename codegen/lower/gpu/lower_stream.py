@@ -27,7 +27,7 @@ from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, over_registers, reach_of
 from codegen.lower.gpu.split_stream import joined_streams
 from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
-from codegen.lower.gpu.thread_evaluator import ThreadEvaluator, converted, params_of
+from codegen.lower.gpu.thread_evaluator import ThreadEvaluator, convert, params_of
 from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
 from codegen.plan.gpu.stream_shared import stream_shared
@@ -103,7 +103,7 @@ class _GpuStreamTemplate:
         frame = GpuContractionFrame(
             of[0], lead, plan.tails, plan.epilogue, writer, ThreadEvaluator(view.region, writer), *at, {}
         )
-        frame = frame.placed(frame.along(self.block, of[0].batch, batch))
+        frame = frame.with_digits(frame.along(self.block, of[0].batch, batch))
         self.place = batch, row, column
         tiles = zip(of, self.tile.sums, strict=True)
         self.frames = [replace(frame, view=product, tile=own) for product, own in tiles]
@@ -262,7 +262,7 @@ class _GpuStreamTemplate:
         """The region's values at register `e` of the first sums."""
         kind, ev = self.view.kind, self.frames[0].evaluator
         beside = {
-            frame.view.name: converted(Element(product.acc, e, kind), kind, ev.dtype(frame.view.name))
+            frame.view.name: convert(Element(product.acc, e, kind), kind, ev.dtype(frame.view.name))
             for frame, product in zip(self.frames, products, strict=False)
         }
         return {**beside, **rows.values_of_row(ends.row_of(e))}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from codegen.lower.accumulators import PART, Joining
 from codegen.lower.gpu.builder import GpuBlock
-from codegen.lower.gpu.thread_evaluator import converted
+from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.gpu.vector_evaluator import Lane, VectorEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group
@@ -41,11 +41,11 @@ def reduction(ev: VectorEvaluator, name: str, op: Op, point: Point, block: GpuBl
     """The value of a reduce op at `point`, computed by this thread alone, in `block`."""
     how = ev.joining(op)
     if 0 in op.domain[len(op.shape) :]:
-        return converted(how.identity, how.dtype, op.dtype)
+        return convert(how.identity, how.dtype, op.dtype)
     lane = ev.lane_of(point, where)
     at = block if lane is None else block.home(axes_of(point, where) - {lane.variable})
     total = _Loops(ev, name, op, how, point, where, lane).total(at)
-    return converted(total, how.dtype, op.dtype)
+    return convert(total, how.dtype, op.dtype)
 
 
 Place = Mapping[Group, AxisExpr]
@@ -70,12 +70,14 @@ class _Loops:
         trips = math.prod(group.extent for group in groups)
         parted = self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.ev.loops.in_order(self.name)
         if trips <= _WRITTEN_OUT or not parted or trips <= 2 * PART:
-            self._nested(groups, {}, total, block, written_out=trips <= _WRITTEN_OUT)
+            self._nest_loops(groups, {}, total, block, written_out=trips <= _WRITTEN_OUT)
         else:
             self._in_parts(groups, total, block)
         return self._element(total)
 
-    def _nested(self, groups: Sequence[Group], place: Place, total: str, block: GpuBlock, *, written_out: bool) -> None:
+    def _nest_loops(
+        self, groups: Sequence[Group], place: Place, total: str, block: GpuBlock, *, written_out: bool
+    ) -> None:
         """Loops over `groups`, all unrolled, or with the innermost a few terms at a time."""
         outer, last = (groups, None) if written_out or not groups else (groups[:-1], groups[-1])
         with ExitStack() as stack:
@@ -113,7 +115,7 @@ class _Loops:
                 body, at[group] = stack.enter_context(body.loop(group.name, AxisExpr(group.extent)))
             if cut is None:
                 part = self._start(body)
-                self._nested(inside, at, part, body, written_out=False)
+                self._nest_loops(inside, at, part, body, written_out=False)
                 self._join(total, part, body)
                 return
             size = -(-cut.extent // -(-cut.extent // PART))
@@ -169,4 +171,4 @@ class _Loops:
         width, variable = (self.lane.width, self.lane.variable) if self.lane is not None else (1, 0)
         with self.ev.neighbours(block, variable, width) as body:
             term = self.ev.operand(self.op.inputs[0], (*self.point, *reduced), body, self.where)
-            self._put(total, converted(term, self.how.source, self.how.dtype), body)
+            self._put(total, convert(term, self.how.source, self.how.dtype), body)

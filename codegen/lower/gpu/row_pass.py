@@ -68,7 +68,7 @@ class Team:
         self.lane = writer.variable("v", 0, rows.width - 1)
         self._counters: dict[tuple[int, int, int], PassVariables] = {}
         self.kept: dict[Hashable, Value] = {}
-        self.chip = RowsOnChip(self.shared, rows.height, rows.held, self.number, rows.width, {})
+        self.chip = RowsOnChip(self.declare_shared, rows.height, rows.held, self.number, rows.width, {})
 
     def counters(self, rounds: int, unrolled: int, before: int) -> PassVariables:
         """The variables of a pass of `rounds` times `written_out` turns, with at most `before` turns before it. Equal
@@ -96,7 +96,7 @@ class Team:
         for joining, total in zip(how, totals, strict=True):
             by = min(self.rows.team, WARP_LANES) // 2
             while by:
-                self.block.assign(total, join(joining, total, shuffled("xor", total, AxisExpr(by))))
+                self.block.assign(total, join(joining, total, shuffle("xor", total, AxisExpr(by))))
                 by //= 2
         warps = self.rows.team // WARP_LANES
         if warps <= 1:
@@ -119,7 +119,7 @@ class Team:
         """The totals of the `parts` threads per team that write (`writes`), through shared memory."""
         block, buffers, stores = self.block, [], []
         for name, joining, own in zip(names, how, totals, strict=True):
-            buffers.append(self.shared(f"{name}_parts", joining.dtype, (parts, teams)))
+            buffers.append(self.declare_shared(f"{name}_parts", joining.dtype, (parts, teams)))
             stores.append(StShared(At(buffers[-1], (part, number)), own))
         block.add(*([GpuIf((writes,), tuple(stores))] if writes is not None else stores), Barrier())
         joined: list[Value] = []
@@ -131,7 +131,7 @@ class Team:
             joined.append(total)
         return joined
 
-    def shared(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
+    def declare_shared(self, name: str, dtype: str, shape: tuple[int, ...]) -> str:
         """A new buffer in shared memory; its name."""
         writer = self.ev.writer
         start = max((buffer.end for buffer in writer.shared), default=0)
@@ -231,7 +231,7 @@ class Pass:
         return key[0] in ("load", *self.team.rows.dear)
 
 
-def shuffled(way: str, value: Value, by: AxisExpr) -> Value:
+def shuffle(way: str, value: Value, by: AxisExpr) -> Value:
     """The value of another lane. Dtypes without a shuffle are shuffled as i32."""
     if value.dtype in _SHUFFLED:
         return Shuffle(way, value, by, value.dtype)  # type: ignore[arg-type]

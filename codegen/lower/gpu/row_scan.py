@@ -15,8 +15,8 @@ from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.nest_evaluator import NestEvaluator
 from codegen.lower.gpu.reduce_at_point import join
-from codegen.lower.gpu.row_pass import Team, shuffled
-from codegen.lower.gpu.thread_evaluator import converted
+from codegen.lower.gpu.row_pass import Team, shuffle
+from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import WARP_LANES
@@ -58,11 +58,11 @@ class Scans:
         for name, how in self.how.items():
             op = self.ev.ops[name]
             at = self.ev.writer.at(sites[name].map.exprs, point)
-            term = converted(self.ev.operand(op.inputs[0], at, block, where), how.source, how.dtype)
+            term = convert(self.ev.operand(op.inputs[0], at, block, where), how.source, how.dtype)
             if exists:
                 term = Call("where", (Holds(exists), term, how.identity), how.dtype)
             along = block.let(name, self._along(name, how, term, block))
-            self.team.finish(name, at, converted(along, how.dtype, op.dtype))
+            self.team.finish(name, at, convert(along, how.dtype, op.dtype))
 
     def _along(self, name: str, how: Joining, term: Value, block: GpuBlock) -> Value:
         """The running value at a thread's element; updates the value that the next turn starts from."""
@@ -76,14 +76,14 @@ class Scans:
         lane = self.ev.writer.split(self.ev.writer.lane, lanes)[1]
         by = 1
         while by < lanes:
-            before = block.let(f"{name}_up", shuffled("up", own, AxisExpr(by)))
+            before = block.let(f"{name}_up", shuffle("up", own, AxisExpr(by)))
             joined = join(how, before, own)
             block.assign(own, Call("where", (Holds((Within(lane, by, lanes),)), joined, own), how.dtype))
             by *= 2
         if size <= WARP_LANES:
             result = block.let(f"{name}_at", join(how, running, own))
             last = self.ev.writer.lane - lane + AxisExpr(lanes - 1)
-            block.assign(running, shuffled("lane", result, last))
+            block.assign(running, shuffle("lane", result, last))
             return result
         return self._between_warps(name, how, own, block)
 
@@ -91,7 +91,7 @@ class Scans:
         writer, team = self.ev.writer, self.team
         warps = team.rows.team // WARP_LANES
         warp = writer.split(writer.warp, warps)[1]
-        totals = team.shared(f"{name}_warps", how.dtype, (team.rows.height, warps))
+        totals = team.declare_shared(f"{name}_warps", how.dtype, (team.rows.height, warps))
         last = Within(writer.lane, WARP_LANES - 1, WARP_LANES)
         block.add(GpuIf((last,), (StShared(At(totals, (team.number, warp)), own),)), Barrier())
         running = self.running[name]

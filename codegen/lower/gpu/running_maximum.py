@@ -26,6 +26,6 @@ def weight(fn: str, score: Value, base: Value, *, coarse: bool = False) -> Value
     return Call(fn, (apart,), score.dtype)
 
 
-def undefined(top: Value) -> Value:
+def undefined_term(top: Value) -> Value:
     """0, but NaN where `top` is infinite: added to a sum whose maximum is `top`."""
     return Call("sub", (top, top), top.dtype)

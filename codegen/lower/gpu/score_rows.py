@@ -19,8 +19,8 @@ from typing import Protocol
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.main_loop import Fragment as Sums
-from codegen.lower.gpu.running_maximum import base_of, undefined, weight
-from codegen.lower.gpu.thread_evaluator import converted
+from codegen.lower.gpu.running_maximum import base_of, undefined_term, weight
+from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import steps_of
@@ -66,7 +66,7 @@ def over_registers(block: GpuBlock, count: int) -> Iterator[tuple[GpuBlock, Axis
     variable = block.writer.variable("e", 0, count - 1)
     body = block.inner({variable}, barrier=True)
     yield body, AxisExpr(0, ((variable, 1),)) if count > 1 else constant(0)
-    block.add(GpuFor(variable, constant(0), constant(count), body.used(), unroll=True))
+    block.add(GpuFor(variable, constant(0), constant(count), body.used_statements(), unroll=True))
 
 
 @dataclass(eq=False)
@@ -161,7 +161,7 @@ class ScoreRows:
     def complete(self, block: GpuBlock, products: Sequence[RowsFragment]) -> None:
         """Replaces the sums by NaN where the maximum is infinite."""
         with self._rows(block) as (body, row):
-            body.add(SetElement(self.base, row, undefined(self._at(self.top, row))))
+            body.add(SetElement(self.base, row, undefined_term(self._at(self.top, row))))
             for name in self.sums.values():
                 self._join(body, "add", name, row, self._at(self.base, row))
         for product in products:
@@ -172,7 +172,7 @@ class ScoreRows:
         """Value of the region → its maximum or sum of a row."""
         held = dict.fromkeys(self.view.maxima, self.top) | self.sums
         ev, kind = self.frame.evaluator, self.view.kind
-        return {name: converted(self._at(array, row), kind, ev.dtype(name)) for name, array in held.items()}
+        return {name: convert(self._at(array, row), kind, ev.dtype(name)) for name, array in held.items()}
 
     # --- values ---
 
@@ -202,7 +202,7 @@ class ScoreRows:
         view, roles, ev = self.view, self.view.roles, self.frame.evaluator
         if view.scores is not None:
             total = Element(self.scores.acc, e, view.kind)
-            given = block.let("sum", converted(total, view.kind, view.scores.op.dtype))
+            given = block.let("sum", convert(total, view.kind, view.scores.op.dtype))
             ev.provided[view.scores.name] = lambda _at, _block, _where: given
         digits, where, exists = self._place(block, e, turn)
         dtype = ev.dtype(roles.score)
@@ -210,7 +210,7 @@ class ScoreRows:
         def read(at: Point, inner: GpuBlock, conditions: Where) -> Value:
             return ev.value(roles.score, at, inner, conditions)
 
-        value = converted(ev.mapped(roles.read, digits, dtype, block, where, read), dtype, view.kind)
+        value = convert(ev.read_through(roles.read, digits, dtype, block, where, read), dtype, view.kind)
         if full or not exists:
             return value
         return Call("where", (Holds(exists), value, Const("-inf", view.kind)), view.kind)
@@ -222,11 +222,11 @@ class ScoreRows:
             digits, where, _ = self._place(block, e, turn)
             operand = ev.operand(value, self.frame.writer.at(of.roles.point.exprs, digits), block, where)
             unproven = tuple(condition for condition in where if not block.knows(condition))
-            factor = converted(operand, ev.dtype(value.value), kind)
+            factor = convert(operand, ev.dtype(value.value), kind)
             if unproven:
                 factor = Call("where", (Holds(unproven), factor, Const(0.0, kind)), kind)
             return factor
-        return None if value.number == 1 else converted(ev.operand(value, (), block), value.dtype, kind)
+        return None if value.number == 1 else convert(ev.operand(value, (), block), value.dtype, kind)
 
     def _place(self, block: GpuBlock, e: AxisExpr, turn: AxisExpr) -> tuple[Point, Where, Where]:
         """The digits of a score; the conditions under which it exists; the conditions of these on its term."""

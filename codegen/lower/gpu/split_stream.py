@@ -45,19 +45,19 @@ def joined_streams(
     parts_of_blocks.store(block, part)
     if groups == 1:
         with last_block(block, tile, tiles, constant(split)) as last:
-            yield last, *parts_of_blocks.joined(last, ZERO, split)
+            yield last, *parts_of_blocks.join_parts(last, ZERO, split)
         return
     group = writer.split(part, members)[0]
     variable = writer.variable("members", 1, members)
     block.add(Bind(variable, constant(split) - group * members, (constant(members),), (constant(1),)))
     block.variables.add(variable)
     with last_block(block, (*tile, group), (*tiles, groups), writer.axis(variable)) as last:
-        joined = parts_of_blocks.joined(last, group * members, members)
+        joined = parts_of_blocks.join_parts(last, group * members, members)
         joined_parts = _StreamParts(parts, *joined, tile, groups)
         last.add(Comment("what the parts of these blocks come to, for the last of all"))
         joined_parts.store(last, group)
         with last_block(last, tile, tiles, constant(groups)) as final:
-            yield final, *joined_parts.joined(final, ZERO, groups)
+            yield final, *joined_parts.join_parts(final, ZERO, groups)
 
 
 class _StreamParts:
@@ -111,7 +111,7 @@ class _StreamParts:
 
     # --- joining ---
 
-    def joined(self, block: GpuBlock, first: AxisExpr, count: int) -> tuple[ScoreRows, list[PartFragment]]:
+    def join_parts(self, block: GpuBlock, first: AxisExpr, count: int) -> tuple[ScoreRows, list[PartFragment]]:
         """Joins up to `count` parts from `first` on, in order; a few at a time, so that their loads overlap."""
         counts = self.parts.vectors * self.parts.width
         joined = [

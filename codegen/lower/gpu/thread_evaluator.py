@@ -32,7 +32,7 @@ Provider: TypeAlias = _Provider[GpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
 CONVERSIONS: Conversions[Value] = Conversions(Call)
-converted = CONVERSIONS.converted
+convert = CONVERSIONS.convert
 
 
 class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
@@ -57,7 +57,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
             home.memo[key] = found
         return found
 
-    def _guarded(
+    def _read_guarded(
         self,
         guards: Sequence[tuple[Where, Const]],
         at: Point,
@@ -71,7 +71,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         unproven = tuple(condition for condition in conditions if condition not in where and not block.knows(condition))
         if any(map(self.writer.refutes, unproven)):
             return fill
-        value = yield self._guarded(rest, at, block, (*where, *unproven), read)
+        value = yield self._read_guarded(rest, at, block, (*where, *unproven), read)
         if not unproven or (_is_zero(fill) and is_zero_outside(value, unproven)):
             return value
         return Call("where", (Holds(unproven), value, fill), fill.dtype)
@@ -95,7 +95,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]
-        index = converted((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
+        index = convert((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
         variable = self.writer.variable("at", 0, size - 1)
         block.add(Pick(variable, index))
         block.variables.add(variable)
@@ -104,7 +104,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         def read(at: Point, inner: GpuBlock, conditions: Where) -> Value:
             return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
 
-        return self.mapped(source.map, point, self.dtype(source.value), block, where, read)
+        return self.read_through(source.map, point, self.dtype(source.value), block, where, read)
 
     def _position(self, expr: AxisExpr, dtype: str, block: GpuBlock) -> Value:
         return Index(expr, dtype)

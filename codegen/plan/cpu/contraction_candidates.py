@@ -175,7 +175,7 @@ def _plan(view: Contraction, blocks: Blocks, target: Target) -> CpuContractionPl
         pattern=view.pattern,
         vector=1 if view.vector else 0,
         blocks=blocks,
-        operands=(_kept(view, blocks, 0), _kept(view, blocks, 1)),
+        operands=(_kept_operand(view, blocks, 0), _kept_operand(view, blocks, 1)),
         parallel=is_parallel(view, blocks, target),
         tails=tail_axes(steps_of(view, blocks)),
         epilogue=view.epilogue,
@@ -183,7 +183,7 @@ def _plan(view: Contraction, blocks: Blocks, target: Target) -> CpuContractionPl
     )
 
 
-def _kept(view: Contraction, blocks: Blocks, side: int) -> OperandPlace:
+def _kept_operand(view: Contraction, blocks: Blocks, side: int) -> OperandPlace:
     """Where the kernel reads an operand."""
     name = view.operand(side).value
     if is_packed(view, blocks, side):

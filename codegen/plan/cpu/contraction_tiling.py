@@ -19,17 +19,17 @@ def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
     check_cpu(plan.arch)
     blocks = plan.blocks
     if min(blocks.mr, blocks.nr, blocks.bm, blocks.bn, blocks.bk) < 1:
-        _malformed(view, f"{blocks} are not sizes in elements")
+        _fail_malformed(view, f"{blocks} are not sizes in elements")
     if plan.pattern != view.pattern:
-        _malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
+        _fail_malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
     if blocks.dot and view.ordered:
         fail(Kind.UNSUPPORTED_OP, STAGE, "dot products do not sum in index order", at=view.region.name, hint="outer")
     if blocks.lanes != LANES[plan.arch]:
-        _misaligned(view, f"{blocks.lanes} elements are no register of {LANES[plan.arch]}, which {plan.arch} has")
+        _fail_misaligned(view, f"{blocks.lanes} elements are no register of {LANES[plan.arch]}, which {plan.arch} has")
     _check_multiples(view, blocks)
     _check_operands(view, plan)
     if plan.epilogue != view.epilogue:
-        _malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
+        _fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     check_tails(steps_of(view, blocks), plan.tails, STAGE, view.region.name)
 
 
@@ -57,21 +57,25 @@ def block_axis(view: Contraction, bk: int) -> tuple[int, int]:
 def _check_multiples(view: Contraction, blocks: Blocks) -> None:
     for axis, block, tile in (("m", blocks.bm, blocks.mr), ("n", blocks.bn, blocks.nr)):
         if block % tile:
-            _misaligned(view, f"a block of {block} along {axis} is no whole number of register tiles of {tile}")
+            _fail_misaligned(view, f"a block of {block} along {axis} is no whole number of register tiles of {tile}")
     if not blocks.dot and blocks.nr % blocks.lanes:
-        _misaligned(view, f"{blocks.nr} columns are no whole number of registers of {blocks.lanes} lanes")
+        _fail_misaligned(view, f"{blocks.nr} columns are no whole number of registers of {blocks.lanes} lanes")
     if (blocks.dot and blocks.bk < view.depth) or blocks.bk > max(view.depth, 1):
-        _misaligned(view, f"{blocks.algorithm} products do not take {blocks.bk} of {view.depth} terms in one block")
+        _fail_misaligned(
+            view, f"{blocks.algorithm} products do not take {blocks.bk} of {view.depth} terms in one block"
+        )
     if view.k and view.depth and blocks.bk % block_axis(view, blocks.bk)[1]:
         inner = block_axis(view, blocks.bk)[1]
-        _misaligned(view, f"a block of {blocks.bk} terms is no whole number of steps of {inner}")
+        _fail_misaligned(view, f"a block of {blocks.bk} terms is no whole number of steps of {inner}")
 
 
 def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
     """The operands are the region's, in places that the template has."""
     for side, operand in enumerate(plan.operands):
         if operand.tensor != view.operand(side).value:
-            _malformed(view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {operand.tensor!r}")
+            _fail_malformed(
+                view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {operand.tensor!r}"
+            )
         if operand.place != "memory" and (
             plan.blocks.dot or (operand.place == "const_pool" and not view.is_constant(side))
         ):
@@ -80,9 +84,9 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
 
 
-def _malformed(view: Contraction, message: str) -> NoReturn:
+def _fail_malformed(view: Contraction, message: str) -> NoReturn:
     fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
 
 
-def _misaligned(view: Contraction, message: str) -> NoReturn:
+def _fail_misaligned(view: Contraction, message: str) -> NoReturn:
     fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)

@@ -131,9 +131,9 @@ class CpuContractionWork:
         tiles_per_task = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
         tiles = max(view.repeats * tile.rows * tile.columns, 1)
         longest = -(-tasks // units) * tiles_per_task if units > 1 else tiles
-        again = self._computed_again(tile, times)
+        again = self._recompute_cost(tile, times)
         other = (self._once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
-        cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._stored(tile, blocks) + other
+        cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._store_cycles(tile, blocks) + other
         return Work(
             flops=tile.flops,
             bytes=self._bytes,
@@ -229,7 +229,7 @@ class CpuContractionWork:
     def _once(self) -> float:
         return self._prepared[0] + self._prepared[1]
 
-    def _computed_again(self, tile: _TileFigures, times: tuple[int, int]) -> float:
+    def _recompute_cost(self, tile: _TileFigures, times: tuple[int, int]) -> float:
         """Additions-worth of computing operands more than once. An operand is computed `times` where it is packed, and
         for every register tile where it is not."""
         again, tiles = 0.0, self._in_operand_order(tile.rows, tile.columns)
@@ -277,7 +277,7 @@ class CpuContractionWork:
             return 0
         return sum(bool(read.map.guards) for read in self.view.roles.reads[side])
 
-    def _stored(self, tile: _TileFigures, blocks: Blocks) -> float:
+    def _store_cycles(self, tile: _TileFigures, blocks: Blocks) -> float:
         """Cycles to store the sums over all tasks, in whole registers: once per block of k and per further output."""
         times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + len(self.view.region.outputs) - 1
         return tile.sums * times * (_STORE / self.target.lanes)

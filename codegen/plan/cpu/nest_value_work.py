@@ -85,7 +85,7 @@ class NestValues:
         scores = (score * score_points(ops[name]) for name, score in self._scores.items())
         return sum(math.prod(op.domain) * self._weights[name] for name, op in ops.items()) + sum(scores)
 
-    def recomputed(self, nest: PlannedNest) -> float:
+    def recompute_work(self, nest: PlannedNest) -> float:
         """Additions-worth beyond `computed_once`."""
         total = sum(
             [computed.weight * computed.terms * nest.around[computed.axes].points for computed in self._computed]

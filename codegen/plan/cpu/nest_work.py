@@ -89,7 +89,7 @@ class NestWork:
             values, accesses = self._values(rescaled, kept), self._accesses
             self._cycles[key, rescaled, kept] = _Cycles(
                 nest,
-                values.recomputed(nest),
+                values.recompute_work(nest),
                 values.arithmetic(nest),
                 values.row_moves(nest),
                 *accesses.moves(nest),

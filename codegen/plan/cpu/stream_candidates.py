@@ -109,14 +109,14 @@ def _plan(view: StreamView, blocks: StreamBlocks, target: Target) -> CpuStreamPl
         arch=target.arch,
         blocks=blocks,
         products=bool(view.products),
-        packed=_packed(view, blocks),
+        packed=_packed_tensors(view, blocks),
         parallel=is_parallel(view, blocks, target),
         tails=tail_axes(stream_steps(view, blocks)),
         epilogue=stream_epilogue(view),
     )
 
 
-def _packed(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
+def _packed_tensors(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
     """The packed tensors: all but values that one tile of rows uses, which are read from memory."""
     once = {product.operand(1).value for product in view.products if view.m <= blocks.mr and is_contiguous(product)}
     keys = {view.scores.operand(side).value for side in (0, 1)} if view.scores else set()

@@ -47,7 +47,7 @@ def result_tile(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
         return ()
     dtype = view.region.outputs[0].memref.dtype
     panel = _panel(tile.bn, dtype)
-    return (_swizzled(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1),)
+    return (_make_shared(RESULT, dtype, (tile.bn // panel, tile.bm, panel), 0, 1),)
 
 
 def fills_banks(tile: ContractionTile, staged: Staging) -> bool:
@@ -62,7 +62,7 @@ def operand_ring(name: str, tile: ContractionTile, staged: Staging, start: int, 
         lines, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
         panel = _panel(length, staged.dtype)
         shape = (lines, length) if staged.along_k and panel == length else (length // panel, lines, panel)
-        return _swizzled(name, staged.dtype, shape, start, stages)
+        return _make_shared(name, staged.dtype, shape, start, stages)
     start = -(-start // 16) * 16
     if staged.along_k:
         return Shared(name, staged.dtype, (extent, tile.bk), start, stages, tile.bk + 16 // DTYPES[staged.dtype].bytes)
@@ -74,7 +74,7 @@ def _panel(length: int, dtype: str) -> int:
     return math.gcd(length, SWIZZLE_ATOM // DTYPES[dtype].bytes)
 
 
-def _swizzled(name: str, dtype: str, shape: tuple[int, ...], start: int, stages: int) -> Shared:
+def _make_shared(name: str, dtype: str, shape: tuple[int, ...], start: int, stages: int) -> Shared:
     bits = {32: 1, 64: 2, 128: 3}.get(shape[-1] * DTYPES[dtype].bytes, 0)
     period = SWIZZLE_ATOM << bits
     return Shared(name, dtype, shape, -(-start // period) * period, stages, swizzle=bits)

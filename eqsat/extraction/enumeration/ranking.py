@@ -104,7 +104,7 @@ class Ranking:
         for tree in ranked:
             kinds.setdefault(tree.kinds[: self._limits.reductions], []).append(tree)
         first, *others = _take_turns([self._of_one_kind(alike, keep) for alike in kinds.values()])
-        whole = min(ranked, key=lambda tree: (self._stored(tree), not tree.accumulators))
+        whole = min(ranked, key=lambda tree: (self._count_stored(tree), not tree.accumulators))
         if whole is first:
             return (first, *others)
         return (first, whole, *[tree for tree in others if tree is not whole])
@@ -125,7 +125,7 @@ class Ranking:
             chosen.append(own)
         return chosen
 
-    def _stored(self, tree: Tree) -> int:
+    def _count_stored(self, tree: Tree) -> int:
         """How many values are stored for a tree."""
         return sum([not (read.given or read.constant) for read in map(self.facts, tree.reads)])
 

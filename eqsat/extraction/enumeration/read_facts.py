@@ -97,10 +97,10 @@ class ReadFacts:
         rule introduced: that need not exist."""
         for store in self._view.stores(buffer):
             for node in self._view.classes[store.value]:
-                if node.ctor == "Pure" and any(True for _ in self._computed(buffer, node.x)):
+                if node.ctor == "Pure" and any(True for _ in self._definitions(buffer, node.x)):
                     yield node.x
 
-    def _computed(self, buffer: int, value: int) -> Iterable[ENode]:
+    def _definitions(self, buffer: int, value: int) -> Iterable[ENode]:
         """How a value is computed that the buffer stores, if the program's own buffers are there to be read."""
         for node in self._view.classes[value]:
             read = node.buffer if node.ctor == "Load" else None
@@ -113,7 +113,7 @@ class ReadFacts:
         """Whether one way to compute the buffer is to read another, moved."""
         if buffer not in self._copies:
             nodes = [
-                node for value in self._values_without_accumulator(buffer) for node in self._computed(buffer, value)
+                node for value in self._values_without_accumulator(buffer) for node in self._definitions(buffer, value)
             ]
             self._copies[buffer] = any(node.ctor == "Load" for node in nodes)
         return self._copies[buffer]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from eqsat.extraction.cover import CoverKernel
 from ir.index.map import AxisMap, compose, identity, lift
-from ir.region.order import Order, settled
+from ir.region.order import Order, settle
 from ir.region.region import Operand, Region
 
 MOST_ORDERS = 4
@@ -51,7 +51,7 @@ def orders_of(
         kernel = kernels[waiting.popleft()]
         for buffer, suggested in _suggest(kernel, walks.of(kernel.region), orders_of_buffer):
             known = orders_of_buffer.get(buffer, [])
-            if known and len(known) < MOST_ORDERS and (order := settled(suggested, shapes[buffer])) not in known:
+            if known and len(known) < MOST_ORDERS and (order := settle(suggested, shapes[buffer])) not in known:
                 known.append(order)
                 waiting.extend(place for place in touching[buffer] if place not in waiting)
     return {buffer: tuple(orders) for buffer, orders in orders_of_buffer.items()}

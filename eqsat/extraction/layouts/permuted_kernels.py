@@ -9,7 +9,7 @@ from typing import NamedTuple
 from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.layouts.orders import Walks, has_orders, order_of_walk
 from ir.pricer import Price, Pricer
-from ir.region.order import Order, in_orders, settled
+from ir.region.order import Order, in_orders, settle
 from ir.region.region import Operand, Region
 
 
@@ -88,7 +88,7 @@ class PermutedKernels:
                 buffer = region.buffers[walk.position]
                 if buffer.constant and buffer.name not in packed and has_orders(buffer.memref.shape):
                     orders.setdefault(
-                        walk.position, settled(order_of_walk(walk, loops, terms_last), buffer.memref.shape)
+                        walk.position, settle(order_of_walk(walk, loops, terms_last), buffer.memref.shape)
                     )
             moved = {place: order for place, order in orders.items() if not _is_plain(order)}
             if moved not in choices:

@@ -32,7 +32,7 @@ def problems(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
         if array.dtype not in REGISTER_C or array.count < 1:
             yield _WRONG, f"{array.name} is no array of registers"
     for shared in kernel.shared:
-        yield from _shared(shared)
+        yield from _check_shared(shared)
 
 
 def _size(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
@@ -47,7 +47,7 @@ def _size(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
         yield _TOO_MUCH, f"a grid of {kernel.grid} blocks; {MAX_GRID} at most, and none may be empty"
 
 
-def _shared(shared: Shared) -> Iterator[tuple[Kind, str]]:
+def _check_shared(shared: Shared) -> Iterator[tuple[Kind, str]]:
     if shared.start % shared.period:
         yield _WRONG, f"{shared.name} starts at {shared.start}, no multiple of {shared.period}"
     if shared.stages < 1 or any(size < 1 for size in shared.shape):

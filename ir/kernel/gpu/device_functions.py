@@ -407,7 +407,7 @@ DEVICE_FUNCTIONS: Mapping[str, DeviceFunction] = _table()
 """Every function that a kernel's body may call, by name."""
 
 
-def called(fn: str, arguments: Sequence[str], result: str) -> str:
+def called_function(fn: str, arguments: Sequence[str], result: str) -> str:
     """The name of the device function of a `Call`: `eq_<fn>_<R of the last argument>`, or `eq_<fn>` if there is only
     one. The name of a cast has both types. The name may be missing in the table."""
     last = register_suffix(arguments[-1]) if arguments else ""

@@ -13,7 +13,7 @@ from ir.index.strides import flat
 from ir.index.text import bounds
 from ir.kernel.gpu import declared as gpu_declared
 from ir.kernel.gpu.async_copies import hazards
-from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, called, parameters
+from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, called_function, parameters
 from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam, Registers, Shared
 from ir.kernel.gpu.limits import LIMITS
 from ir.kernel.gpu.meeting import workspace_hazards
@@ -94,7 +94,7 @@ class _GpuScope:
         scope.unrolled, scope.facts, scope.control = self.unrolled, self.facts, self.control
         return scope
 
-    def named(self, name: str) -> Problems:
+    def bind_name(self, name: str) -> Problems:
         """Binds a name, which must not hide another."""
         yield from _unless(name not in self.names, f"the name {name} hides another")
         self.names.add(name)
@@ -126,7 +126,7 @@ class _GpuCheck:
             case Bind() | Pick():
                 yield from self._bind(stmt, scope)
             case Let():
-                yield from scope.named(stmt.name)
+                yield from scope.bind_name(stmt.name)
                 scope.scalars[stmt.name] = (stmt.value.dtype, stmt.mutable)
             case Assign():
                 dtype, mutable = scope.scalars.get(stmt.name, ("", False))
@@ -179,7 +179,7 @@ class _GpuCheck:
         else:
             yield from _unless(stmt.value.dtype in ("i32", "i64"), f"{variable.name} is picked from no integer")
             yield from _unless(variable.low == 0, f"{variable.name} is picked, and does not start at 0")
-        yield from scope.named(variable.name)
+        yield from scope.bind_name(variable.name)
         scope.variables[stmt.variable] = known
 
     def _for(self, loop: GpuFor, scope: _GpuScope) -> Problems:
@@ -190,7 +190,7 @@ class _GpuCheck:
         inside = variable.low <= low and high <= variable.high
         yield from _unless(inside, f"{variable.name} runs over {low} … {high}, beyond its range")
         inner = scope.inner()
-        yield from inner.named(variable.name)
+        yield from inner.bind_name(variable.name)
         inner.variables[loop.variable] = spread((loop.start, loop.stop), scope.variables)
         inner.control = max(scope.control, inner.variables[loop.variable])
         if loop.unroll:
@@ -212,7 +212,7 @@ class _GpuCheck:
         inner.variables[stmt.variable] = Spread.BLOCK
         inner.unrolled |= {stmt.variable}
         variable, acc = self.kernel.variables[stmt.variable], self.registers.get(stmt.acc)
-        yield from inner.named(variable.name)
+        yield from inner.bind_name(variable.name)
         yield from _unless(acc is not None, f"there are no registers {stmt.acc}")
         if acc is not None:
             inside = variable.low == 0 and variable.high == acc.count - 1
@@ -233,7 +233,7 @@ class _GpuCheck:
         dtype = stmt.value.dtype
         yield from _unless(dtype == "bool", f"{variable.name} needs a bool of every thread, not a {dtype}")
         yield from _unless((variable.low, variable.high) == (0, 1), f"{variable.name} is 0 or 1, beyond its range")
-        yield from scope.named(variable.name)
+        yield from scope.bind_name(variable.name)
         scope.variables[stmt.variable] = Spread.BLOCK
 
     def _ticket(self, stmt: TakeTicket, scope: _GpuScope) -> Problems:
@@ -245,7 +245,7 @@ class _GpuCheck:
         for problem in outside(stmt.at, counters.shape, 1, scope.facts, self.box):
             yield _WRONG, f"{stmt.buffer}: {problem}"
         yield from _unless(interval(stmt.count, self.box)[0] >= 1, "a TakeTicket of none")
-        yield from scope.named(stmt.name)
+        yield from scope.bind_name(stmt.name)
         scope.scalars[stmt.name] = ("i32", False)
 
     def _copy(self, stmt: CpAsync, scope: _GpuScope) -> Problems:
@@ -413,7 +413,7 @@ class _GpuCheck:
 
 def _calls(call: Call) -> Problems:
     dtypes = [argument.dtype for argument in call.args]
-    name = called(call.fn, dtypes, call.dtype)
+    name = called_function(call.fn, dtypes, call.dtype)
     if name not in DEVICE_FUNCTIONS:
         yield _WRONG, f"there is no device function {name}"
         return

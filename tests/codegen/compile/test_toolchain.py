@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import build, pool_source, vector_prelude
-from codegen.compile.machine import ARCHES, machine, restricted
+from codegen.compile.machine import ARCHES, machine, restrict
 from codegen.compile.toolchain import OLDEST, Compiler, compile_flags, find_compiler, probe
 from codegen.measure.peaks import measure_peaks
 from ir.diagnostics import EqsatError, Kind
@@ -68,7 +68,7 @@ def test_a_lesser_machine_has_no_greater_isa() -> None:
     if machine().arch not in ARCHES:
         pytest.skip("not x86-64")
     with pytest.raises(EqsatError):
-        restricted(restricted(machine(), "sse2"), "avx2")
+        restrict(restrict(machine(), "sse2"), "avx2")
 
 
 def test_a_compiler_names_itself(compiler: Compiler) -> None:
@@ -91,7 +91,7 @@ def test_every_compiler_builds_the_prelude(compiler: Compiler, arch: str, tmp_pa
     here = machine()
     if here.arch not in ARCHES or ARCHES.index(arch) > ARCHES.index(here.arch):
         pytest.skip(f"this machine has no {arch}")
-    on = restricted(here, arch)
+    on = restrict(here, arch)
     library = build({"sums": vector_prelude() + _SUMS, "pool": pool_source()}, on, compiler=compiler, cache=tmp_path)
     x = np.linspace(0.1, 2, on.lanes, dtype=np.float32)
     y = np.linspace(1, 3, on.lanes)
@@ -144,7 +144,7 @@ def test_flags_differ_by_isa_and_never_contract() -> None:
     assert "-ffp-contract=off" in compile_flags(compiler, machine())
     assert not any("fast-math" in flag for flag in compile_flags(compiler, machine()))
     if machine().arch in ARCHES:
-        assert not any("avx" in flag for flag in compile_flags(compiler, restricted(machine(), "sse2")))
+        assert not any("avx" in flag for flag in compile_flags(compiler, restrict(machine(), "sse2")))
 
 
 @pytest.fixture

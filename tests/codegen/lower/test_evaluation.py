@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.lower.evaluation import Evaluation, evaluated
+from codegen.lower.evaluation import Evaluation, evaluate
 from ir.kernel.nodes import Const
 
 
@@ -26,11 +26,11 @@ def difference(a: int, b: int) -> Evaluation[Const]:
 
 
 def test_depth_is_not_pythons() -> None:
-    assert evaluated(counted(100_000)) == Const(100_000, "i64")
+    assert evaluate(counted(100_000)) == Const(100_000, "i64")
 
 
 def test_values_come_back_to_those_who_asked() -> None:
-    assert evaluated(difference(9, 4)) == Const(5, "i64")
+    assert evaluate(difference(9, 4)) == Const(5, "i64")
 
 
 def test_an_error_reaches_the_caller() -> None:
@@ -39,4 +39,4 @@ def test_an_error_reaches_the_caller() -> None:
         raise ValueError("no value")
 
     with pytest.raises(ValueError, match="no value"):
-        evaluated(failing())
+        evaluate(failing())

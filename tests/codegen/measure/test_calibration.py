@@ -9,7 +9,7 @@ import pytest
 
 import codegen.measure.calibration as calibration_
 from codegen.compile.machine import machine
-from codegen.measure.calibration import Calibration, calibrate, calibrated
+from codegen.measure.calibration import Calibration, find_calibration
 from codegen.measure.doctor import figures
 from codegen.measure.memory_speeds import best_of
 from eqsat import optimize_and_compile
@@ -39,14 +39,14 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Calibration
 
 
 def test_figures_are_measured_once_and_kept(counted: list[Calibration], tmp_path: Path) -> None:
-    first = calibrated()
-    assert calibrated() == first
+    first = find_calibration()
+    assert find_calibration() == first
     assert len(counted) == 1
-    assert calibrated(again=True) != first
-    assert calibrated() == counted[1]
+    assert find_calibration(again=True) != first
+    assert find_calibration() == counted[1]
     (file,) = (tmp_path / "calibrations").glob("*.json")
     file.write_text("{}")
-    assert calibrated() == counted[2]
+    assert find_calibration() == counted[2]
 
 
 def test_a_target_of_what_was_measured(counted: list[Calibration]) -> None:
@@ -66,7 +66,7 @@ def test_a_target_of_what_was_measured(counted: list[Calibration]) -> None:
 def test_what_was_measured_moves_only_who_asks_for_it(counted: list[Calibration]) -> None:
     nominal = find_target("cpu")
     slow = find_target("calibrated")
-    calibrated(again=True)
+    find_calibration(again=True)
     slower = find_target("calibrated")
     assert find_target("cpu") == find_target("auto") == nominal
     bound = read_model(t.input("x", (64,)).exp()).bind({}, False)
@@ -91,7 +91,7 @@ def test_figures_for_people() -> None:
 @pytest.mark.slow
 def test_measured_figures_are_plausible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path))
-    found = calibrate()
+    found = find_calibration()
     memory = found.memory
     assert 1e9 < memory.memory < 1e12
     assert memory.l2 > 0.8 * memory.l3 > 0.4 * memory.memory

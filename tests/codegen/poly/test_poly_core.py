@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
-from codegen.plan.poly_core_to_report import nested, poly_report
+from codegen.plan.poly_core_to_report import nested_accumulators, poly_report
 from codegen.poly.analyse import analyse
 from codegen.poly.dependences import dependences
 from codegen.poly.halo import halo
@@ -47,7 +47,7 @@ def report(given: Region) -> PolyReport:
 def roles(found: PolyCore) -> dict[str, tuple[str, ...]]:
     """The names of the digits in each role."""
     assert found.roles is not None
-    return {role: found.roles.named(getattr(found.roles, role)) for role in ("batch", "m", "n", "k")}
+    return {role: found.roles.names_of(getattr(found.roles, role)) for role in ("batch", "m", "n", "k")}
 
 
 def refused(given: Region, *words: str) -> PolyCore:
@@ -303,7 +303,7 @@ def test_buffers_are_those_of_the_plan(given: Region) -> None:
 def test_a_nest_is_refused() -> None:
     given = regions.conv_then_pool()
     refused(given, "`C`", "inside `P`")
-    assert nested(given, core(given)) == {"C": "P"}
+    assert nested_accumulators(given, core(given)) == {"C": "P"}
 
 
 def test_reductions_over_nested_axes_only() -> None:

@@ -15,7 +15,7 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import build
 from codegen.compile.machine import machine
 from codegen.compile.toolchain import compile_flags, find_compiler
-from codegen.run.aligned_memory import ALIGNMENT, aligned
+from codegen.run.aligned_memory import ALIGNMENT, allocate
 from codegen.run.executable import CpuExecutable
 from codegen.text.program_to_c import c_units, launch_table
 from eqsat import nn
@@ -52,7 +52,7 @@ def expected(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def test_memory_is_aligned() -> None:
     for size in (0, 1, 63, 64, 1000):
-        memory = aligned(size)
+        memory = allocate(size)
         assert memory.nbytes == size
         assert not size or memory.__array_interface__["data"][0] % ALIGNMENT == 0
 

@@ -14,7 +14,7 @@ from eqsat import EqsatError, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.explanation.exploration_text import bars
 from eqsat.explanation.explore import Exploration, Explorer, explore
-from eqsat.explanation.layout import layered, layout
+from eqsat.explanation.layout import lay_out, layout
 from ir.diagnostics import Kind
 from tests.support.programs import graphs
 
@@ -163,8 +163,8 @@ def test_layouts_put_readers_below_and_nothing_over_another(with_dot: bool) -> N
 def test_layouts_are_the_same_again() -> None:
     sizes = dict.fromkeys("abcd", (10.0, 10.0))
     edges = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("a", "b")]
-    assert layered(sizes, edges) == layered(sizes, edges)
-    assert layered({}, []).width > 0
+    assert lay_out(sizes, edges) == lay_out(sizes, edges)
+    assert lay_out({}, []).width > 0
 
 
 def test_the_page_cannot_be_written_everywhere(run: Exploration, tmp_path: Path) -> None:

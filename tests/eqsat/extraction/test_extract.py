@@ -25,7 +25,7 @@ from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.covering.pareto import pareto
 from eqsat.extraction.covering.problem import Covering, Problem
 from eqsat.extraction.extract import extract
-from eqsat.options import Options, checked_options
+from eqsat.options import Options, check_options
 from eqsat.planning.target_pricer import pricer_for
 from ir.diagnostics import EqsatError, Kind, Severity
 from ir.region.region import Region
@@ -213,7 +213,7 @@ def test_when_nothing_is_legal_it_says_where_and_why() -> None:
 
 def test_an_unknown_extractor_is_a_diagnostic() -> None:
     with pytest.raises(EqsatError, match="pareto"):
-        checked_options(None, "rounding", "magic", "roofline", None)
+        check_options(None, "rounding", "magic", "roofline", None)
 
 
 @pytest.mark.slow
@@ -339,7 +339,7 @@ def test_light_models_are_no_dearer_than_by_ordinary_fusion(name: str) -> None:
     from bench.optimizing import light_program, sample_optimization
 
     best, ordinary = (
-        sample_optimization(lambda: light_program(name), checked_options(rules, "rounding", "pareto", "roofline", None))
+        sample_optimization(lambda: light_program(name), check_options(rules, "rounding", "pareto", "roofline", None))
         for rules in (None, ORDINARY)
     )
     assert best["predicted us"] <= ordinary["predicted us"]

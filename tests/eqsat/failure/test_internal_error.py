@@ -21,7 +21,7 @@ from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
 from eqsat.explanation.explore import explore
-from eqsat.failure.internal_error import reported
+from eqsat.failure.internal_error import public_call
 from eqsat.frontends.onnx_to_frontend import load_onnx
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 
@@ -344,7 +344,7 @@ def test_a_public_call_adds_one_frame() -> None:
         frames.append(sys._getframe(1).f_code.co_name)
         frames.append(sys._getframe(2).f_code.co_name)
 
-    reported()(look)()
+    public_call()(look)()
     assert frames == ["call", "test_a_public_call_adds_one_frame"]
 
 

@@ -26,8 +26,8 @@ from eqsat.cost.pricing import SPILLS, PlanPricer
 from eqsat.cost.targets import A100, H100
 from eqsat.demo import seed_program
 from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
-from eqsat.planning.refinement import Replanned, refined, what_changed
-from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tuned
+from eqsat.planning.refinement import Replanned, refine, what_changed
+from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tune
 from eqsat.runtime.verify import random_inputs
 from ir.backend import Texts
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
@@ -131,10 +131,10 @@ class Known:
         return self._takes[tile_of(one)]
 
     def refined(self, calls: int = 1) -> Replanned:
-        first = self.pricer.ranked(REGION)[0]
+        first = self.pricer.rank(REGION)[0]
         module = Module("m", (), tuple(KernelCall(f"k{k}", REGION, ("A", "B", "Y")) for k in range(calls)), (), ())
         told = {REGION.name: self._takes[tile_of(first.plan)]}
-        return refined(module, (first,) * calls, told, self.pricer, A100, self.compiled)
+        return refine(module, (first,) * calls, told, self.pricer, A100, self.compiled)
 
 
 def takes(registers: int, spilled: int = 0) -> KernelResources:
@@ -206,7 +206,7 @@ def test_a_machine_without_room_has_no_plan() -> None:
     found = PlanPricer(tiny, analyse, candidates).price(REGION)
     assert isinstance(found, Rejected)
     assert found.kind is Kind.RESOURCE_EXCEEDED
-    assert PlanPricer(tiny, analyse, candidates).ranked(REGION) == []
+    assert PlanPricer(tiny, analyse, candidates).rank(REGION) == []
 
 
 def test_a_program_that_no_plan_fits_is_resource_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_plans_that_cannot_be_built_are_passed_over() -> None:
 
 def test_plans_that_were_passed_over_are_told_of_and_kept(tmp_path: Path) -> None:
     known = Known({BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)}, {})
-    first = known.pricer.ranked(REGION)[0]
+    first = known.pricer.rank(REGION)[0]
     module, cache = (
         Module("m", (), (KernelCall("k", REGION, ("A", "B", "Y")),), (), ()),
         PlanCache(tmp_path, A100, "a device"),
@@ -290,13 +290,13 @@ def test_plans_that_were_passed_over_are_told_of_and_kept(tmp_path: Path) -> Non
     def timer(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
         return [no_plan("no such copy"), 20.0, 30.0]
 
-    found = tuned(module, (first,), known.pricer, timer, cache, lambda _: None)
+    found = tune(module, (first,), known.pricer, timer, cache, lambda _: None)
     assert found.prices[0].plan == MIDDLE
     chosen, passed = found.diagnostics
     assert "the estimate's choice could not be built" in chosen.message
     assert (passed.kind, passed.severity, passed.at) == (Kind.COMPILE_FAILED, Severity.NOTE, REGION.name)
     assert passed.message.endswith("could not be built: 1; the first: no such copy")
-    assert tuned(module, (first,), known.pricer, lambda *_: pytest.fail("again"), cache, lambda _: None) == found
+    assert tune(module, (first,), known.pricer, lambda *_: pytest.fail("again"), cache, lambda _: None) == found
 
 
 class FakeTimer:
@@ -317,12 +317,12 @@ def faster(place: int) -> float:
 
 def test_measured_plans_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
     known = Known({BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)}, {})
-    first = known.pricer.ranked(REGION)[0]
+    first = known.pricer.rank(REGION)[0]
     module = Module("m", (), tuple(KernelCall(f"k{k}", REGION, ("A", "B", "Y")) for k in range(2)), (), ())
     said: list[str] = []
 
     def run(timer: FakeTimer, cache: PlanCache) -> Price:
-        found = tuned(module, (first, first), known.pricer, timer, cache, said.append)
+        found = tune(module, (first, first), known.pricer, timer, cache, said.append)
         assert found.prices[0] is found.prices[1]
         [told] = found.diagnostics
         assert (told.kind, told.severity, told.at) == (Kind.TUNED, Severity.NOTE, REGION.name)
@@ -384,7 +384,7 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
     monkeypatch.setattr("codegen.run.cuda_executable.device_for", lambda arch: None)
     monkeypatch.setattr(time_plans, "MOST_RUNS", 3)
     one = regions.matmul((), 16, 32, 32, dtype="bf16")
-    plans = [each.plan for each in PlanPricer(A100, analyse, candidates).ranked(one)[:2]]
+    plans = [each.plan for each in PlanPricer(A100, analyse, candidates).rank(one)[:2]]
     arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
     found = time_plans.times_of(
         one, analyse(one).core, plans, arrays, backend=OnFake(), target=A100, flush=True, cache=tmp_path
@@ -401,21 +401,21 @@ def model() -> t.Tensor:
     return y / (y.sum(1, keepdims=True) + 1)
 
 
-def tune(**keywords: Any) -> Program:
+def tuned_program(**keywords: Any) -> Program:
     return optimize_and_compile(model(), target="cpu", autotune=True, **keywords)
 
 
 @pytest.mark.slow
 def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[str] = []
-    program = tune(verify=True, progress=stages.append)
+    program = tuned_program(verify=True, progress=stages.append)
     kernels = {each.name for each in program.kernels}
     assert {each.partition(": ")[2] for each in stages if each.startswith("tune ")} == kernels
     told = [each for each in program.diagnostics if each.kind is Kind.TUNED]
     assert {each.at for each in told} == kernels
     assert len(list((folder / "plans").iterdir())) == len(kernels)
     monkeypatch.setattr(replanning, "times_of", lambda *_, **__: pytest.fail("measured twice"))
-    again = tune(cache=False)
+    again = tuned_program(cache=False)
     assert again.source() == program.source()
     assert [each for each in again.diagnostics if each.kind is Kind.TUNED] == told
 
@@ -430,7 +430,7 @@ def test_measured_plans_are_for_those_who_ask(folder: Path, monkeypatch: pytest.
         return [faster(place) for place in range(len(plans))]
 
     monkeypatch.setattr(replanning, "times_of", timer)
-    program = tune(verify=True)
+    program = tuned_program(verify=True)
     assert max(asked) <= MOST_PLANS
     assert program.source() != before.source()
     first, others = before._compiled.artifact.prices, program._compiled.artifact.prices
@@ -438,12 +438,12 @@ def test_measured_plans_are_for_those_who_ask(folder: Path, monkeypatch: pytest.
     assert any("the estimate's choice took 1.0 µs" in each.message for each in program.diagnostics)
     assert optimize_and_compile(model(), target="cpu").source() == before.source()
     assert optimize_and_compile(model(), target="cpu", cache=False).source() == before.source()
-    assert tune().source() == program.source()
+    assert tuned_program().source() == program.source()
 
 
 @pytest.mark.slow
 def test_a_tuned_program_is_saved_and_explained(folder: Path, tmp_path: Path) -> None:
-    program = tune()
+    program = tuned_program()
     program.save(tmp_path / "tuned.eqsat")
     loaded = load(tmp_path / "tuned.eqsat")
     assert loaded.source() == program.source()

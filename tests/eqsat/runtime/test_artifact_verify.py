@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eqsat import Program
-from eqsat.runtime.artifact import Artifact, contract_of, sealed
+from eqsat.runtime.artifact import Artifact, contract_of, seal
 from eqsat.runtime.artifact_verify import verify
 from ir.diagnostics import EqsatError, Kind
 from ir.serde import from_builtins, to_builtins
@@ -31,7 +31,7 @@ def refusal(program: Program, edit: Edit) -> str:
     record = to_builtins(found(program))
     edit(record)
     with pytest.raises(EqsatError) as caught:
-        verify(sealed(from_builtins(record, Artifact)), program._compiled.bound)
+        verify(seal(from_builtins(record, Artifact)), program._compiled.bound)
     assert caught.value.kind is Kind.MALFORMED_GRAPH
     return str(caught.value)
 

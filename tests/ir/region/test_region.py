@@ -8,7 +8,7 @@ import pytest
 from ir.diagnostics import EqsatError, Kind
 from ir.index.map import identity
 from ir.region.dump import dump_region, load_region
-from ir.region.region import Definition, Number, Op, Operand, Region, Yield, canonical, renamed, verify
+from ir.region.region import Definition, Number, Op, Operand, Region, Yield, canonical, rename, verify
 from ir.region.work import read_bytes, region_bytes, region_flops
 from ir.serde import from_json, to_builtins, to_json
 from tests.support.programs import regions
@@ -54,7 +54,7 @@ def test_it_prints_as_one_reads_it() -> None:
 
 def test_canonical_regions_forget_names_and_nothing_else() -> None:
     region = regions.gemm_bias_relu()
-    other = renamed(region, "other", {"A": "x", "C0": "y", "C": "z"})
+    other = rename(region, "other", {"A": "x", "C0": "y", "C": "z"})
     assert other != region
     assert canonical(other) == canonical(region)
     assert canonical(regions.gemm_bias_relu(4, 6, 7)) != canonical(region)

@@ -15,7 +15,7 @@ from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
-from codegen.run.aligned_memory import aligned
+from codegen.run.aligned_memory import allocate
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from ir.dtype import DTYPES
@@ -116,7 +116,7 @@ class Built:
 def moved(array: Array) -> Array:
     """A copy at an address that is a multiple of 64, as buffers have."""
     array = np.asarray(array)
-    found = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    found = allocate(array.nbytes).view(array.dtype).reshape(array.shape)
     found[...] = array
     return found
 

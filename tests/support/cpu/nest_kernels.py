@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from codegen.compile.library import POOL, Library, build, pool_declarations, pool_source, vector_prelude
-from codegen.compile.machine import Machine, machine, restricted
+from codegen.compile.machine import Machine, machine, restrict
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.plan.fit_plan import fit_plan
@@ -38,7 +38,7 @@ EXPORT = '__attribute__((visibility("default"))) '
 def available(arch: str) -> Machine | None:
     """This machine held to `arch`, or None where it has no such instruction set."""
     try:
-        return restricted(machine(), arch)
+        return restrict(machine(), arch)
     except EqsatError:
         return None
 

@@ -136,7 +136,7 @@ def resealed(document: Any) -> Any:
     """The artifact with the contract of what it now says, as a forged one has; as it is, where it is no artifact."""
     try:
         found = from_json(json.dumps(document), Artifact)
-        return to_builtins(artifact.sealed(found))
+        return to_builtins(artifact.seal(found))
     except Exception:
         return document
 

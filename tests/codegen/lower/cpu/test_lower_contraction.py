@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import pool_source, vector_prelude
-from codegen.compile.machine import machine, restricted
+from codegen.compile.machine import machine, restrict
 from codegen.compile.toolchain import compile_flags, find_compiler
 from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.contraction_view import contraction_of
@@ -128,7 +128,7 @@ def assert_plays(built: Built, i: int, inputs: dict[str, Array]) -> None:
 
 def various(region: Region, units: int = 2, lanes: str | None = None) -> list[CpuContractionPlan]:
     """The best plan, and one of each kind that differs from it."""
-    target = target_of(restricted(machine(), lanes) if lanes else None, units)
+    target = target_of(restrict(machine(), lanes) if lanes else None, units)
     kinds: dict[tuple[object, ...], CpuContractionPlan] = {}
     plans = [plan for plan, _ in plans_of(region, target)]
     assert plans, f"no plan for {region.name}"
@@ -152,7 +152,7 @@ def test_kernels_play_as_the_region(group: str) -> None:
 @pytest.mark.parametrize("isa", ["avx2", "sse2"])
 def test_lesser_instruction_sets(isa: str) -> None:
     try:
-        lesser = restricted(machine(), isa)
+        lesser = restrict(machine(), isa)
     except EqsatError:
         pytest.skip(f"this machine has no {isa}")
     chosen = [MATMULS[1], MATMULS[4], SKINNY[1], CONVS[1], CONVS[6], *MOVED, FUSED[3], TYPES[0], TYPES[6]]
@@ -216,7 +216,7 @@ def test_a_channels_last_convolution_sums_channel_runs() -> None:
     region = regions.region("nhwc", inputs, body, out)
     view = contraction_of(region, analyse(region).core)
     assert view is not None
-    assert view.roles.named(view.k) == ("r1", "r2", "r0")
+    assert view.roles.names_of(view.k) == ("r1", "r2", "r0")
     cases = [(region, plan) for plan in various(region)]
     built = Built(cases)
     for i in range(len(cases)):

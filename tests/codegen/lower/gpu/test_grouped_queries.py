@@ -93,8 +93,8 @@ def test_rows_are_the_heads_that_share_keys() -> None:
     one = attention(12, 5, 9, 8, 8, group=3)
     alone, grouped = (view_of(one, heads=heads) for heads in (False, True))
     assert (alone.repeats, alone.m, grouped.repeats, grouped.m) == (12, 5, 4, 15)
-    assert grouped.lead.roles.named(grouped.roles.rows) == ("i0%3", "i1")
-    assert grouped.lead.roles.named(grouped.roles.batch) == ("i0/3",)
+    assert grouped.lead.roles.names_of(grouped.roles.rows) == ("i0%3", "i1")
+    assert grouped.lead.roles.names_of(grouped.roles.batch) == ("i0/3",)
     assert str(grouped.lead.roles.out).endswith("-> [3*i0 + i1, i2, i3]")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.compile.machine import machine, restricted
+from codegen.compile.machine import machine, restrict
 from eqsat import optimize_and_compile, tensor
 from ir.dtype import dtype
 from ir.plan.cpu import CpuContractionPlan
@@ -44,7 +44,7 @@ def sizes(whole: bool) -> Iterator[tuple[int, int, int]]:
 def variants(region: Region, arch: str) -> dict[tuple[str, int], CpuContractionPlan]:
     """The best plan of each algorithm and vector side."""
     found: dict[tuple[str, int], CpuContractionPlan] = {}
-    for plan, _ in plans_of(region, target_of(restricted(machine(), arch))):
+    for plan, _ in plans_of(region, target_of(restrict(machine(), arch))):
         found.setdefault((plan.blocks.algorithm, plan.vector), plan)
     return found
 
@@ -56,7 +56,7 @@ def stays_inside(arch: str, dtypes: tuple[str, ...], layout: str, whole: bool) -
         r.matmul(m=m, n=n, k=k, lhs_t=lhs_t, rhs_t=rhs_t, dtype=each) for each in dtypes for m, n, k in sizes(whole)
     ]
     cases = [(region, plan) for region in products for plan in variants(region, arch).values()]
-    built = Built(cases, restricted(machine(), arch), threads=1)
+    built = Built(cases, restrict(machine(), arch), threads=1)
     for number, (region, plan) in enumerate(cases):
         inputs = random_inputs(region, number)
         wanted = play_region(region, inputs, wide=True)["Y"]
