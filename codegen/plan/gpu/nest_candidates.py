@@ -17,6 +17,7 @@ from codegen.plan.gpu.nest_tiling import (
     GpuNestPlan,
     can_split,
     crossing_reads,
+    dear_values,
     kept_buffers,
     points_of,
     row_axes,
@@ -196,7 +197,7 @@ def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], r
     or enough to hide its latencies. A part that is read twice stays in registers if it fits."""
     if not alone or not can_split(loops, relative=relative):
         return
-    target, reads_twice = work.target, bool(kept_buffers(loops))
+    target, reads_twice, dear = work.target, bool(kept_buffers(loops)), dear_values(loops)
     seen: set[tuple[object, ...]] = set()
     for rows in alone:
         turns = rows.turns(rows.length)
@@ -211,8 +212,8 @@ def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], r
             if split > 1 and key not in seen:
                 seen.add(key)
                 keep: Keep = "reg" if reads_twice and fits else "none"
-                tile = (rows.height, rows.team)
-                yield rows_of(loops, tile, near=rows.near, keep=keep, width=rows.width, split=split)
+                own_dear = dear if keep == "reg" else ()
+                yield msgspec.structs.replace(rows, keep=keep, split=split, dear=own_dear, shared=())
 
 
 def _fits_registers(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:
