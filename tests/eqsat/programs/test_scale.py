@@ -91,7 +91,10 @@ def alternating(times: int) -> Graph:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
-    [lambda: stacked("softmax", 6), lambda: stacked("layer norm", 6), lambda: alternating(1), lambda: alternating(3)],
+    [
+        *(lambda: stacked("softmax", 6), lambda: stacked("layer norm", 6), lambda: alternating(1)),
+        pytest.param(lambda: alternating(3), marks=pytest.mark.exhaustive),
+    ],
     ids=["6 softmax", "6 layer norms", "softmax to softmax", "softmax and layer norm in turn"],
 )
 def test_a_chain_of_any_length_can_be_one_kernel(build: Callable[[], Graph]) -> None:

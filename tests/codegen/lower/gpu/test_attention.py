@@ -92,11 +92,11 @@ def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
     Emulated(cases[::step]).assert_all_play(often=tuple(Order))
 
 
-@pytest.mark.slow
-def test_random_streams_play_as_their_regions() -> None:
+@every(3)
+def test_random_streams_play_as_their_regions(step: int) -> None:
     """Axes in any order, several products, scores from memory, any kind of mask."""
-    ones = [one for seed in range(100) if plans_of(one := random_streams(seed))]
-    assert len(ones) > 80
+    ones = [one for seed in range(0, 100, step) if plans_of(one := random_streams(seed))]
+    assert len(ones) > 80 // step
     emulated = Emulated([(one, [plan for plan, _ in plans_of(one)][i % 3 - 1]) for i, one in enumerate(ones)])
     for i in range(len(ones)):
         emulated.assert_plays(i)
@@ -369,7 +369,7 @@ MODELS = {
 
 @pytest.mark.slow
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.exhaustive)])
 def test_kernels_compile_without_spills(arch: str) -> None:
     target = A100 if arch == "sm_80" else H100
     kernels = [lowered(one, plans_of(one, target)[0][0], f"eq_k{i}") for i, one in enumerate(MODELS.values())]

@@ -39,7 +39,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=["sm_80", "sm_90"])
+@pytest.fixture(scope="module", params=["sm_80", pytest.param("sm_90", marks=pytest.mark.exhaustive)])
 def compiled(request: pytest.FixtureRequest) -> dict[str, KernelResources]:
     """What the kernels of the models take by their best plans."""
     kernels = [lowered(one, plans_of(one)[0][0], f"eq_k{i}") for i, one in enumerate(MODELS.values())]
