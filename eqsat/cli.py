@@ -96,7 +96,7 @@ def compile(
     recompile: Recompile = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
-    """Optimize and compile a model; say what came of it."""
+    """Optimize and compile a model, and print its kernels."""
     from eqsat.explanation.explain import kernel_table, render
 
     stages = _stages(dump)
@@ -143,17 +143,17 @@ def explain(
     model: Model,
     kernel: Annotated[str | None, typer.Argument(help="a kernel: the buffer it writes, its name or its place")] = None,
     dim: Dims = None,
-    pair: Annotated[tuple[str, str] | None, typer.Option(help="two kernels: why they are not one")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="the same as JSON")] = False,
+    pair: Annotated[tuple[str, str] | None, typer.Option(help="tell why these two kernels are not one")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",
     threads: Threads = None,
     tf32: Tf32 = False,
     recompile: Recompile = False,
 ) -> None:
-    """Per kernel: its uops, the rules that built it, its plan, its price, and what was rejected, by how much.
+    """Explain each kernel: its uops, the rules that built it, its plan, its price, and the rejected candidates.
 
-    With a kernel: the same of that one, and the chain of rewrites that led to it.
+    Of one kernel, print the chain of rewrites as well.
     """
     from eqsat.explanation import command_output
 
@@ -169,13 +169,13 @@ def explore(
     without: Annotated[
         list[str] | None, typer.Option("--without", "-w", help="compare with a run without this family or rule")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="write all of it as one page for a browser")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="the run as JSON")] = False,
+    html: Annotated[Path | None, typer.Option(help="write the exploration as one page for a browser")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",
     tf32: Tf32 = False,
 ) -> None:
-    """Optimize step by step: rules per phase, the e-graph's growth, kernels with their prices, what rules are worth."""
+    """Show the optimization step by step: rules, growth of the e-graph, kernels with prices, the gain of rules."""
     from eqsat.explanation import command_output
 
     with _progress() as progress:
@@ -201,7 +201,7 @@ def bench(
     tf32: Tf32 = False,
     recompile: Recompile = False,
 ) -> None:
-    """Measure a model on random inputs: estimated beside measured time, per kernel."""
+    """Measure a model on random inputs: the estimated and the measured time of every kernel."""
     from eqsat.explanation.explain import kernel_table, render
     from eqsat.explanation.price_text import micros
 
@@ -232,7 +232,10 @@ def check(
 
 @app.command()
 def doctor() -> None:
-    """Measure this machine in a few seconds, for `--target calibrated`; say what it offers. Status 1 if it cannot."""
+    """Measure this machine in a few seconds, for `--target calibrated`, and list what it offers.
+
+    The exit status is 1 if there are warnings.
+    """
     from eqsat.api import examine
 
     facts, warnings = examine()

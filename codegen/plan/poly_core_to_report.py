@@ -1,7 +1,7 @@
 """Poly Core and the plan → the report of seed 000 §7, made when somebody asks for it.
 
-What the index sets say (dependences, halo) holds for every kernel of the region. Buffers, barriers and bank conflicts
-are those of the kernel that the plan makes.
+Dependences and halo are those of the region that the plan's template lowers: on a GPU a nest has reductions in place of
+streams. Buffers, barriers and bank conflicts are those of the kernel that the plan makes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ def poly_report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
     from codegen.plan.fit_plan import fit_plan  # here, as a program that is loaded needs no planner
     from codegen.plan.gpu.plan_barriers import barriers
     from codegen.plan.plan_buffers import buffers
+    from codegen.plan.region_loops import RegionLoops
 
     view = fit_plan(region, core, plan)
+    if isinstance(view, RegionLoops):
+        region, core = view.region, view.core
     kept = buffers(region, view, plan)
     return PolyReport(
         core=core,
