@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.plan_check import STAGE, check_cpu
+from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan.cpu import Blocks, CpuContractionPlan
@@ -19,17 +17,17 @@ def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
     check_cpu(plan.arch)
     blocks = plan.blocks
     if min(blocks.mr, blocks.nr, blocks.bm, blocks.bn, blocks.bk) < 1:
-        _fail_malformed(view, f"{blocks} are not sizes in elements")
+        fail_malformed(view, f"{blocks} are not sizes in elements")
     if plan.pattern != view.pattern:
-        _fail_malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
+        fail_malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
     if blocks.dot and view.ordered:
         fail(Kind.UNSUPPORTED_OP, STAGE, "dot products do not sum in index order", at=view.region.name, hint="outer")
     if blocks.lanes != LANES[plan.arch]:
-        _fail_misaligned(view, f"{blocks.lanes} elements are no register of {LANES[plan.arch]}, which {plan.arch} has")
+        fail_misaligned(view, f"{blocks.lanes} elements are no register of {LANES[plan.arch]}, which {plan.arch} has")
     _check_multiples(view, blocks)
     _check_operands(view, plan)
     if plan.epilogue != view.epilogue:
-        _fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
+        fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     check_tails(steps_of(view, blocks), plan.tails, STAGE, view.region.name)
 
 
@@ -57,23 +55,21 @@ def block_axis(view: Contraction, bk: int) -> tuple[int, int]:
 def _check_multiples(view: Contraction, blocks: Blocks) -> None:
     for axis, block, tile in (("m", blocks.bm, blocks.mr), ("n", blocks.bn, blocks.nr)):
         if block % tile:
-            _fail_misaligned(view, f"a block of {block} along {axis} is no whole number of register tiles of {tile}")
+            fail_misaligned(view, f"a block of {block} along {axis} is no whole number of register tiles of {tile}")
     if not blocks.dot and blocks.nr % blocks.lanes:
-        _fail_misaligned(view, f"{blocks.nr} columns are no whole number of registers of {blocks.lanes} lanes")
+        fail_misaligned(view, f"{blocks.nr} columns are no whole number of registers of {blocks.lanes} lanes")
     if (blocks.dot and blocks.bk < view.depth) or blocks.bk > max(view.depth, 1):
-        _fail_misaligned(
-            view, f"{blocks.algorithm} products do not take {blocks.bk} of {view.depth} terms in one block"
-        )
+        fail_misaligned(view, f"{blocks.algorithm} products do not take {blocks.bk} of {view.depth} terms in one block")
     if view.k and view.depth and blocks.bk % block_axis(view, blocks.bk)[1]:
         inner = block_axis(view, blocks.bk)[1]
-        _fail_misaligned(view, f"a block of {blocks.bk} terms is no whole number of steps of {inner}")
+        fail_misaligned(view, f"a block of {blocks.bk} terms is no whole number of steps of {inner}")
 
 
 def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
     """The operands are the region's, in places that the template has."""
     for side, operand in enumerate(plan.operands):
         if operand.tensor != view.operand(side).value:
-            _fail_malformed(
+            fail_malformed(
                 view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {operand.tensor!r}"
             )
         if operand.place != "memory" and (
@@ -82,11 +78,3 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
             message = f"{operand.tensor!r} can not be kept in {operand.place} by {plan.blocks.algorithm} products"
             hint = "packed, a constant in const_pool, nothing for dot products"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
-
-
-def _fail_malformed(view: Contraction, message: str) -> NoReturn:
-    fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
-
-
-def _fail_misaligned(view: Contraction, message: str) -> NoReturn:
-    fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)

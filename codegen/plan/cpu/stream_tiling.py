@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_candidates import can_dot
 from codegen.plan.cpu.contraction_tiling import block_axis
-from codegen.plan.plan_check import STAGE, check_cpu
+from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
@@ -37,16 +35,14 @@ def check_stream_plan(view: StreamView, plan: CpuStreamPlan) -> None:
     check_cpu(plan.arch)
     blocks, lanes = plan.blocks, LANES[plan.arch]
     if min(blocks.mr, blocks.nr, blocks.nv, blocks.bm, blocks.br, blocks.bc) < 1:
-        _fail_malformed(view, f"{blocks} are not sizes in elements")
+        fail_malformed(view, f"{blocks} are not sizes in elements")
     if plan.products != bool(view.products):
-        _fail_malformed(
-            view, f"the streams have {len(view.products)} products, the plan says products: {plan.products}"
-        )
+        fail_malformed(view, f"the streams have {len(view.products)} products, the plan says products: {plan.products}")
     if blocks.dot and (view.scores is None or not can_dot(view.scores)):
         message = "the scores are no dot products of neighbours"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="outer")
     if blocks.lanes != lanes:
-        _fail_misaligned(view, f"{blocks.lanes} elements are no register of {lanes}, which {plan.arch} has")
+        fail_misaligned(view, f"{blocks.lanes} elements are no register of {lanes}, which {plan.arch} has")
     multiples = ((blocks.bm, blocks.br, "rows of a task"), (blocks.br, blocks.mr, "rows of a tile"))
     registers = (
         (blocks.nr, 1 if blocks.dot else lanes, "terms of a register tile"),
@@ -54,13 +50,13 @@ def check_stream_plan(view: StreamView, plan: CpuStreamPlan) -> None:
     )
     for size, unit, what in (*multiples, *registers):
         if size % unit:
-            _fail_misaligned(view, f"{size} {what} are no whole number of {unit}")
+            fail_misaligned(view, f"{size} {what} are no whole number of {unit}")
     _, inner = block_axis(view.lead, blocks.bc) if view.roles.terms else (0, 1)
     if blocks.bc % inner or blocks.bc > max(view.terms, 1):
-        _fail_misaligned(view, f"a block of {blocks.bc} of {view.terms} terms is no whole number of steps of {inner}")
+        fail_misaligned(view, f"a block of {blocks.bc} of {view.terms} terms is no whole number of steps of {inner}")
     _check_packed(view, plan)
     if plan.epilogue != stream_epilogue(view):
-        _fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
+        fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
     check_tails(stream_steps(view, blocks), plan.tails, STAGE, view.region.name)
 
 
@@ -94,11 +90,3 @@ def _check_packed(view: StreamView, plan: CpuStreamPlan) -> None:
             hint = ", ".join(f"{allowed.tensor} packed at {allowed.at}" for allowed in known)
             message = f"{tensor.tensor!r} can not be packed at {tensor.at}"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
-
-
-def _fail_malformed(view: StreamView, message: str) -> NoReturn:
-    fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
-
-
-def _fail_misaligned(view: StreamView, message: str) -> NoReturn:
-    fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NoReturn
 
 import msgspec
 
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import kernel_arch
 from codegen.plan.gpu.operand_read import fits_tf32, neighbours, on_tensor_cores, staging
-from codegen.plan.plan_check import STAGE, check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
@@ -105,21 +104,21 @@ def check_contraction_plan(view: Contraction, plan: GpuContractionPlan) -> None:
     check_gpu(plan.arch)
     tile = plan.tile
     if min(tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.raster, *(tile.thread or ())) < 1:
-        _fail_malformed(view, f"{tile} has a tile without elements")
+        fail_malformed(view, f"{tile} has a tile without elements")
     if plan.pattern != view.pattern:
-        _fail_malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
+        fail_malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
     if plan.epilogue != view.epilogue:
-        _fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
+        fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     if tile.tensor_cores and not tile.tf32 and not on_tensor_cores(view):
-        _fail_malformed(view, "tensor cores need both operands in fp16 or in bf16, and fp32 sums in any order")
+        fail_malformed(view, "tensor cores need both operands in fp16 or in bf16, and fp32 sums in any order")
     if tile.tf32 and not fits_tf32(view):
-        _fail_malformed(view, "tf32 needs operands that fp16 and bf16 do not hold exactly, and fp32 sums in any order")
+        fail_malformed(view, "tf32 needs operands that fp16 and bf16 do not hold exactly, and fp32 sums in any order")
     _check_shape(view, tile)
     _check_moves(view, tile)
     if (plan.operands, plan.sums, plan.result) != (operands_of(view, tile), view.name, view.region.yields[0].value):
-        _fail_malformed(view, f"{plan.operands}, {plan.sums}, {plan.result} are not the values of the region")
+        fail_malformed(view, f"{plan.operands}, {plan.sums}, {plan.result} are not the values of the region")
     if plan.kernel_arch != kernel_arch(view, tile):
-        _fail_malformed(view, f"{kernel_arch(view, tile)} is the least architecture for {tile}, not {plan.kernel_arch}")
+        fail_malformed(view, f"{kernel_arch(view, tile)} is the least architecture for {tile}, not {plan.kernel_arch}")
     check_tails(steps_of(view, tile), plan.tails, STAGE, view.region.name)
     check_grid(view, tile, plan.places)
 
@@ -136,7 +135,7 @@ def check_grid(view: Contraction, tile: ContractionTile, places: BlockPlaces) ->
     """Raises EqsatError where the blocks do not make a grid: MalformedGraph where tiles of rows that stand side by side
     are numbered along another axis than tiles of columns; ResourceExceeded where an axis is too long."""
     if tile.raster > 1 and places.rows != places.columns:
-        _fail_malformed(view, f"{tile.raster} tiles of rows stand side by side, but not along the axis of the columns")
+        fail_malformed(view, f"{tile.raster} tiles of rows stand side by side, but not along the axis of the columns")
     grid = grid_of(view, tile, places)
     if any(size > most for size, most in zip(grid, MAX_GRID, strict=True)):
         hint = f"at most {MAX_GRID}"
@@ -153,45 +152,39 @@ def _check_moves(view: Contraction, tile: ContractionTile) -> None:
     sizes, warp = (tile.bm, tile.bn, tile.bk), (tile.warp_m, tile.warp_n)
     allowed = make_tile(view, sizes, warp, tile.stages, thread=tile.thread, tf32=tile.tf32, raster=tile.raster)
     if STORES.index(tile.store) < STORES.index(allowed.store):
-        _fail_malformed(view, f"results can not leave {tile.store}: {allowed.store} at the most")
+        fail_malformed(view, f"results can not leave {tile.store}: {allowed.store} at the most")
     if tile.store != allowed.store:
         allowed = msgspec.structs.replace(allowed, store=tile.store, store_width=2 if tile.store == "vectors" else 1)
     if tile != msgspec.structs.replace(allowed, split=tile.split):
-        _fail_misaligned(view, f"operands and results move as in {allowed}, not as in {tile}")
+        fail_misaligned(view, f"operands and results move as in {allowed}, not as in {tile}")
 
 
 def _check_shape(view: Contraction, tile: ContractionTile) -> None:
     if tile.bm % tile.warp_m or tile.bn % tile.warp_n:
-        _fail_misaligned(view, f"warps of {tile.warp_m} x {tile.warp_n} do not divide a tile of {tile.bm} x {tile.bn}")
+        fail_misaligned(view, f"warps of {tile.warp_m} x {tile.warp_n} do not divide a tile of {tile.bm} x {tile.bn}")
     if tile.threads > MAX_THREADS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{tile.threads} threads a block", at=view.region.name)
     if tile.split != 1 and (tile.split < 1 or view.ordered or not has_terms_for_all_blocks(view, tile)):
-        _fail_malformed(view, f"{tile.split} blocks cannot share {turns_of(view, tile)} turns, ordered: {view.ordered}")
+        fail_malformed(view, f"{tile.split} blocks cannot share {turns_of(view, tile)} turns, ordered: {view.ordered}")
     if tile.stages < 1 or (tile.stages == 1 and turns_of_block(view, tile) > 1):
-        _fail_malformed(view, f"{tile.stages} stages are too few: one is used while another is filled")
+        fail_malformed(view, f"{tile.stages} stages are too few: one is used while another is filled")
     if tile.raster > 1 and tiles_of(view, tile)[1] % tile.raster:
-        _fail_misaligned(view, f"{tile.raster} tiles of rows side by side do not divide {tiles_of(view, tile)[1]}")
+        fail_misaligned(view, f"{tile.raster} tiles of rows side by side do not divide {tiles_of(view, tile)[1]}")
     if tile.tensor_cores:
         line = tile.bk * DTYPES[tile.rhs.dtype].bytes
         if tile.warp_m % 16 or tile.warp_n % 16 or line % MMA_BYTES or line > _MOST_BYTES:
-            _fail_misaligned(
-                view, f"tensor cores take tiles of 16 x 16 and rows of {MMA_BYTES} bytes, at most {_MOST_BYTES} a stage"
+            fail_misaligned(
+                view,
+                f"tensor cores take tiles of 16 x 16 and rows of {MMA_BYTES} bytes, at most {_MOST_BYTES} a stage",
             )
         return
     assert tile.thread is not None
     rows, columns = tile.thread
     if tile.warp_m % rows or tile.warp_n % columns or math.prod(tile.lanes) != WARP_LANES:
-        _fail_misaligned(
-            view, f"threads of {rows} x {columns} are not {WARP_LANES} in a warp of {tile.warp_m} x {tile.warp_n}"
+        fail_misaligned(
+            view,
+            f"threads of {rows} x {columns} are not {WARP_LANES} in a warp of {tile.warp_m} x {tile.warp_n}",
         )
     vector = 16 // DTYPES[view.accumulator].bytes
     if tile.bk % vector:
-        _fail_misaligned(view, f"a stage of {tile.bk} terms is no whole number of vectors of {vector}")
-
-
-def _fail_malformed(view: Contraction, message: str) -> NoReturn:
-    fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
-
-
-def _fail_misaligned(view: Contraction, message: str) -> NoReturn:
-    fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)
+        fail_misaligned(view, f"a stage of {tile.bk} terms is no whole number of vectors of {vector}")

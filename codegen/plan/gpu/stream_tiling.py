@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NoReturn
 
 import msgspec
 
@@ -17,7 +16,7 @@ from codegen.plan.gpu.contraction_tiling import (
 )
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, exact_dtype, on_tensor_cores, staging
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
-from codegen.plan.plan_check import STAGE, check_gpu
+from codegen.plan.plan_check import STAGE, check_gpu, fail_malformed, fail_misaligned
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail
@@ -164,16 +163,16 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "streams without points or terms have no tiles", at=view.region.name)
     tile = plan.tile
     if min(tile.bm, tile.bn, tile.terms, tile.warp_m, 1 if tile.thread_m is None else tile.thread_m) < 1:
-        _fail_malformed(view, f"{tile} has a tile without elements")
+        fail_malformed(view, f"{tile} has a tile without elements")
     if tile.tensor_cores and not streams_on_tensor_cores(view):
-        _fail_malformed(view, "tensor cores need operands in fp16 or bf16, and fp32 sums")
+        fail_malformed(view, "tensor cores need operands in fp16 or bf16, and fp32 sums")
     _check_shape(view, tile)
     if tile.split < 1 or not has_terms_for_all_blocks(view.lead, tile.lead):
-        _fail_malformed(view, f"{tile.split} blocks cannot share {turns_of(view.lead, tile.lead)} turns")
+        fail_malformed(view, f"{tile.split} blocks cannot share {turns_of(view.lead, tile.lead)} turns")
     if tile.stages < 1 or (tile.stages == 1 and stream_turns(view, tile)[1] > 1):
-        _fail_malformed(view, f"{tile.stages} stages are too few: one is used while another is filled")
+        fail_malformed(view, f"{tile.stages} stages are too few: one is used while another is filled")
     if tile.stops and bound_of(view, tile.bm) is None:
-        _fail_malformed(view, "the rows of a tile may see all terms")
+        fail_malformed(view, "the rows of a tile may see all terms")
     expected = make_stream_tile(
         view,
         (tile.bm, tile.bn, tile.terms),
@@ -186,11 +185,11 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
     )
     expected = split_stream_tile(view, expected, tile.split, tile.stages)
     if tile != expected:
-        _fail_misaligned(view, f"the tiles of these sizes are {expected}, not {tile}")
+        fail_misaligned(view, f"the tiles of these sizes are {expected}, not {tile}")
     if plan.epilogue != stream_epilogue(view):
-        _fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
+        fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
     if (plan.together, plan.scored, plan.values) != (view.together, scored_of(view), values_of(view)):
-        _fail_malformed(view, f"{plan.scored} and {plan.values} are not the tensors of the streams")
+        fail_malformed(view, f"{plan.scored} and {plan.values} are not the tensors of the streams")
     check_tails(stream_steps(view, tile), plan.tails, STAGE, view.region.name)
     check_grid(stream_products(view)[0], tile.lead, plan.places)
 
@@ -238,23 +237,15 @@ def bound_of(view: StreamView, bm: int) -> LastSeen | None:
 def _check_shape(view: StreamView, tile: StreamTile) -> None:
     bm, bn, bk, warp_m, thread_m = tile.bm, tile.bn, tile.terms, tile.warp_m, tile.thread_m
     if bm % warp_m:
-        _fail_misaligned(view, f"warps of {warp_m} rows do not divide a tile of {bm}")
+        fail_misaligned(view, f"warps of {warp_m} rows do not divide a tile of {bm}")
     if WARP_LANES * (bm // warp_m) > MAX_THREADS:
         fail(Kind.RESOURCE_EXCEEDED, STAGE, f"{WARP_LANES * (bm // warp_m)} threads a block", at=view.region.name)
     if thread_m is None:
         if warp_m % _MMA_UNIT or bk % _MMA_UNIT or (view.products and bn % _MMA_UNIT):
-            _fail_misaligned(view, "tensor cores take tiles of 16 x 16 x 16")
+            fail_misaligned(view, "tensor cores take tiles of 16 x 16 x 16")
         return
     lanes = warp_m // thread_m if warp_m % thread_m == 0 else 0
     if not lanes or WARP_LANES % lanes or bk % (WARP_LANES // lanes) or (view.products and bn % (WARP_LANES // lanes)):
-        _fail_misaligned(view, f"threads of {thread_m} rows are not {WARP_LANES} in a warp of {warp_m} rows")
+        fail_misaligned(view, f"threads of {thread_m} rows are not {WARP_LANES} in a warp of {warp_m} rows")
     if math.gcd(bk, bk // (WARP_LANES // lanes) * 4) % (16 // DTYPES[view.kind].bytes):
-        _fail_misaligned(view, f"a stage of {bk} terms is no whole number of vectors")
-
-
-def _fail_malformed(view: StreamView, message: str) -> NoReturn:
-    fail(Kind.MALFORMED_GRAPH, STAGE, message, at=view.region.name)
-
-
-def _fail_misaligned(view: StreamView, message: str) -> NoReturn:
-    fail(Kind.ALIGNMENT_MISMATCH, STAGE, message, at=view.region.name)
+        fail_misaligned(view, f"a stage of {bk} terms is no whole number of vectors")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -77,12 +78,14 @@ def padded(rows: int, terms: int) -> Region:
 
 def together(tried: Region, rows: int = 4) -> list[CpuNestPlan]:
     """The plans of a region that run through rows one by one, changed to take several at once."""
-    core = analyse(tried).core
+    core, shape = analyse(tried).core, tried.outputs[0].memref.shape
     found = []
     for plan, _ in nest_candidates(tried, core, nest_kernels.target(machine().arch)):
         if plan.part is not None or plan.row_loop is None:
             continue
-        one_by_one = tiled(plan, *(-(-loop.tile // rows) * rows for loop in plan.loops))
+        extents = [max(1, math.prod(shape[axis] for axis in loop.axes)) for loop in plan.loops]
+        tiles = [-(-loop.tile // rows) * rows for loop in plan.loops]
+        one_by_one = tiled(plan, *map(min, tiles, extents))
         tails = tuple(loop.name for loop in plan.loops)
         found.append(with_fields(one_by_one, rows=rows, threads=(), tails=tails))
     return found

@@ -85,7 +85,7 @@ STAGES = {
     "eqsat.cost.roofline.Roofline.estimate": "extract",
     "eqsat.pipeline.lower_module": "lower",
     "codegen.compile.library.build": "compile",
-    "eqsat.load_compiled.folded": "load",
+    "eqsat.load_compiled.fold": "load",
     "codegen.backends.cpu.CpuExecutable": "load",
 }
 
@@ -131,8 +131,8 @@ METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
     "profile": ("eqsat.runtime.compiled.Compiled.profile", lambda program: program.profile(x=X, repeats=2)),
     "random_inputs": ("eqsat.runtime.verify.random_inputs", lambda program: program.random_inputs(3)),
     "verify": ("eqsat.runtime.verify.playback", lambda program: program.verify(X)),
-    "save": ("eqsat.runtime.store.packed", lambda program: program.save("nowhere")),
-    "reduce": ("eqsat.runtime.store.packed", pickle.dumps),
+    "save": ("eqsat.runtime.store.pack", lambda program: program.save("nowhere")),
+    "reduce": ("eqsat.runtime.store.pack", pickle.dumps),
     "repr": ("eqsat.explanation.price_text.micros", repr),
     "kernels": ("eqsat.runtime.compiled.Compiled.kernels", lambda program: program.kernels),
     "diagnostics": ("eqsat.runtime.compiled.Compiled.notes", lambda program: program.diagnostics),
