@@ -105,8 +105,7 @@ class CoverSearch:
         return (stop,)
 
     def _swap(self, cover: CandidateCover) -> CandidateCover:
-        """The cover after local search among all candidates, whose prices are learnt on the way. The extractor swaps
-        within parts of the program; here kernels of several parts change together."""
+        """The cover after local search among all candidates, whose prices are learnt on the way."""
         while True:
             problem = self._candidates.problem()
             better = problem.cover(refine(problem.problem, problem.indices(cover)))

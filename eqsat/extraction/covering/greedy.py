@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from eqsat.extraction.covering.pareto import REMEMBERED, cheapest_sets
+from eqsat.extraction.covering.pareto import cheapest_sets
 from eqsat.extraction.covering.parts import cover_parts
 from eqsat.extraction.covering.problem import Covering, Problem
 
 
 def greedy(problem: Problem) -> Covering | None:
     """The Pareto program with one set per buffer: shared kernels are paid once, and nothing is reconsidered."""
-    return cover_parts(problem, _cover_part)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _cover_part(part: Problem) -> Covering | None:
-    return cheapest_sets(part, 1)
+    return cover_parts(problem, lambda part: cheapest_sets(part, 1))

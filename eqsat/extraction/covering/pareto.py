@@ -1,4 +1,4 @@
-"""The default: a dynamic program over the sets of kernels behind each buffer, then local search."""
+"""The default: a dynamic program over the sets of kernels behind each buffer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import lru_cache
 from eqsat.extraction.covering.bits import members
 from eqsat.extraction.covering.parts import cover_parts
 from eqsat.extraction.covering.problem import Covering, Problem, resolve
-from eqsat.extraction.covering.swaps import refine
 from eqsat.extraction.fixpoint import to_fixpoint
 
 SETS, MOST_SETS = 16, 512
@@ -30,20 +29,15 @@ _Set = tuple[float, int]
 
 
 def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
-    """The cheapest few sets behind each buffer of a part are kept, and combined until they no longer change; swaps of
-    single columns make the cover cheaper. The caller checks the ways in which values are computed."""
+    """The cheapest few sets behind each buffer of a part are kept, and combined until they no longer change. The caller
+    checks the ways in which values are computed."""
     return cover_parts(
         problem.without_marks(),
-        lambda part: _cover_part(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))),
+        lambda part: cheapest_sets(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))),
     )
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _cover_part(problem: Problem, sets: int) -> Covering | None:
-    start = cheapest_sets(problem, sets)
-    return None if start is None else Covering(refine(problem, start.columns))
-
-
 def cheapest_sets(problem: Problem, sets: int) -> Covering | None:
     """The cover by the cheapest sets behind the roots of a problem that is covered as a whole."""
     program = _ParetoProgram(problem, sets)
