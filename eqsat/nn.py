@@ -143,7 +143,8 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float =
     before = (size - 1) // 2
     around = (x * x).swapaxes(1, -1).pad([(0, 0)] * (x.ndim - 1) + [(before, size - 1 - before)])
     windows = Tensor("POOL", [around], {"kernel": (size,), "stride": (1,), "dilation": (1,)})
-    return x * (windows.sum(-1).swapaxes(1, -1) * (alpha / size) + bias) ** -beta
+    scale = number(alpha, "alpha") / size
+    return x * (windows.sum(-1).swapaxes(1, -1) * scale + number(bias, "bias")) ** -number(beta, "beta")
 
 
 def conv2d(

@@ -85,6 +85,15 @@ class ValueEvaluator(ABC, Generic[V, B]):
         guards = [(self._names.conditions(guard, point), constant(guard.fill, dtype)) for guard in view.guards]
         return (yield self._read_guarded(guards, at, block, where, read))
 
+    def _compute(self, name: str, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
+        """The value of an op at a point of its domain."""
+        match op.kind:
+            case "gather":
+                return (yield self._gather(name, op, point, block, where))
+            case "index":
+                return self._index(op, point, block, where)
+        return (yield self._elementwise(op, point, block, where))
+
     def _elementwise(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
         assert op.kind not in ACCUMULATORS, "a template computes its accumulators"
         args: list[V] = []
@@ -114,6 +123,10 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
     @abstractmethod
     def _value(self, name: str, point: Point, block: B, where: Where) -> Evaluation[V]: ...
+
+    @abstractmethod
+    def _gather(self, name: str, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
+        """An element of a buffer whose index along one axis is a value."""
 
     @abstractmethod
     def _read_guarded(

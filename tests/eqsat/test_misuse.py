@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -108,6 +109,16 @@ def arity(function: Callable[..., Any]) -> tuple[int, int]:
     given = inspect.signature(function).parameters.values()
     least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in given)
     return least, sum(2 if each.kind is each.VAR_POSITIONAL else 1 for each in given)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_one_argument_of_the_wrong_kind(name: str) -> None:
+    least, most = arity(FUNCTIONS[name])
+    for place, wrong, right in itertools.product(range(most), (None, "x", {}, 2j, object()), (FLOAT, IMAGE, 1)):
+        values = [right] * max(least, place + 1)
+        values[0] = IMAGE
+        values[place] = wrong
+        tame(lambda: FUNCTIONS[name](*values))  # noqa: B023 - called at once
 
 
 @pytest.mark.slow

@@ -172,14 +172,6 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
 
     # --- ops ---
 
-    def _compute(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
-        match op.kind:
-            case "gather":
-                return (yield self._gather(name, op, point, block, where))
-            case "index":
-                return self._index(op, point, block, where)
-        return (yield self._elementwise(op, point, block, where))
-
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]

@@ -84,14 +84,6 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
 
     # --- ops ---
 
-    def _compute(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
-        match op.kind:
-            case "gather":
-                return (yield self._gather(name, op, point, block, where))
-            case "index":
-                return self._index(op, point, block, where)
-        return (yield self._elementwise(op, point, block, where))
-
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]
