@@ -18,6 +18,7 @@ from ir.term.rule import Exactness
 from rules import FAMILIES, select
 from tests.support.fuzz.strategies import random_inputs
 from tests.support.oracles.canary import saturate
+from tests.support.sampling import first_few
 from tests.support.stages.path import compiled as run_module
 from tests.support.stages.path import complaint, covered
 
@@ -135,8 +136,7 @@ def test_a_family_gains_and_the_result_stays(name: str) -> None:
     assert estimated(after) < estimated(before)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@first_few(4, "name", CASES)
 def test_every_cover_is_right(name: str) -> None:
     """The weights are known to the rules only, so that what they make of them runs as kernels."""
     case = CASES[name]

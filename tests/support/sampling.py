@@ -23,7 +23,8 @@ def first_few(count: int, name: str, values: Iterable[object]) -> pytest.MarkDec
     return pytest.mark.parametrize(name, found)
 
 
-def one_in(step: int, rules: Iterable[Rule]) -> pytest.MarkDecorator:
-    """Gives a test the argument `rule`: every `step`-th rule among the fast tests, the others among the slow ones."""
-    slow = [pytest.param(rule, marks=pytest.mark.slow) if place % step else rule for place, rule in enumerate(rules)]
-    return pytest.mark.parametrize("rule", slow, ids=lambda rule: rule.name)
+def one_in(step: int, rules: Iterable[Rule], others: pytest.MarkDecorator = pytest.mark.slow) -> pytest.MarkDecorator:
+    """Gives a test the argument `rule`: every `step`-th rule among the fast tests, the `others` among the slow ones, or
+    among the exhaustive ones."""
+    found = [pytest.param(rule, marks=others) if place % step else rule for place, rule in enumerate(rules)]
+    return pytest.mark.parametrize("rule", found, ids=lambda rule: rule.name)

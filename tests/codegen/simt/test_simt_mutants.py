@@ -29,7 +29,7 @@ def mutants() -> Iterator[str]:
             yield GEMM[:start] + new + GEMM[start + len(old) :]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_where_nothing_is_found_all_orders_agree() -> None:
     chosen = random.Random(3).sample(list(mutants()), 80)
     kernels = compile_kernels("\n".join(text.replace("eq_gemm", f"eq_mutant{at}") for at, text in enumerate(chosen)))

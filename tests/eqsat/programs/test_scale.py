@@ -61,7 +61,7 @@ def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     assert per_layer <= 5000, "copies of what was chosen, and nothing that was tried for it"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_deeper_encoders_price_no_more() -> None:
     two, three, four = (covered(*encoder(layers)) for layers in (2, 3, 4))
     assert max(three.priced, four.priced) <= 1.15 * two.priced, "but for what only one way of searching comes upon"

@@ -29,6 +29,7 @@ from ir.region.region import Definition, Op, Region
 from tests.support.cpu.contraction_runs import Built, plans_of, target_of
 from tests.support.cpu.played import Array
 from tests.support.programs import regions
+from tests.support.sampling import first_few
 
 _TOLERANCE = {"fp16": 1e-3, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}
 
@@ -352,8 +353,7 @@ def random_region(draw: random.Random) -> Region:
     return regions.matmul(batch_axes, m, n, k, dtype=draw.choice(["fp32", "fp32", "fp64", "i32"]), **turned)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@first_few(3, "seed", range(6))
 def test_random_regions_with_random_plans(seed: int) -> None:
     draw = random.Random(seed)
     cases = []

@@ -19,6 +19,7 @@ from eqsat.extraction.covering.pareto import pareto
 from eqsat.extraction.covering.parts import landmarks, parts
 from eqsat.extraction.covering.problem import ALONE, Column, Covering, Extractor, Problem, resolve
 from eqsat.extraction.covering.swaps import Swaps, refine
+from tests.support.sampling import first_few
 
 ALL = [entry.cover for entry in EXTRACTORS.values()]
 LAST = 5
@@ -123,8 +124,7 @@ def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
     assert (found is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@first_few(4, "seed", range(12))
 def test_the_better_the_dearer(seed: int) -> None:
     problem = layered(random.Random(seed))
     found = {name: extractor(problem) for name, extractor in zip(EXTRACTORS, ALL, strict=True)}
