@@ -43,6 +43,10 @@ class ValueEvaluator(ABC, Generic[V, B]):
         self.buffers: dict[str, Buffer] = {buffer.name: buffer for buffer in region.buffers}
         self.provided: dict[str, Provider[B, V]] = {}
 
+    def provide(self, name: str, value: V) -> None:
+        """Makes `value` the SSA value `name` at every point."""
+        self.provided[name] = lambda _at, _block, _where: value
+
     def dtype(self, name: str) -> str:
         """The dtype of an SSA value or buffer."""
         return self.ops[name].dtype if name in self.ops else self.buffers[name].memref.dtype

@@ -70,7 +70,9 @@ def fit_plan(region: Region, core: PolyCore, plan: Plan) -> TemplateView:
             check_cpu_nest(loops, plan)
             return loops
         case _:
-            loops = _nest(*nest_region(region, core), plan)
+            nest, nest_core = nest_region(region, core)
+            _check_legal(nest, nest_core)
+            loops = _nest(nest, nest_core, plan)
             check_gpu_nest(loops, plan)
             return loops
 
@@ -89,7 +91,6 @@ def _require(region: Region, view: V | None) -> V:
 
 
 def _nest(region: Region, core: PolyCore, plan: CpuNestPlan | GpuNestPlan) -> RegionLoops:
-    _check_legal(region, core)
     if any(let.op.kind == "contraction" for let in region.body):
         fail(Kind.UNSUPPORTED_OP, STAGE, "a contraction has a template of its own, no nest", at=region.name)
     return RegionLoops(region, core, plan.ordered)

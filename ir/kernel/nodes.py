@@ -28,8 +28,9 @@ class KernelNode(msgspec.Struct, frozen=True, tag_field="node", tag=_tag):
 
     @property
     def operands(self) -> tuple[KernelNode, ...]:
-        """The values in a node itself, not in the statements inside."""
-        return ()
+        """The values in a node itself, not in the statements inside: `value`, if the node has one."""
+        value = getattr(self, "value", None)
+        return (value,) if isinstance(value, KernelNode) else ()
 
     @property
     def bodies(self) -> tuple[tuple[KernelNode, ...], ...]:
@@ -87,10 +88,6 @@ class Let(KernelNode, Generic[V], frozen=True):
     value: V
     mutable: bool = False
 
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (cast(KernelNode, self.value),)
-
 
 class Assign(KernelNode, Generic[V], frozen=True):
     """Sets a mutable register."""
@@ -98,20 +95,12 @@ class Assign(KernelNode, Generic[V], frozen=True):
     name: str
     value: V
 
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (cast(KernelNode, self.value),)
-
 
 class Pick(KernelNode, Generic[V], frozen=True):
     """Sets a variable to an integer from data, clamped to the variable's range. On a CPU the first lane counts."""
 
     variable: int
     value: V
-
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (cast(KernelNode, self.value),)
 
 
 class For(KernelNode, frozen=True):

@@ -11,15 +11,12 @@ from typing import Literal
 
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
-from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
 from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.register_tile import TileSums
-from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import rows_are_neighbours
 from ir.index.expr import AxisExpr, constant
 from ir.kernel.cpu.nodes import Load, Value
 from ir.kernel.nodes import Comment
-from ir.region.region import Yield
 
 
 def epilogue(
@@ -50,18 +47,11 @@ def _finish(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: Ax
     """Writes one vector: the sums at `offset` of `buffer`, the ops, the stores."""
     view, ev = frame.view, frame.evaluator
     total = convert(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
-    ev.provided[view.name] = lambda _at, _block, _where: total
+    ev.provide(view.name, total)
     place = frame.place(view.roles.out.exprs)
     for result in view.region.yields:
-        value = ev.read_through(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result))
+        value = ev.yielded_value(result.value, result.map, place, block, ())
         block.store(result.buffer, ev.offset(result.buffer, place), value)
-
-
-def _reader(ev: LaneEvaluator, result: Yield) -> Provider:
-    def read(at: Point, block: CpuBlock, where: Where) -> Value:
-        return ev.value(result.value, at, block, where)
-
-    return read
 
 
 def _sums(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: AxisExpr) -> Value:

@@ -120,7 +120,7 @@ class ScoreTile:
                 if view.roles.contraction is not None and view.scores is not None:
                     sums = inner.let("sum", Load(self.tile, offset, view.kind))
                     given = convert(sums, view.kind, view.scores.op.dtype)
-                    ev.provided[view.roles.contraction] = lambda _at, _block, _where: given
+                    ev.provide(view.roles.contraction, given)
                 value = self._score(g, inner)
                 if exists is not None:
                     value = CpuCall("where", (exists, value, constant("-inf", view.kind)), view.kind)

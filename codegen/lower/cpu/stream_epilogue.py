@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
-from codegen.lower.cpu.lane_evaluator import LaneEvaluator, Provider
 from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.score_tile import ScoreTile
 from codegen.lower.cpu.stream_at_point import nan_if_infinite
-from codegen.lower.points import Point, Where
 from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.cpu.nodes import Load, Value
 
@@ -100,20 +98,9 @@ class _Ending:
         """Stores one register per output, from the values of the streams and maxima."""
         ev, region = frame.evaluator, self.tile.view.region
         for name, value in given.items():
-            ev.provided[name] = _provide(convert(value, self.tile.view.kind, ev.dtype(name)))
+            ev.provide(name, convert(value, self.tile.view.kind, ev.dtype(name)))
         place = frame.digits()[: len(region.outputs[0].memref.shape)]
         for result in region.yields:
-            value = ev.read_through(result.map, place, ev.dtype(result.value), block, (), _reader(ev, result.value))
+            value = ev.yielded_value(result.value, result.map, place, block, ())
             value = convert(value, ev.dtype(result.value), ev.dtype(result.buffer))
             block.store(result.buffer, ev.offset(result.buffer, place), value)
-
-
-def _provide(value: Value) -> Provider:
-    return lambda _at, _block, _where: value
-
-
-def _reader(ev: LaneEvaluator, name: str) -> Provider:
-    def read(at: Point, block: CpuBlock, where: Where) -> Value:
-        return ev.value(name, at, block, where)
-
-    return read

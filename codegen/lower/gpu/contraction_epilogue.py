@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quotient
 from codegen.lower.gpu.main_loop import Fragment
-from codegen.lower.gpu.thread_evaluator import Provider, convert
+from codegen.lower.gpu.thread_evaluator import convert
 from codegen.plan.gpu.contraction_tiling import steps_of
 from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, constant
@@ -66,7 +66,8 @@ def _apply(
     body = block.inner({variable}, barrier=True)
     total = Element(product.acc, element, view.accumulator)
     known = {view.name: convert(total, view.accumulator, view.op.dtype), **beside(element)}
-    ev.provided |= {name: _provide(body.let("sum", value)) for name, value in known.items()}
+    for name, value in known.items():
+        ev.provide(name, body.let("sum", value))
     point, where = _place(frame, body, *product.place(element))
     first = view.region.yields[0]
     kept = frame.tile.store != "elements"
@@ -79,10 +80,6 @@ def _apply(
     if frame.tile.store == "vectors":
         _vector(frame, body, product, element)
     block.add(Epilogue(product.acc, frame.epilogue, variable, body.used_statements()))
-
-
-def _provide(value: Value) -> Provider:
-    return lambda _at, _block, _where: value
 
 
 def _place(frame: GpuContractionFrame, block: GpuBlock, row: AxisExpr, column: AxisExpr, width: int = 1) -> Place:

@@ -190,7 +190,7 @@ class ScoreRows:
         """Writes the scores. `full`: none is -∞ because of its position."""
         scores, ev = self.scores, self.frame.evaluator
         if full and self.bound is not None:
-            ev.provided[self.bound.condition] = lambda _at, _block, _where: Const(True, "bool")
+            ev.provide(self.bound.condition, Const(True, "bool"))
         with over_registers(block, scores.count) as (body, e):
             value = body.let("score", self._score(body, e, turn, full=full))
             body.add(SetElement(scores.acc, e, value))
@@ -203,7 +203,7 @@ class ScoreRows:
         if view.scores is not None:
             total = Element(self.scores.acc, e, view.kind)
             given = block.let("sum", convert(total, view.kind, view.scores.op.dtype))
-            ev.provided[view.scores.name] = lambda _at, _block, _where: given
+            ev.provide(view.scores.name, given)
         digits, where, exists = self._place(block, e, turn)
         dtype = ev.dtype(roles.score)
 

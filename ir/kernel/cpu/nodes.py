@@ -77,10 +77,6 @@ class Store(KernelNode, frozen=True):
     count: int | AxisExpr | None = None
     step: int = 1
 
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (self.value,)
-
 
 class CpuFor(For, frozen=True):
     """A loop that ends before `limit` as well."""

@@ -80,10 +80,6 @@ class Shuffle(KernelNode, frozen=True):
     by: AxisExpr
     dtype: str
 
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (self.value,)
-
 
 # Statements.
 
@@ -94,10 +90,6 @@ class SetElement(KernelNode, frozen=True):
     registers: str
     index: AxisExpr
     value: Value
-
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (self.value,)
 
 
 class GpuFor(For, frozen=True):
@@ -151,10 +143,6 @@ class AnyThread(KernelNode, frozen=True):
 
     variable: int
     value: Value
-
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (self.value,)
 
 
 class Fence(KernelNode, frozen=True):
@@ -243,10 +231,6 @@ class StGlobal(KernelNode, frozen=True):
     value: Value
     where: tuple[Within, ...] = ()
 
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (self.value,)
-
 
 class LdSharedVec(KernelNode, frozen=True):
     """As `LdGlobalVec`, but from shared memory."""
@@ -271,10 +255,6 @@ class StShared(KernelNode, frozen=True):
 
     to: At
     value: Value
-
-    @property
-    def operands(self) -> tuple[KernelNode, ...]:
-        return (self.value,)
 
 
 Value: TypeAlias = Const | Reg | Index | Holds | Call | Element | LoadGlobal | LoadShared | Shuffle
