@@ -72,6 +72,7 @@ def infinite(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return x
 
 
+@pytest.mark.slow
 def test_large_scores_do_not_overflow(tried: Tried) -> None:
     for each in tried.cases:
         inputs = random_inputs(each.region, 3)
