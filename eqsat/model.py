@@ -186,7 +186,7 @@ def _read(source: Any) -> Model:
     if isinstance(source, str | os.PathLike) and not str(source).endswith(".onnx"):
         return _document(read_document(source))
     if isinstance(source, str | os.PathLike | bytes) or type(source).__name__ == "ModelProto":
-        from eqsat.frontends.onnx_to_frontend import load_onnx
+        from eqsat.frontends.onnx.load_onnx import load_onnx
 
         frontend, own = load_onnx(source)
         return FrontendModel(frontend=frontend, constants=own)

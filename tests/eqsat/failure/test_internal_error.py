@@ -22,7 +22,7 @@ from eqsat import tensor as t
 from eqsat.cli import app
 from eqsat.explanation.explore import explore
 from eqsat.failure.internal_error import public_call
-from eqsat.frontends.onnx_to_frontend import load_onnx
+from eqsat.frontends.onnx.load_onnx import load_onnx
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 
 W = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -200,7 +200,7 @@ def test_a_load_that_fails_takes_its_file_along(
 
 def test_conversions_are_public_calls(own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr("eqsat.frontends.onnx_to_frontend._read", failing(TypeError("lost")))
+        broken.setattr("eqsat.frontends.onnx.load_onnx.read_onnx", failing(TypeError("lost")))
         (tmp_path / "m.onnx").write_bytes(b"model")
         assert internal(lambda: load_onnx(b"model"), TypeError).stage == "load_onnx"
         assert (

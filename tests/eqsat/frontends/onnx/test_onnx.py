@@ -16,8 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from eqsat import optimize_and_compile
-from eqsat.frontends.onnx_operators import supported_operators
-from eqsat.frontends.onnx_to_frontend import load_onnx
+from eqsat.frontends.onnx.load_onnx import load_onnx
 from eqsat.model import BoundModel, read_model
 from eqsat.zoo import light_model
 from ir.diagnostics import EqsatError, Kind
@@ -278,11 +277,6 @@ def test_batch_normalization_agrees_with_onnxruntime(shape: tuple[int, ...], eps
     agree(one("BatchNormalization", {"x": x}, constants, opset, **attrs), {"x": x})
 
 
-def test_every_operator_is_tested() -> None:
-    tested = {case[0] for case in CASES.values()} | {"Constant", "ConstantOfShape"}
-    assert tested == set(supported_operators())
-
-
 @pytest.mark.parametrize(
     ("attrs", "expected"),
     [
@@ -387,18 +381,18 @@ def one(op: str, inputs: Mapping[str, Any], constants: Arrays | None = None, ops
 
 
 def test_an_unsupported_operator_is_named_and_the_others_listed() -> None:
-    text = refused(one("Einsum", {"x": X}, equation="abcd->abc"))
-    assert "Einsum" in text
+    text = refused(one("NonZero", {"x": X}))
+    assert "NonZero" in text
     assert "`here`" in text
     assert "AveragePool, BatchNormalization" in text
     custom = helper.make_node("Relu", ["x"], ["y"], domain="com.acme")
     assert "com.acme.Relu" in refused(model_of([custom], {"x": X}))
     nodes = [
-        helper.make_node(op, ["x"], [f"y{place}"]) for place, op in enumerate(["Hardmax", "Relu", "Det", "Hardmax"])
+        helper.make_node(op, ["x"], [f"y{place}"]) for place, op in enumerate(["NonZero", "Relu", "Unique", "NonZero"])
     ]
     text = refused(model_of([*nodes, custom], {"x": X}))
-    assert "operators Hardmax, Det, com.acme.Relu are not supported" in text
-    assert "`hardmax_0`" in text
+    assert "operators NonZero, Unique, com.acme.Relu are not supported" in text
+    assert "`y0`" in text
 
 
 @pytest.mark.parametrize(
@@ -406,20 +400,16 @@ def test_an_unsupported_operator_is_named_and_the_others_listed() -> None:
     [
         (one("Conv", {"x": X}, {"w": normal(5, 4, 3, 3)}, auto_pad="SAME"), "auto_pad=SAME"),
         (one("AveragePool", {"x": X}, kernel_shape=[3, 3], dilations=[2, 2], opset=19), "dilated"),
-        (one("Reshape", {"x": X, "shape": np.asarray([-1])}), "constant"),
-        (one("BatchNormalization", {"x": X}, {n: normal(4) for n in "sbmv"}, training_mode=1), "training"),
+        (one("Reshape", {"x": X, "shape": np.asarray([-1])}), "depends on the input shape"),
+        (one("BatchNormalization", {"x": X}, {n: normal(4) for n in "sbmv"}, opset=6), "training"),
         (one("Dropout", {"x": X}, {"r": np.array(0.5, np.float32), "t": np.array(True)}), "training"),
-        (one("Add", {"x": X}, {"b": normal(4)}, broadcast=1, opset=6), "broadcast"),
         (one("Relu", {"x": (FLOAT, None)}), "rank"),
-        (one("Relu", {"x": (TensorProto.STRING, [2])}), None),
-        (one("Relu", {"x": (TensorProto.FLOAT8E4M3FN, [2])}), None),
+        (one("Relu", {"x": (TensorProto.STRING, [2])}), "string"),
+        (one("Relu", {"x": (TensorProto.FLOAT8E4M3FN, [2])}), "float8e4m3fn"),
     ],
 )
-def test_what_is_not_supported_says_so(model: Any, says: str | None) -> None:
-    if says is None:
-        refused(model, Kind.DTYPE_MISMATCH)
-    else:
-        assert says in refused(model)
+def test_what_is_not_supported_says_so(model: Any, says: str) -> None:
+    assert says in refused(model)
 
 
 def test_a_second_output_that_is_read() -> None:
@@ -459,7 +449,7 @@ def test_files_bytes_and_what_is_neither(tmp_path: Path) -> None:
     model = one("Relu", {"x": X})
     onnx.save(model, str(tmp_path / "m.onnx"))
     for source in (tmp_path / "m.onnx", str(tmp_path / "m.onnx"), model.SerializeToString(), model):
-        assert [node.op for node in load_onnx(source)[0].graph] == ["Elementwise"]
+        assert [node.op for node in load_onnx(source)[0].graph] == ["onnx.Relu"]
     (tmp_path / "text.onnx").write_text("this is no model")
     for source in (tmp_path / "text.onnx", tmp_path / "missing.onnx", tmp_path, b"this is no model", b"", b"\xff" * 99):
         with pytest.raises(EqsatError) as caught:

@@ -1,0 +1,1 @@
+"""ONNX → Frontend IR, and the lowering of ONNX's operators."""

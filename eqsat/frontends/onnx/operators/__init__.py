@@ -1,0 +1,41 @@
+"""The lowerings of ONNX's operators, by what they do."""
+
+from eqsat.frontends.onnx.operators import (
+    activations,
+    arithmetic,
+    comparisons,
+    constants,
+    control_flow,
+    gathers,
+    losses,
+    movements,
+    norms,
+    orders,
+    pads,
+    products,
+    quantization,
+    reductions,
+    shapes,
+    types,
+    windows,
+)
+
+__all__ = [
+    "activations",
+    "arithmetic",
+    "comparisons",
+    "constants",
+    "control_flow",
+    "gathers",
+    "losses",
+    "movements",
+    "norms",
+    "orders",
+    "pads",
+    "products",
+    "quantization",
+    "reductions",
+    "shapes",
+    "types",
+    "windows",
+]

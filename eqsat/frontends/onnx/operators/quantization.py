@@ -1,0 +1,101 @@
+"""Quantized tensors: y = (q - zero point) · scale, with 8- and 16-bit q."""
+
+from __future__ import annotations
+
+from eqsat import tensor
+from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.operands import refuse
+from eqsat.frontends.onnx.operator_table import operator
+from eqsat.lazy.argument_checks import axis_in
+from eqsat.tensor import Tensor
+from ir.dtype import DType, fp32, i32, u8
+
+
+@operator("QuantizeLinear", since=10)
+def _quantize(
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Tensor:
+    to = zero.dtype if zero is not None else element_type(output_dtype) if output_dtype else u8
+    factor, offset = (spread(each, x, axis, block_size) for each in (scale, zero))
+    assert factor is not None
+    return quantize(x, factor, offset, to)
+
+
+def quantize(x: Tensor, scale: Tensor, zero: Tensor | None, to: DType) -> Tensor:
+    """x / scale to the nearest integer, half to even, plus the zero point, saturated to `to`."""
+    whole = (x.cast(fp32) / scale.cast(fp32)).round()
+    shifted = whole if zero is None else whole + zero.cast(fp32)
+    return shifted.maximum(float(to.lowest)).minimum(float(to.highest)).cast(to)
+
+
+@operator("DequantizeLinear", since=10)
+def _dequantize(
+    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+) -> Tensor:
+    factor, offset = (spread(each, x, axis, block_size) for each in (scale, zero))
+    assert factor is not None
+    to = element_type(output_dtype) if output_dtype else scale.dtype
+    return (centre(x, offset).cast(fp32) * factor.cast(fp32)).cast(to)
+
+
+def centre(x: Tensor, zero: Tensor | None) -> Tensor:
+    """x - zero point, i32."""
+    return x.cast(i32) if zero is None else x.cast(i32) - zero.cast(i32)
+
+
+def spread(value: Tensor | None, x: Tensor, axis: int, block_size: int) -> Tensor | None:
+    """A scale or zero point, shaped to broadcast with x: one for all, one per slice along `axis`, or one per block."""
+    if value is None or value.size == 1:
+        return value if value is None else value.reshape(())
+    place = axis_in(axis, x.shape)
+    if not block_size:
+        return value.reshape(value.size, *(1,) * (x.ndim - place - 1))
+    if value.shape[place] * block_size != x.shape[place]:
+        refuse(f"a last block shorter than {block_size}")
+    shape = [*value.shape[: place + 1], block_size, *value.shape[place + 1 :]]
+    return value.unsqueeze(place + 1).expand(shape).reshape(x.shape)
+
+
+@operator("DynamicQuantizeLinear", since=11)
+def _quantize_by_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """To u8, with a scale and a zero point from the range of x and 0."""
+    least, greatest = x.min().minimum(0), x.max().maximum(0)
+    scale = (greatest - least) / 255
+    safe = tensor.where(scale == 0, 1, scale)
+    zero = (-least / safe).round().maximum(0).minimum(255).cast(u8)
+    return quantize(x, safe, zero, u8), scale, zero
+
+
+@operator("MatMulInteger", since=10)
+def _integer_product(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
+    return centre(a, rows_of(a_zero)) @ centre(b, b_zero)
+
+
+def rows_of(value: Tensor | None) -> Tensor | None:
+    """A scale or zero point per row, as a column; one for all stays."""
+    return value if value is None or value.ndim != 1 or value.size == 1 else value.unsqueeze(-1)
+
+
+@operator("QLinearMatMul", since=10)
+def _quantized_product(
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+) -> Tensor:
+    product = (centre(a, rows_of(a_zero)) @ centre(b, b_zero)).cast(fp32)
+    a_factor = rows_of(a_scale)
+    assert a_factor is not None
+    return quantize(product * a_factor.cast(fp32) * b_scale.cast(fp32), y_scale, y_zero, y_zero.dtype)

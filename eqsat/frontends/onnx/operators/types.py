@@ -1,0 +1,22 @@
+"""Conversions between element types."""
+
+from __future__ import annotations
+
+from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.operator_table import operator
+from eqsat.tensor import Tensor
+
+
+@operator("Cast", since=6)
+def _cast(x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
+    return x.cast(element_type(to))
+
+
+@operator("CastLike", since=15)
+def _cast_like(x: Tensor, like: Tensor, *, saturate: int = 1, round_mode: str = "up") -> Tensor:
+    return x.cast(like.dtype)
+
+
+@operator("Identity")
+def _identity(x: Tensor) -> Tensor:
+    return x

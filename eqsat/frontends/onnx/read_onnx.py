@@ -1,0 +1,148 @@
+"""A path, bytes or a ModelProto → a ModelProto in which every operator is in the table.
+
+Functions of the model, and operators that ONNX itself defines by a function, are replaced by their bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from eqsat.frontends.onnx.operator_table import find_operator, plain_domain, supported_operators
+from ir.diagnostics import Kind, fail
+from ir.frontend import STAGE
+
+STORED = "Constant"
+"""The operator that becomes a constant of the graph, and has no lowering."""
+
+
+def read_onnx(source: Any) -> Any:
+    """The model.
+
+    Raises:
+        EqsatError: MalformedGraph if the source is no ONNX model, UnsupportedOp with every operator that is missing.
+    """
+    model = _read(source)
+    if model.functions:
+        from onnx.inliner import inline_local_functions
+
+        model = inline_local_functions(model)
+    model = _expand_operators(model)
+    missing = _missing_operators(model)
+    if missing:
+        names = list(dict.fromkeys(_operator_name(node) for node in missing))
+        operators = f"operator {names[0]} is" if len(names) == 1 else f"operators {', '.join(names)} are"
+        fail(
+            Kind.UNSUPPORTED_OP,
+            STAGE,
+            f"the ONNX {operators} not supported",
+            at=missing[0].name or missing[0].output[0],
+            op=names[0],
+            supported=supported_operators(),
+        )
+    return model
+
+
+def opsets(model: Any) -> Mapping[str, int]:
+    """The opset that the model uses of each domain."""
+    return {plain_domain(each.domain): each.version for each in model.opset_import}
+
+
+def all_nodes(graph: Any) -> Iterator[Any]:
+    """The nodes of a graph and of the graphs in their attributes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from all_nodes(inner)
+
+
+def _read(source: Any) -> Any:
+    try:
+        import onnx
+    except ImportError:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "reading ONNX needs the onnx package", hint="pip install 'eqsat[onnx]'")
+    if isinstance(source, onnx.ModelProto):
+        return source
+    at = "bytes" if isinstance(source, bytes) else str(source)[:200]
+    try:
+        model = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
+    except FileNotFoundError as error:
+        _fail_absent(source, at, error)
+    except Exception as error:  # protobuf's own exceptions, broken external data
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
+    if not model.graph.output:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=at)
+    if not all(isinstance(name, str) for name in _names(model.graph)):  # protobuf hands such a name out as bytes
+        fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: a name is not UTF-8", at=at)
+    return model
+
+
+def _fail_absent(source: Any, at: str, error: FileNotFoundError) -> None:
+    """Says whether the model's own file is absent, or the file with its external data."""
+    if isinstance(source, bytes) or not Path(source).exists():
+        fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=at)
+    fail(
+        Kind.MALFORMED_GRAPH,
+        STAGE,
+        f"the file with the model's external data is absent: {error.filename or error}",
+        at=at,
+        hint="copy it to the folder of the model",
+    )
+
+
+def _names(graph: Any) -> Iterator[str | bytes]:
+    """Every text of the graph that is read."""
+    for item in (*graph.input, *graph.output):
+        yield item.name
+        yield from (size.dim_param for size in item.type.tensor_type.shape.dim)
+    yield from (item.name for item in graph.initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (item.name for item in node.attribute)
+
+
+def _missing_operators(model: Any) -> list[Any]:
+    """The nodes whose operators are not in the table."""
+    versions = opsets(model)
+    return [
+        node
+        for node in all_nodes(model.graph)
+        if (plain_domain(node.domain), node.op_type) != ("", STORED)
+        and find_operator(node.domain, node.op_type, versions.get(plain_domain(node.domain), 1)) is None
+    ]
+
+
+def _expand_operators(model: Any) -> Any:
+    """The model with the bodies of the operators that the table lacks, where ONNX defines them by a function."""
+    while True:
+        found = {
+            (node.domain, node.op_type)
+            for node in _missing_operators(model)
+            if _has_body(node.domain, node.op_type, opsets(model).get(plain_domain(node.domain), 1))
+        }
+        if not found:
+            return model
+        from onnx.inliner import inline_selected_functions
+
+        expanded = inline_selected_functions(model, sorted(found), inline_schema_functions=True)
+        if expanded == model:
+            return model
+        model = expanded
+
+
+def _has_body(domain: str, op: str, opset: int) -> bool:
+    """Whether ONNX defines the operator by a function."""
+    from onnx import defs
+
+    if not defs.has(op, plain_domain(domain)):
+        return False
+    schema = defs.get_schema(op, opset, plain_domain(domain))
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _operator_name(node: Any) -> str:
+    """The operator's name, with its domain if that is not ONNX's own."""
+    domain = plain_domain(node.domain)
+    return f"{domain}.{node.op_type}" if domain else str(node.op_type)
