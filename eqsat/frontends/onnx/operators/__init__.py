@@ -3,6 +3,7 @@
 from eqsat.frontends.onnx.operators import (
     activations,
     arithmetic,
+    attention,
     comparisons,
     constants,
     control_flow,
@@ -14,8 +15,11 @@ from eqsat.frontends.onnx.operators import (
     pads,
     products,
     quantization,
+    recurrent,
     reductions,
+    scatters,
     shapes,
+    signals,
     types,
     windows,
 )
@@ -23,6 +27,7 @@ from eqsat.frontends.onnx.operators import (
 __all__ = [
     "activations",
     "arithmetic",
+    "attention",
     "comparisons",
     "constants",
     "control_flow",
@@ -34,8 +39,11 @@ __all__ = [
     "pads",
     "products",
     "quantization",
+    "recurrent",
     "reductions",
+    "scatters",
     "shapes",
+    "signals",
     "types",
     "windows",
 ]

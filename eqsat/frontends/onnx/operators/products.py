@@ -1,10 +1,8 @@
-"""Products of matrices and tensors, and attention."""
+"""Products of matrices and tensors."""
 
 from __future__ import annotations
 
-import math
-
-from eqsat import nn, tensor
+from eqsat import tensor
 from eqsat.frontends.onnx.operands import malformed, refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.tensor import Tensor
@@ -139,25 +137,3 @@ def _expand_determinant(rows: list[list[Tensor]]) -> Tensor:
         total = term if total is None else total + term
     assert total is not None
     return total
-
-
-@operator("MultiHeadAttention", domain="com.microsoft")
-def _multi_head_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None = None,
-    *,
-    num_heads: int,
-    scale: float | None = None,
-    unidirectional: int = 0,
-) -> Tensor:
-    """softmax(q·kᵀ·scale)·v per head of [batch, length, heads · size]."""
-    if bias is not None:
-        parts = bias.shape[0] - v.shape[-1]
-        q, k, v = q + bias[: parts // 2], k + bias[parts // 2 : parts], v + bias[parts:]
-    q, k, v = (each.reshape(*each.shape[:2], num_heads, -1).swapaxes(1, 2) for each in (q, k, v))
-    if scale is not None:
-        q = q * (scale * math.sqrt(q.shape[-1]))
-    mixed = nn.attention(q, k, v, causal=bool(unidirectional)).swapaxes(1, 2)
-    return mixed.reshape(*mixed.shape[:2], -1)

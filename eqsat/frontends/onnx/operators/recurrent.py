@@ -1,0 +1,228 @@
+"""RNN, GRU and LSTM, one step after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from eqsat import tensor
+from eqsat.frontends.onnx.operands import refuse
+from eqsat.frontends.onnx.operator_table import operator
+from eqsat.tensor import Tensor
+
+Direction = Literal["forward", "reverse", "bidirectional"]
+State = tuple[Tensor, ...]
+Step = Callable[[Tensor, State], State]
+
+_MOST_STEPS = 256
+"""Steps of a sequence that are unrolled."""
+
+
+class Weights(NamedTuple):
+    """Those of one direction. w [gates·hidden, input], r [gates·hidden, hidden]; b, per gate, for w and for r."""
+
+    w: Tensor
+    r: Tensor
+    b: Tensor | None
+
+
+def run(
+    x: Tensor,
+    weights: tuple[Tensor, Tensor, Tensor | None],
+    initial: Sequence[Tensor | None],
+    lengths: Tensor | None,
+    direction: Direction,
+    layout: int,
+    cell: Callable[[Weights, int], Step],
+) -> tuple[Tensor, ...]:
+    """All hidden states [steps, directions, batch, hidden], and the last states [directions, batch, hidden].
+
+    initial: the states before the first step; None is zeros. lengths: the steps of each batch; a longer sequence keeps
+    its state and writes zeros. With `layout`, the batch comes first.
+    """
+    sequence = x.swapaxes(0, 1) if layout else x
+    steps, batch, _ = sequence.shape
+    if not 0 < steps <= _MOST_STEPS:
+        refuse(f"a sequence of {steps} steps; 1 to {_MOST_STEPS} are unrolled, others")
+    hidden = weights[1].shape[-1]
+    outputs, ends = [], []
+    for place in range(weights[0].shape[0]):
+        backwards = direction == "reverse" or place == 1
+        own = Weights(*[None if each is None else each[place] for each in weights])  # type: ignore[arg-type]
+        states = tuple(
+            tensor.full((batch, hidden), 0.0, x.dtype) if each is None else (each[:, place] if layout else each[place])
+            for each in initial
+        )
+        found, last = _run_direction(sequence, states, lengths, backwards, cell(own, place))
+        outputs.append(found)
+        ends.append(last)
+    y = tensor.concatenate([each.unsqueeze(1) for each in outputs], 1)
+    finals = [tensor.concatenate([end[k].unsqueeze(0) for end in ends], 0) for k in range(len(initial))]
+    if layout:
+        return y.permute(2, 0, 1, 3), *[each.swapaxes(0, 1) for each in finals]
+    return y, *finals
+
+
+def _run_direction(
+    x: Tensor, states: State, lengths: Tensor | None, backwards: bool, step: Step
+) -> tuple[Tensor, State]:
+    order = range(x.shape[0])
+    found: dict[int, Tensor] = {}
+    for place in reversed(order) if backwards else order:
+        new = step(x[place], states)
+        if lengths is None:
+            states, found[place] = new, new[0]
+        else:
+            runs: Tensor = (lengths.cast("i64") > place).unsqueeze(-1)
+            states = tuple(tensor.where(runs, after, before) for after, before in zip(new, states, strict=True))
+            found[place] = tensor.where(runs, new[0], 0)
+    return tensor.concatenate([found[place].unsqueeze(0) for place in order], 0), states
+
+
+def gates(x: Tensor, h: Tensor, weights: Weights) -> Tensor:
+    """x·wᵀ + h·rᵀ + both biases."""
+    total = x @ weights.w.T + h @ weights.r.T
+    if weights.b is None:
+        return total
+    half = weights.b.shape[0] // 2
+    return total + (weights.b[:half] + weights.b[half:])
+
+
+def parts(x: Tensor, count: int) -> list[Tensor]:
+    """x cut into equal parts along its last axis."""
+    width = x.shape[-1] // count
+    return [x[..., place * width : (place + 1) * width] for place in range(count)]
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": lambda x: x.sigmoid(),
+    "tanh": lambda x: x.tanh(),
+    "relu": lambda x: x.relu(),
+    "softsign": lambda x: x / (1 + abs(x)),
+}
+
+
+def activations_of(
+    names: Sequence[str] | None, usual: Sequence[str], place: int, clip: float | None
+) -> list[Callable[[Tensor], Tensor]]:
+    """The activations of one direction; their arguments are clipped to [-clip, clip]."""
+    listed = list(names or usual)[place * len(usual) :][: len(usual)] or list(usual)
+    for name in listed:
+        if name.lower() not in _ACTIVATIONS:
+            refuse(f"the activation {name} in a recurrent network")
+    functions = [_ACTIVATIONS[name.lower()] for name in listed]
+    if clip is None:
+        return functions
+    return [lambda x, f=f: f(x.maximum(-clip).minimum(clip)) for f in functions]  # type: ignore[misc]
+
+
+@operator("RNN")
+def _rnn(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: Direction = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:
+    def cell(weights: Weights, place: int) -> Step:
+        (f,) = activations_of(activations, ["Tanh"], place, clip)
+        return lambda each, states: (f(gates(each, states[0], weights)),)
+
+    return run(x, (w, r, b), [h], lengths, direction, layout, cell)
+
+
+@operator("GRU")
+def _gru(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: Direction = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:
+    """Gates z, r, h. `linear_before_reset` multiplies h·rᵀ + its bias by the reset gate, else h itself."""
+
+    def cell(weights: Weights, place: int) -> Step:
+        f, g = activations_of(activations, ["Sigmoid", "Tanh"], place, clip)
+        size = weights.r.shape[-1]
+        both = Weights(weights.w[: 2 * size], weights.r[: 2 * size], None)
+        own = Weights(weights.w[2 * size :], weights.r[2 * size :], None)
+        biases = None if weights.b is None else parts(weights.b, 6)
+
+        def step(each: Tensor, states: State) -> State:
+            (state,) = states
+            update, reset = parts(gates(each, state, both), 2)
+            if biases is not None:
+                update, reset = update + (biases[0] + biases[3]), reset + (biases[1] + biases[4])
+            update, reset = f(update), f(reset)
+            entering = each @ own.w.T if biases is None else each @ own.w.T + biases[2]
+            staying = (state if linear_before_reset else reset * state) @ own.r.T
+            staying = staying if biases is None else staying + biases[5]
+            new = g(entering + (reset * staying if linear_before_reset else staying))
+            return ((1 - update) * new + update * state,)
+
+        return step
+
+    return run(x, (w, r, b), [h], lengths, direction, layout, cell)
+
+
+@operator("LSTM")
+def _lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    lengths: Tensor | None = None,
+    h: Tensor | None = None,
+    c: Tensor | None = None,
+    p: Tensor | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: Direction = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:
+    """Gates i, o, f, c; `p` are the peepholes of i, o, f. `input_forget` makes f = 1 - i."""
+
+    def cell(weights: Weights, place: int) -> Step:
+        f, g, last = activations_of(activations, ["Sigmoid", "Tanh", "Tanh"], place, clip)
+        peepholes = None if p is None else parts(p[place], 3)
+
+        def step(each: Tensor, states: State) -> State:
+            hidden, memory = states
+            enter, leave, forget, new = parts(gates(each, hidden, weights), 4)
+            if peepholes is not None:
+                enter, forget = enter + peepholes[0] * memory, forget + peepholes[2] * memory
+            enter = f(enter)
+            kept = (1 - enter if input_forget else f(forget)) * memory + enter * g(new)
+            leave = f(leave if peepholes is None else leave + peepholes[1] * kept)
+            return leave * last(kept), kept
+
+        return step
+
+    return run(x, (w, r, b), [h, c], lengths, direction, layout, cell)
