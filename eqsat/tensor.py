@@ -100,8 +100,8 @@ class Tensor(Operators, Movements):
     # reductions
 
     def sum(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-        """The sum in `dtype`, by default the tensor's own; i64 for integers and bools. fp16 and bf16 are added in fp32,
-        then rounded."""
+        """The sum in `dtype`. By default, the sum of bools and of integers that i64 holds is in i64, and the sum of
+        floats and of u64 is in their own dtype. fp16 and bf16 are added in fp32, then rounded."""
         return self._reduce_in_dtype("SUM", axis, keepdims, dtype)
 
     def prod(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
@@ -143,7 +143,7 @@ class Tensor(Operators, Movements):
         return self._scan("CUMPROD", axis)
 
     def _reduce_in_dtype(self, op: str, axis: Axis, keepdims: bool, to: DTypeLike | None) -> Tensor:
-        wanted = as_dtype(to) if to is not None else self.dtype if self.dtype.is_float else i64
+        wanted = as_dtype(to) if to is not None else promotion.summing(self.dtype)
         if wanted.is_bool:  # in bool, a sum is any(), a product is all()
             return self.cast(wanted)._reduce("MAX" if op == "SUM" else "MIN", axis, keepdims, wanted)
         source = self if wanted.is_float == self.dtype.is_float else self.cast(wanted)
@@ -152,9 +152,9 @@ class Tensor(Operators, Movements):
     def _scan(self, uop: str, axis: int | None) -> Tensor:
         if axis is None:
             return self.reshape(-1 if self.size else 0)._scan(uop, 0)
-        wide = self.dtype.accumulator if self.dtype.is_float else i64
-        total = Tensor(uop, [self], {"axis": axis_in(axis, self.shape), "dtype": wide.name})
-        return total.cast(self.dtype) if self.dtype.is_float else total
+        wanted = promotion.summing(self.dtype)
+        total = Tensor(uop, [self], {"axis": axis_in(axis, self.shape), "dtype": wanted.accumulator.name})
+        return total.cast(wanted)
 
     def _reduce(self, op: str, axis: Axis, keepdims: bool, to: DType) -> Tensor:
         axes, keep = axes_in(axis, self.shape), flag(keepdims, "keepdims")

@@ -82,8 +82,11 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
             DType("i8", 8, False, True, ("int8",)),
             DType("u8", 8, False, False, ("uint8",)),
             DType("i16", 16, False, True, ("int16",)),
+            DType("u16", 16, False, False, ("uint16",)),
             DType("i32", 32, False, True, ("int32", "int")),
+            DType("u32", 32, False, False, ("uint32",)),
             DType("i64", 64, False, True, ("int64", "long")),
+            DType("u64", 64, False, False, ("uint64",)),
             DType("bool", 8, False, False, ("bool_", "boolean")),
         )
     }
@@ -97,8 +100,11 @@ _NUMPY: Mapping[str, np.dtype] = MappingProxyType(
         "i8": np.dtype(np.int8),
         "u8": np.dtype(np.uint8),
         "i16": np.dtype(np.int16),
+        "u16": np.dtype(np.uint16),
         "i32": np.dtype(np.int32),
+        "u32": np.dtype(np.uint32),
         "i64": np.dtype(np.int64),
+        "u64": np.dtype(np.uint64),
         "bool": np.dtype(np.bool_),
     }
 )
@@ -108,7 +114,8 @@ _BY_NAME: Mapping[str, DType] = MappingProxyType(
 _BY_NUMPY: Mapping[np.dtype, DType] = MappingProxyType({numpy: DTYPES[name] for name, numpy in _NUMPY.items()})
 
 fp16, bf16, fp32, fp64 = DTYPES["fp16"], DTYPES["bf16"], DTYPES["fp32"], DTYPES["fp64"]
-i8, u8, i16, i32, i64 = DTYPES["i8"], DTYPES["u8"], DTYPES["i16"], DTYPES["i32"], DTYPES["i64"]
+i8, i16, i32, i64 = DTYPES["i8"], DTYPES["i16"], DTYPES["i32"], DTYPES["i64"]
+u8, u16, u32, u64 = DTYPES["u8"], DTYPES["u16"], DTYPES["u32"], DTYPES["u64"]
 bool_ = DTYPES["bool"]
 
 

@@ -9,7 +9,7 @@ from ir.term.rule import Certificate, Rule
 from rules.proof import is_proved
 from rules.rational import RATIONAL
 
-_INTEGER = frozenset({"idiv", "mod", "and", "or", "xor", "not"})
+_INTEGER = frozenset({"idiv", "mod", "and", "or", "xor", "not", "shl", "shr"})
 """Ops that take no floats: NumPy computes their exact values."""
 
 

@@ -46,7 +46,10 @@ from rules.styles import LARGE, Array, Style
 
 T = TypeVar("T")
 
-ELEMENTS = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i8", "u8", "i16", "i64", "bool")
+ELEMENTS = (
+    *("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "bool"),
+    *("i32", "i8", "u8", "i16", "i64", "u16", "u32", "u64"),
+)
 """The dtypes of values; a dtype that is listed several times is picked more often."""
 MAX_TERMS = 24
 """The most terms of one reduction, unless a single axis has more."""

@@ -36,7 +36,7 @@ def _reduce(op: Term, value: Term, element: Term = d) -> App:
     return Fin(Reduce(op, element, k, value))
 
 
-_INTEGERS = "i8 u8 i16 i32 i64"
+_INTEGERS = "i8 u8 i16 u16 i32 u32 i64 u64"
 _v, _read = Imm(d, v, s), Load(T, m)
 _outer_v, _outer_read = Pure(Imm(d, v, without_last(s, k))), Pure(Load(T, invariant(m, k)))
 _sum, _extremum = _reduce("sum", p), _reduce(o, p)

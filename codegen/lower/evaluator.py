@@ -125,6 +125,15 @@ class ValueEvaluator(ABC, Generic[V, B]):
         assert op.axis is not None
         return source, op.axis, self.buffers[source.value].memref.shape[op.axis]
 
+    def _index_value(self, value: V, operand: Operand | Number, size: int) -> V:
+        """The value of a gather's index as i64, for an axis of `size`. i64 does not hold every u64, and a large u64 is
+        beyond the end of the axis."""
+        dtype = self.operand_dtype(operand)
+        if dtype == "u64":
+            last = cast("V", constant(max(size - 1, 0), dtype))
+            value = self._conversions.call("min", (value, last), dtype)
+        return self._conversions.convert(value, dtype, "i64")
+
     @abstractmethod
     def _value(self, name: str, point: Point, block: B, where: Where) -> Evaluation[V]: ...
 

@@ -23,7 +23,7 @@ from ir.index.map import compose, support
 from ir.poly.core import OperandRead, PolyCore, Roles
 from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
 
-_ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32"}
+_ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32", "u16": "i32"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.text.comment import comment_text
+from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, FloorDiv
 from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
@@ -44,6 +45,7 @@ that can be measured and save the compiler 13 ms per use."""
 _LONG = {
     "fp32": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid"]),
     "i32": frozenset(["idiv", "mod"]),
+    "u32": frozenset(["idiv", "mod"]),
 }
 
 SUFFIX = {"fp16": "f16", "fp32": "f32", "fp64": "f64"}
@@ -56,11 +58,15 @@ CELL = {
     "i8": "int8_t",
     "u8": "uint8_t",
     "i16": "int16_t",
+    "u16": "uint16_t",
     "i32": "int32_t",
+    "u32": "uint32_t",
     "i64": "int64_t",
+    "u64": "uint64_t",
     "bool": "uint8_t",
 }
 """The C type of one element in memory."""
+_LITERAL_SUFFIX = {"i64": "LL", "u32": "U", "u64": "ULL"}
 _KEYWORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
@@ -176,7 +182,7 @@ class _CEmitter:
                 return [f"{pad}{self._transpose(stmt)};"]
 
     def _transpose(self, stmt: Transpose) -> str:
-        bits = 64 if self.buffers[stmt.buffer] in ("fp64", "i64") else 32
+        bits = 8 * DTYPES[self.buffers[stmt.buffer]].bytes
         to = self._address(stmt.buffer, stmt.offset)
         source = self._address(stmt.source, stmt.source_offset)
         return f"eq_transpose_{bits}({to}, {stmt.step}, {source}, {stmt.source_step})"
@@ -343,4 +349,4 @@ def _literal(number: bool | int | float | str, dtype: str) -> str:
         return str(int(bool(number)))
     if int(number) == -(2**63):
         return "INT64_MIN"
-    return f"{int(number)}{'LL' if dtype == 'i64' else ''}"
+    return f"{int(number)}{_LITERAL_SUFFIX.get(dtype, '')}"

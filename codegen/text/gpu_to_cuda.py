@@ -62,6 +62,7 @@ _KEYWORDS = """
 """
 _RESERVED = frozenset(_KEYWORDS.split())
 _INT = 2**31
+_LITERAL_SUFFIX = {"i64": "ll", "u32": "u", WORD: "u", "u64": "ull"}
 
 
 def cuda_text(kernel: GpuKernel) -> str:
@@ -344,11 +345,9 @@ def _literal(number: bool | int | float | str, dtype: str) -> str:
         return f"{float(number)!r}{'f' if dtype == 'fp32' else ''}"
     if dtype == "bool":
         return "true" if number else "false"
-    if dtype == WORD:
-        return f"{int(number)}u"
     whole = int(number)
     if whole == -(2**63):
         return "(-9223372036854775807ll - 1)"
     if whole == -(2**31):
         return "(-2147483647 - 1)"
-    return f"{whole}{'ll' if dtype == 'i64' else ''}"
+    return f"{whole}{_LITERAL_SUFFIX.get(dtype, '')}"

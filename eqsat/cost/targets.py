@@ -22,6 +22,7 @@ _CALLED = {
     | {"pow": 69},
     "i32": {"pow": 14},
     "i64": {"pow": 13, "idiv": 14, "mod": 14},
+    "u64": {"idiv": 14, "mod": 14},
 }
 """Time of functions that call the C library lane by lane, in additions of one vector register per element; so it does
 not depend on the register's width."""
@@ -123,8 +124,9 @@ def nominal_cpu(
 
 def _cpu_peaks(adds: float) -> dict[str, float]:
     """FLOPs per second by dtype of a machine that adds `adds` fp32 numbers per second."""
-    narrow = dict.fromkeys(("i32", "i16", "i8", "u8", "bool"), adds)
-    return {"fp32": 2 * adds, "fp64": adds, "fp16": 2 * adds, "bf16": 2 * adds, "i64": adds / 2, **narrow}
+    narrow = dict.fromkeys(("i32", "u32", "i16", "u16", "i8", "u8", "bool"), adds)
+    wide = dict.fromkeys(("i64", "u64"), adds / 2)
+    return {"fp32": 2 * adds, "fp64": adds, "fp16": 2 * adds, "bf16": 2 * adds, **wide, **narrow}
 
 
 _GRAPH_LAUNCH_NS = 1500.0
@@ -166,7 +168,9 @@ A100 = Target(
         "fp32": 19.5e12,
         "fp64": 9.7e12,
         "i32": 19.5e12,
+        "u32": 19.5e12,
         "i64": 4.9e12,
+        "u64": 4.9e12,
         "i8": 19.5e12,
     },
     bandwidth=2.039e12,
@@ -193,7 +197,9 @@ H100 = Target(
         "fp32": 66.9e12,
         "fp64": 33.5e12,
         "i32": 33.5e12,
+        "u32": 33.5e12,
         "i64": 8.4e12,
+        "u64": 8.4e12,
         "i8": 33.5e12,
     },
     bandwidth=3.35e12,

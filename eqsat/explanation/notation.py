@@ -29,6 +29,8 @@ INFIX = {
     "and": " ∧ ",
     "or": " ∨ ",
     "xor": " ⊕ ",
+    "shl": " << ",
+    "shr": " >> ",
 }
 _WORDS = {"PMax": "greatest"}
 """Constructors that are not written by their own names."""

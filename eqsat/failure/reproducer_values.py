@@ -24,7 +24,7 @@ def drawn(name: str, shape: tuple[int, ...], low: Any, high: Any, seed: int) -> 
     """Random numbers from `low` to `high`, in place of an array that was too large for the file."""
     rng, kind = np.random.default_rng(seed), _numpy(name)
     if kind.kind in "biu":
-        return rng.integers(int(low), int(high), shape, endpoint=True).astype(kind)
+        return rng.integers(int(low), int(high), shape, kind.type, endpoint=True)
     return rng.uniform(float(low), float(high), shape).astype(kind)
 
 

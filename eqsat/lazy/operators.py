@@ -66,6 +66,12 @@ class Operators:
     def __xor__(self, other: Any) -> Self:
         return self._apply("XOR", self, other)
 
+    def __lshift__(self, other: Any) -> Self:
+        return self._apply("SHL", self, other)
+
+    def __rshift__(self, other: Any) -> Self:
+        return self._apply("SHR", self, other)
+
     def __rand__(self, other: Any) -> Self:
         return self._apply("AND", other, self)
 
@@ -74,6 +80,12 @@ class Operators:
 
     def __rxor__(self, other: Any) -> Self:
         return self._apply("XOR", other, self)
+
+    def __rlshift__(self, other: Any) -> Self:
+        return self._apply("SHL", other, self)
+
+    def __rrshift__(self, other: Any) -> Self:
+        return self._apply("SHR", other, self)
 
     def __invert__(self) -> Self:
         return self._apply("NOT", self)

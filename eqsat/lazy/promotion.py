@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ir.diagnostics import Kind, fail
-from ir.dtype import DType, bf16, bool_, dtype, fp16, fp32, fp64
+from ir.dtype import DType, bf16, bool_, dtype, fp16, fp32, fp64, i64, u64
 from ir.uop.table import UOPS
 
 Weak = type[int] | type[float]
@@ -40,6 +40,8 @@ UFUNCS: Mapping[str, np.ufunc] = MappingProxyType(
         "AND": np.bitwise_and,
         "OR": np.bitwise_or,
         "XOR": np.bitwise_xor,
+        "SHL": np.left_shift,
+        "SHR": np.right_shift,
         "NOT": np.invert,
         "NEG": np.negative,
         "ABS": np.absolute,
@@ -117,6 +119,11 @@ def common(operands: Sequence[DType | Weak]) -> DType:
 def floating(element: DType) -> DType:
     """The dtype of a mean or a quotient: fp64 for integers and bools, the same for floats."""
     return element if element.is_float else fp64
+
+
+def summing(element: DType) -> DType:
+    """The dtype of a sum or a product: i64 for bools and for integers that i64 holds, else the same."""
+    return element if element.is_float or element == u64 else i64
 
 
 def weak(value: bool | int | float) -> DType | Weak:

@@ -7,6 +7,7 @@ crosses to another device silently; `eqsat.runtime.device_call` hands device arr
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable
 from enum import Enum
@@ -153,7 +154,7 @@ def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
             return _from_tensor(name, value, stage)
         _refuse_device(name, value)
         if isinstance(value, bool | int | float | list | tuple | np.generic) or hasattr(value, "__array__"):
-            return np.asarray(value)
+            return _from_python(value)
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
     except EqsatError:
@@ -172,6 +173,17 @@ def _convert(name: str, value: Any, natural: np.ndarray, wanted: DType) -> np.nd
         return np.asarray(value, dtype=wanted.numpy)
     except (ValueError, TypeError, OverflowError) as error:
         fail(Kind.INPUT_MISMATCH, STAGE, f"does not convert to {wanted}: {error}", at=name)
+
+
+def _from_python(value: Any) -> np.ndarray:
+    """NumPy's array of the value. Integers that u64 holds and i64 does not are an array of u64; NumPy mixes large and
+    small integers in fp64."""
+    array = np.asarray(value)
+    is_large = isinstance(value, list | tuple) and array.dtype.kind == "f" and array.size and array.max() >= 2**63
+    if is_large and all(type(number) is int for number in np.asarray(value, object).flat):
+        with contextlib.suppress(OverflowError):
+            return np.asarray(value, np.uint64)
+    return array
 
 
 def refuse_gradient(name: str | None, tensor: Any, stage: str = STAGE) -> None:

@@ -15,7 +15,7 @@ from ir.dtype import DType, TensorType, dtype, fp64, promote
 from ir.host.memory import memory_for
 from ir.index.map import AxisMap, apply, support
 from ir.region.region import MemRef, Number, Op, Operand, Region, Yield
-from ir.uop.playback import Array, convert, storage
+from ir.uop.playback import Array, clamp_index, convert, storage
 from ir.uop.table import SCANS, UOPS
 
 
@@ -144,8 +144,7 @@ def _gather(op: Op, values: Mapping[str, Array]) -> Array:
     assert op.axis is not None
     grid = np.meshgrid(*map(np.arange, source.map.sizes), indexing="ij", sparse=True)
     at = [np.asarray(expr.eval(grid)) for expr in source.map.exprs]
-    chosen = _operand(index, op, values, wide=False).astype(np.int64)
-    at[op.axis] = np.clip(chosen, 0, array.shape[op.axis] - 1)
+    at[op.axis] = clamp_index(_operand(index, op, values, wide=False), array.shape[op.axis])
     taken: Array = array[tuple(at)]
     return taken
 

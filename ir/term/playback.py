@@ -19,7 +19,7 @@ from ir.index.expr import interval
 from ir.index.map import apply, parse_map
 from ir.term.language import CTORS, App, Term, Var
 from ir.term.text import parse_number, parse_sizes, parse_type
-from ir.uop.playback import convert
+from ir.uop.playback import clamp_index, convert
 from ir.uop.table import SCANS, UOPS
 
 Array = NDArray[Any]
@@ -114,7 +114,7 @@ def _gather(buffer: Array, read: str, along: int, index: Array) -> Array:
         return np.empty(view.sizes, buffer.dtype)
     grid = np.meshgrid(*map(np.arange, view.sizes), indexing="ij", sparse=True)
     at = [np.broadcast_to(expr.eval(grid), view.sizes) for expr in view.exprs]
-    at[along] = np.clip(index.astype(np.int64), 0, buffer.shape[along] - 1)
+    at[along] = clamp_index(index, buffer.shape[along])
     return np.asarray(buffer[tuple(at)])
 
 

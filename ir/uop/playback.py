@@ -123,9 +123,15 @@ def gather(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: b
     axis = arg["axis"]
     if out.size == 0:
         return np.empty(out.shape, src.dtype)
-    inside = np.clip(index.astype(np.int64), 0, src.shape[axis] - 1)
+    inside = clamp_index(index, src.shape[axis])
     box = tuple(slice(None) if k == axis else slice(size) for k, size in enumerate(out.shape))
     return np.take_along_axis(src[box], inside, axis=axis)
+
+
+def clamp_index(index: Array, size: int) -> NDArray[np.int64]:
+    """An index of integers as positions within an axis of `size` > 0: what is outside is at the nearest end."""
+    held = np.minimum(index, np.uint64(size - 1)) if index.dtype == np.uint64 else index  # i64 does not hold every u64
+    return np.clip(held.astype(np.int64), 0, size - 1)
 
 
 def reshape(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:

@@ -87,9 +87,9 @@ def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
 
 CHEAP = 1
 """Cost of an arithmetic op, in additions. Higher weights in the table are times of this project's own vector code
-(`codegen/text/prelude/c`) for fp32 (IDIV, MOD: i32) divided by the time of an addition, on a Zen 5 core with 16 lanes,
-rounded; `codegen.measure.op_speeds` measures them. `ir.target.Target.weights` has the deviations of machines and
-dtypes."""
+(`codegen/text/prelude/c`) for fp32 (of integer ops: i32) divided by the time of an addition, on a Zen 5 core with 16
+lanes, rounded; `codegen.measure.op_speeds` measures them. Those of SHL and SHR are from a Zen 4 core.
+`ir.target.Target.weights` has the deviations of machines and dtypes."""
 
 ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})
 """Functions that every implementation approximates."""
@@ -226,7 +226,12 @@ _BINARIES = (
     _binary("AND", types.logical, np.bitwise_and, CHEAP, "x ∧ y, bit by bit"),
     _binary("OR", types.logical, np.bitwise_or, CHEAP, "x ∨ y, bit by bit"),
     _binary("XOR", types.logical, np.bitwise_xor, CHEAP, "x ⊕ y, bit by bit"),
-)
+    _binary("SHL", types.integers, np.left_shift, 2, "x·2^y, wrapped; 0 where y is negative or not below the width"),
+    _binary(
+        "SHR", types.integers, np.right_shift, 2,
+        "⌊x / 2^y⌋; where y is negative or not below the width, 0 for x ≥ 0 and −1 for x < 0",
+    ),
+)  # fmt: skip
 _OTHERS = (
     UOp(
         "WHERE", UOpKind.TERNARY, 3, _args(), types.where, on_arrays.where, CHEAP,

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
-from codegen.lower.cpu.lane_values import CONVERSIONS, convert
+from codegen.lower.cpu.lane_values import CONVERSIONS
 from codegen.lower.cpu.rows_on_chip import Row
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
@@ -175,7 +175,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]
-        index = convert((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
+        index = self._index_value((yield self._operand(chosen, point, block, where)), chosen, size)
         depends = index_axes(chosen, point, self.writer)
 
         def read(at: Point, inner: CpuBlock, conditions: Where) -> Value:

@@ -19,7 +19,7 @@ from ir.kernel.cpu.nodes import CpuCall, Inside, Value
 from ir.kernel.nodes import Reg
 from ir.region.region import Op
 
-_DOUBLED = frozenset(["fp32", "fp64", "i32", "i64"])
+_DOUBLED = frozenset(["fp32", "fp64", "i32", "u32", "i64", "u64"])
 """Dtypes whose running results along lanes are computed by doubling, where terms may be taken in any order."""
 
 

@@ -37,7 +37,7 @@ from ir.kernel.gpu.nodes import (
 from ir.kernel.nodes import Bind, Reg, Within
 from ir.plan.gpu_nest import AT_A_TIME, Rows
 
-_SHUFFLED = ("fp32", "fp64", "i32", "i64")
+_SHUFFLED = ("fp32", "fp64", "i32", "u32", "i64", "u64")
 
 
 class PassVariables(NamedTuple):

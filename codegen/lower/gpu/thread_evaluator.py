@@ -87,7 +87,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         source, axis, size = self._gather_source(op)
         chosen = op.inputs[1]
-        index = convert((yield self._operand(chosen, point, block, where)), self.operand_dtype(chosen), "i64")
+        index = self._index_value((yield self._operand(chosen, point, block, where)), chosen, size)
         variable = self.writer.variable("at", 0, size - 1)
         block.add(Pick(variable, index))
         block.variables.add(variable)

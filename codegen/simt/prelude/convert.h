@@ -66,7 +66,9 @@ static inline To eq_convert(From x) {
 #define EQ_CAST(F, from, T, to) static inline to eq_cast_##F##_##T(from x) { return eq_convert<to>(x); }
 #define EQ_CASTS_TO_INTEGERS(F, from)                                                        \
   EQ_CAST(F, from, i8, signed char) EQ_CAST(F, from, u8, unsigned char) EQ_CAST(F, from, i16, short) \
-  EQ_CAST(F, from, i32, int) EQ_CAST(F, from, i64, long long) EQ_CAST(F, from, bool, bool)
+  EQ_CAST(F, from, u16, unsigned short) EQ_CAST(F, from, i32, int) EQ_CAST(F, from, u32, unsigned) \
+  EQ_CAST(F, from, i64, long long) EQ_CAST(F, from, u64, unsigned long long) EQ_CAST(F, from, bool, bool)
 #define EQ_CASTS(F, from) EQ_CAST(F, from, f32, float) EQ_CAST(F, from, f64, double) EQ_CASTS_TO_INTEGERS(F, from)
 EQ_CASTS(f32, float) EQ_CASTS(f64, double) EQ_CASTS(i8, signed char) EQ_CASTS(u8, unsigned char)
-EQ_CASTS(i16, short) EQ_CASTS(i32, int) EQ_CASTS(i64, long long) EQ_CASTS(bool, bool)
+EQ_CASTS(i16, short) EQ_CASTS(u16, unsigned short) EQ_CASTS(i32, int) EQ_CASTS(u32, unsigned)
+EQ_CASTS(i64, long long) EQ_CASTS(u64, unsigned long long) EQ_CASTS(bool, bool)

@@ -12,6 +12,10 @@ static inline T eq_floor_div(T x, T y) {
   return (T)(quotient - (x % y != 0 && (x < 0) != (y < 0)));
 }
 
+/* Whether a shift of a T by y leaves one of its bits. */
+template <class T>
+static inline bool eq_is_below_width(T y) { return y >= 0 && (unsigned long long)y < 8 * sizeof(T); }
+
 #define EQ_UNARY(fn, T, C, value) static inline C eq_##fn##_##T(C x) { return (C)(value); }
 #define EQ_BINARY(fn, T, C, value) static inline C eq_##fn##_##T(C x, C y) { return (C)(value); }
 #define EQ_COMPARISON(fn, T, C, sign) static inline bool eq_##fn##_##T(C x, C y) { return x sign y; }
@@ -33,7 +37,9 @@ static inline T eq_floor_div(T x, T y) {
   EQ_UNARY(abs, T, C, x < 0 ? -x : x) EQ_UNARY(not, T, C, ~x)                         \
   EQ_BINARY(idiv, T, C, eq_floor_div(x, y))                                           \
   EQ_BINARY(mod, T, C, y == 0 ? 0 : x - y * eq_floor_div(x, y))                       \
-  EQ_BINARY(and, T, C, x & y) EQ_BINARY(or, T, C, x | y) EQ_BINARY(xor, T, C, x ^ y)
+  EQ_BINARY(and, T, C, x & y) EQ_BINARY(or, T, C, x | y) EQ_BINARY(xor, T, C, x ^ y)  \
+  EQ_BINARY(shl, T, C, eq_is_below_width(y) ? (unsigned long long)x << y : 0)         \
+  EQ_BINARY(shr, T, C, eq_is_below_width(y) ? x >> y : x < 0 ? -1 : 0)
 
 #define EQ_FLOAT(T, C, f)                                                             \
   EQ_NUMBER(T, C)                                                                     \
@@ -61,8 +67,11 @@ EQ_FLOAT(f64, double, )
 EQ_INTEGER(i8, signed char)
 EQ_INTEGER(u8, unsigned char)
 EQ_INTEGER(i16, short)
+EQ_INTEGER(u16, unsigned short)
 EQ_INTEGER(i32, int)
+EQ_INTEGER(u32, unsigned)
 EQ_INTEGER(i64, long long)
+EQ_INTEGER(u64, unsigned long long)
 EQ_ANY(bool, bool)
 EQ_UNARY(not, bool, bool, !x)
 EQ_BINARY(and, bool, bool, x && y)

@@ -8,8 +8,11 @@ typedef double eq_f64;
 typedef signed char eq_i8;
 typedef unsigned char eq_u8;
 typedef short eq_i16;
+typedef unsigned short eq_u16;
 typedef int eq_i32;
+typedef unsigned eq_u32;
 typedef long long eq_i64;
+typedef unsigned long long eq_u64;
 typedef unsigned char eq_bool;
 typedef unsigned eq_counter;
 

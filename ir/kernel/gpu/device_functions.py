@@ -13,7 +13,7 @@ in one dimension, and an SM holds at least `min_blocks` blocks. `EQ_UNROLL` stan
 completely, `EQ_NO_UNROLL` above one that is not unrolled.
 
 Types in memory (T → cell): f16 `eq_f16`, bf16 `eq_bf16` (opaque 16-bit structs), f32 `eq_f32` (float), f64 `eq_f64`
-(double), i8 `eq_i8`, u8 `eq_u8`, i16 `eq_i16`, i32 `eq_i32`, i64 `eq_i64`, bool `eq_bool` (one byte, 0 or 1).
+(double), integers `eq_i8` … `eq_i64` and `eq_u8` … `eq_u64`, bool `eq_bool` (one byte, 0 or 1).
 In registers: fp16 and bf16 are held in `float`, rounded; bool is `bool`; the others have the C type of their cell. A
 *word* is an `unsigned` that holds two halves (element 0 in the low 16 bits) or the bits of one tf32.
 
@@ -88,8 +88,11 @@ CELLS: Mapping[str, str] = MappingProxyType(
         "i8": "i8",
         "u8": "u8",
         "i16": "i16",
+        "u16": "u16",
         "i32": "i32",
+        "u32": "u32",
         "i64": "i64",
+        "u64": "u64",
         "bool": "bool",
     }
 )
@@ -102,8 +105,11 @@ REGISTER_C: Mapping[str, str] = MappingProxyType(
         "i8": "signed char",
         "u8": "unsigned char",
         "i16": "short",
+        "u16": "unsigned short",
         "i32": "int",
+        "u32": "unsigned",
         "i64": "long long",
+        "u64": "unsigned long long",
         "bool": "bool",
         "word": "unsigned",
     }
@@ -140,13 +146,18 @@ _FLOAT_UNARY: Mapping[str, str] = MappingProxyType(
 )
 _BINARY = {"add": "x + y", "sub": "x − y", "mul": "x · y", "max": "the greater; NaN if either", "min": "the lesser"}
 _FLOAT_BINARY = {"fdiv": "x / y, correctly rounded", "pow": "xʸ as C's pow"}
-_INT_BINARY = {"idiv": "⌊x / y⌋; 0 where y = 0", "mod": "x − y·⌊x / y⌋; 0 where y = 0"}
+_INT_BINARY = {
+    "idiv": "⌊x / y⌋; 0 where y = 0",
+    "mod": "x − y·⌊x / y⌋; 0 where y = 0",
+    "shl": "x·2^y, and 0 where y < 0 or y ≥ the width",
+    "shr": "⌊x / 2^y⌋, and the sign (0, −1) where y < 0 or y ≥ the width",
+}
 _BITS = {"and": "x ∧ y", "or": "x ∨ y", "xor": "x ⊕ y"}
 _COMPARISONS = {"cmplt": "<", "cmple": "≤", "cmpgt": ">", "cmpge": "≥", "cmpeq": "=", "cmpne": "≠"}
 _NUMBERS = tuple(name for name in SUFFIXES if name != "bool")
 _INTS = tuple(name for name in _NUMBERS if not DTYPES[name].is_float)
 _FLOATS = ("fp32", "fp64")
-_SHUFFLED = ("fp32", "fp64", "i32", "i64", "word")
+_SHUFFLED = ("fp32", "fp64", "i32", "u32", "i64", "u64")
 _SHUFFLES = {
     "xor": ("unsigned mask", "the value of lane (own ⊕ mask)"),
     "down": ("unsigned by", "the value of lane (own + by); the own one where that is beyond 31"),
@@ -156,7 +167,7 @@ _SHUFFLES = {
 
 
 def register_suffix(dtype: str) -> str:
-    """R of a register dtype; "word" is u32."""
+    """R of a register dtype; a "word" is a u32."""
     return "u32" if dtype == "word" else SUFFIXES[dtype]
 
 

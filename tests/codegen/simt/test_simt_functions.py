@@ -17,10 +17,11 @@ from ir.dtype import DTYPES
 from ir.kernel.gpu.device_functions import CELLS, DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, Effect
 from tests.support.oracles.meanings import MEANINGS
 
-C_DTYPES = {c: "i32" if name == "word" else name for name, c in REGISTER_C.items() if name != "word"}
-"""C type of a register → dtype; `unsigned` travels as i32, bit by bit."""
+C_DTYPES = {c: name for name, c in REGISTER_C.items() if name != "word"}
+"""C type of a register → dtype; a word is a u32."""
 SIGNATURE = re.compile(r"([\w ]+?) (eq_\w+)\(([^)*]*)\)")
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3e-39, 1e-45, 1e30, -1e30, 3.4e38, 65519, 65520, 6e-8, 3e-8, 2e-14]
+FLOATS += [2.0**31, 2.0**32, 2.0**63, 2.0**64]
 SPECIAL = [math.inf, -math.inf, math.nan]
 
 
@@ -40,11 +41,11 @@ for _each in DEVICE_FUNCTIONS.values():
 
 
 def cell(c_type: str) -> str:
-    return "eq_i32" if c_type == "unsigned" else f"eq_{CELLS[C_DTYPES[c_type]]}"
+    return f"eq_{CELLS[C_DTYPES[c_type]]}"
 
 
 def numpy_type(c_type: str) -> np.dtype:
-    return np.dtype(np.uint32) if c_type == "unsigned" else DTYPES[C_DTYPES[c_type]].numpy
+    return DTYPES[C_DTYPES[c_type]].numpy
 
 
 def kernel_name(group: tuple[str, tuple[str, ...]]) -> str:
@@ -56,12 +57,11 @@ def kernel_text(group: tuple[str, tuple[str, ...]], names: list[str]) -> str:
     result, arguments = group
     parameters = [f"const {cell(each)} *x{place}" for place, each in enumerate(arguments)]
     values = ", ".join(
-        f"({each})eq_ld_global_{cell(each).removeprefix('eq_')}(x{place} + i)" for place, each in enumerate(arguments)
+        f"eq_ld_global_{cell(each).removeprefix('eq_')}(x{place} + i)" for place, each in enumerate(arguments)
     )
     store = f"eq_st_global_{cell(result).removeprefix('eq_')}"
-    register = "int" if result == "unsigned" else result
     cases = "\n".join(
-        f"      case {place}: {store}(y + i, ({register}){name}({values})); break;" for place, name in enumerate(names)
+        f"      case {place}: {store}(y + i, {name}({values})); break;" for place, name in enumerate(names)
     )
     return f"""
 extern "C" EQ_KERNEL(32, 1) void {kernel_name(group)}({", ".join(parameters)}, {cell(result)} *y, int which, int n) {{
@@ -90,7 +90,8 @@ def samples(c_type: str, place: int) -> np.ndarray:
         values = np.arange(48) % 2 == 0
     else:
         info = np.iinfo(dtype)
-        edges = np.array([info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7], dtype)
+        ends = [info.min, info.min + 1, info.max, info.max - 1, info.max // 2 + 1, info.bits - 1, info.bits]
+        edges = np.array([*ends, 0, 1, 2, 3, 7], dtype)
         drawn = rng.integers(info.min, info.max, 48 - len(edges), dtype, endpoint=True)
         values = np.concatenate([edges, drawn])
     pairs = np.repeat(values, 48) if place == 0 else np.tile(values, 48)
@@ -103,8 +104,7 @@ def computed(kernels: Kernels, name: str) -> tuple[np.ndarray, list[np.ndarray]]
     assert group is not None
     arguments = [samples(each, place) for place, each in enumerate(group[1])]
     y = np.zeros(48 * 48, numpy_type(group[0]))
-    carried = [each.view(np.int32) if each.dtype == np.uint32 else each for each in (*arguments, y)]
-    report = kernels[kernel_name(group)].launch((1,), [*carried, GROUPS[group].index(name), y.size])
+    report = kernels[kernel_name(group)].launch((1,), [*arguments, y, GROUPS[group].index(name), y.size])
     assert not report.findings
     return y, arguments
 

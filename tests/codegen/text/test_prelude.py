@@ -32,7 +32,8 @@ def _values(t: str, seed: int = 0) -> Array:
     if t == "bool":
         return rng.integers(0, 2, 1000).astype(np.bool_)
     info = np.iinfo(REGISTERS[t])
-    special = np.array([0, 1, 2, 3, 7, info.max, info.max - 1, info.min, info.min + 1], REGISTERS[t])
+    edges = [0, 1, 2, 3, 7, info.bits - 1, info.bits, info.max, info.max - 1, info.min, info.min + 1, info.max // 2 + 1]
+    special = np.array(edges, REGISTERS[t])
     small = rng.integers(max(info.min, -9), 10, 500).astype(REGISTERS[t])
     return np.concatenate([special, rng.integers(info.min, info.max, 1500, REGISTERS[t], endpoint=True), small])
 
@@ -115,7 +116,7 @@ def test_fma(lanes: Lanes, t: str) -> None:
 def test_cast(lanes: Lanes, t: str, to: str) -> None:
     x = _values(t)
     if t in FLOATS:
-        edges = [2.0**k + d for k in (7, 8, 15, 31, 63) for d in (-1, -0.5, 0, 0.5, 1)]
+        edges = [2.0**k + d for k in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-1, -0.5, 0, 0.5, 1)]
         x = np.concatenate([x, edges, np.negative(edges)]).astype(x.dtype)
     want = x.astype(REGISTERS[to])
     if t in FLOATS and to in INTS:

@@ -166,12 +166,14 @@ def test_a_method_that_fails_is_named(
 
 def test_arrays_of_a_failing_call_are_in_the_script(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small array to the last bit; of a large one what it takes to draw another, which the file says."""
-    own = optimize_and_compile(t.input("a", (2,)).sum() + t.input("b", (90, 100)).sum(), threads=1)
+    large = t.input("b", (90, 100)).sum() + t.input("c", (90, 100), "u64").max().cast("fp32")
+    own = optimize_and_compile(t.input("a", (2,)).sum() + large, threads=1)
     given = {"a": np.array([np.nan, -0.0], np.float32), "b": np.full((90, 100), 7, np.float32)}
+    given["c"] = np.full((90, 100), 2**64 - 1, np.uint64)
     seen: list[dict[str, np.ndarray]] = []
 
     def fails(self: object, inputs: list[np.ndarray], threads: int) -> None:
-        seen.append(dict(zip("ab", inputs, strict=True)))
+        seen.append(dict(zip("abc", inputs, strict=True)))
         raise KeyError("lost")
 
     monkeypatch.setattr("eqsat.runtime.compiled.Compiled.run", fails)
@@ -181,6 +183,7 @@ def test_arrays_of_a_failing_call_are_in_the_script(own_cache: Path, monkeypatch
     assert again["a"].tobytes() == first["a"].tobytes()
     assert again["b"].shape == first["b"].shape
     assert again["b"].min() == again["b"].max() == 7
+    assert again["c"].tobytes() == first["c"].tobytes()
     assert "# Drawn anew, between the least and the greatest of its values: b, fp32[90, 100]." in path.read_text()
 
 

@@ -78,7 +78,7 @@ def test_another_shape_is_wrong() -> None:
 
 def test_random_inputs_are_seeded_and_typed() -> None:
     signature = {
-        name: TensorType.of(name, (50,)) for name in ("fp16", "bf16", "fp32", "fp64", "i8", "u8", "i64", "bool")
+        name: TensorType.of(name, (50,)) for name in ("fp16", "bf16", "fp32", "fp64", "i8", "u8", "i64", "u64", "bool")
     }
     one, other = random_inputs(signature, 4), random_inputs(signature, 4)
     for name, each in signature.items():

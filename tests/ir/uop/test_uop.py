@@ -53,7 +53,12 @@ def test_dtypes() -> None:
     assert dtype("f16") is fp16
     assert dtype("int32") is i32
     assert dtype(np.dtype(ml_dtypes.bfloat16)) is bf16
-    assert [each.bytes for each in DTYPES.values()] == [2, 2, 4, 8, 1, 1, 2, 4, 8, 1]
+    assert [each.bytes for each in DTYPES.values()] == [2, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1]
+    assert all(dtype(each.numpy) is each and dtype(alias) is each for each in DTYPES.values() for alias in each.aliases)
+    unsigned = [dtype(f"uint{bits}") for bits in (8, 16, 32, 64)]
+    assert [(each.name, each.lowest, each.highest, each.is_signed) for each in unsigned] == [
+        (f"u{bits}", 0, 2**bits - 1, False) for bits in (8, 16, 32, 64)
+    ]
     assert (fp16.accumulator, bf16.accumulator, fp64.accumulator, i32.accumulator) == (fp32, fp32, fp64, i32)
     assert promote(fp16, bf16) is fp32
     assert promote(fp16, fp64) is fp64
@@ -78,6 +83,24 @@ def test_integer_division_floors_and_survives_zero() -> None:
     same(apply("IDIV", x, y, of="i32"), [3, -4, -4, 3, 0, -(2**31)])
     same(apply("MOD", x, y, of="i32"), [1, 1, -1, -1, 0, 0])
     same(apply("IDIV", [200, 9], [7, 0], of="u8"), [28, 0])
+    found = apply("IDIV", [2**64 - 1, 2**63, 5], [2, 2**64 - 1, 0], of="u64")
+    assert found.tolist() == [2**63 - 1, 0, 0]
+
+
+@pytest.mark.parametrize("name", [name for name, each in DTYPES.items() if each.is_int])
+def test_shifts_beyond_the_width(name: str) -> None:
+    """A count is as large as its bits say without a sign: a negative count is beyond every width."""
+    element = dtype(name)
+    width, low, high = element.bits, int(element.lowest), int(element.highest)
+    counts = [0, 1, width - 1, width, width + 1, high, *([-1, low] if element.is_signed else [])]
+    for value in (0, 1, 5, high, low, *([-1] if element.is_signed else [])):
+        left, right = (apply(fn, [value] * len(counts), counts, of=name, to=name).tolist() for fn in ("SHL", "SHR"))
+        within = [0 <= count < width for count in counts]
+        shifted = [value << count if fits else 0 for count, fits in zip(counts, within, strict=True)]
+        assert left == [(each - low) % (1 << width) + low for each in shifted]
+        assert right == [value >> count if fits else -(value < 0) for count, fits in zip(counts, within, strict=True)]
+    with pytest.raises(EqsatError, match="integer dtypes only"):
+        apply("SHL", [1.0], [1.0])
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16", "fp32", "fp64"])
@@ -188,6 +211,11 @@ def test_logic() -> None:
         ([300, -5, 256], "i32", "u8", [44, 251, 0]),
         ([0, -0.0, nan, 0.1], "fp32", "bool", [False, False, True, True]),
         ([True, False], "bool", "fp16", [1, 0]),
+        ([70000.0, -1.0, nan, 65535.9], "fp32", "u16", [65535, 0, 0, 65535]),
+        ([2**32, -1.0, 2**32 - 0.5, 2**31], "fp64", "u32", [2**32 - 1, 0, 2**32 - 1, 2**31]),
+        ([-1, 2**31 - 1], "i32", "u16", [65535, 65535]),
+        ([2**31, 2**32 - 1], "u32", "i32", [-(2**31), -1]),
+        ([2**32 - 1], "u32", "i64", [2**32 - 1]),
         ([65520.0, 65519.0], "fp32", "fp16", [inf, 65504]),
         ([1 + 2**-9, 1 + 3 * 2**-8], "fp32", "bf16", [1, 1 + 2 * 2**-7]),
         ([1 + 2**-11 + 2**-40], "fp64", "fp16", [1 + 2**-10]),
@@ -200,6 +228,16 @@ def test_cast(value: Any, of: str, to: str, expected: Any) -> None:
 def test_cast_saturates_to_the_exact_ends_of_i64() -> None:
     found = _cast(np.array([1e30, -1e30, 2.0**63, -(2.0**63), 2.0**62], np.float64), "i64")
     assert found.tolist() == [2**63 - 1, -(2**63), 2**63 - 1, -(2**63), 2**62]
+
+
+def test_casts_between_u64_and_floats() -> None:
+    x = np.array([2.0**64, 2.0**63, 2.0**64 - 2.0**11, -1, nan, inf, -inf, 0.9], np.float64)
+    top = 2**64 - 1
+    assert _cast(x, "u64").tolist() == [top, 2**63, 2**64 - 2**11, 0, 0, top, 0, 0]
+    whole = np.array([2**64 - 1, 2**63 + 2**39, 2**63 + 2**39 + 1, 2**53 + 1], np.uint64)
+    assert _cast(whole, "fp64").tolist() == [2.0**64, 2.0**63 + 2**39, 2.0**63 + 2**39, 2.0**53]
+    assert _cast(whole, "fp32").tolist() == [2.0**64, 2.0**63, 2.0**63 + 2**40, 2.0**53]
+    assert _cast(np.array([-1, -(2**63)]), "u64").tolist() == [top, 2**63]
 
 
 def _cast(x: Any, to: str) -> Any:
@@ -225,6 +263,8 @@ def test_gather_is_torch_gather_and_clamps() -> None:
         np.testing.assert_array_equal(apply("GATHER", src, index, axis=axis), expected)
     outside = np.array([[-7, 99, 2]], np.int32)
     same(apply("GATHER", np.arange(4, dtype=np.float32)[None], outside, axis=1), [[0, 3, 2]])
+    far = np.array([[2**64 - 1, 2**63, 3, 1]], np.uint64)
+    same(apply("GATHER", np.arange(4, dtype=np.float32)[None], far, axis=1), [[3, 3, 3, 1]])
     assert apply("GATHER", np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int64), axis=1).shape == (0, 2)
 
 

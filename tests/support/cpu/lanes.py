@@ -21,14 +21,17 @@ REGISTERS: dict[str, type[Any]] = {
     "i8": np.int8,
     "u8": np.uint8,
     "i16": np.int16,
+    "u16": np.uint16,
     "i32": np.int32,
+    "u32": np.uint32,
     "i64": np.int64,
+    "u64": np.uint64,
     "bool": np.bool_,
 }
 STORAGE = REGISTERS | {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
-CELLS = {"f32": "float", "f64": "double", "bool": "uint8_t", "u8": "uint8_t"}
-CELLS |= {t: f"int{t[1:]}_t" for t in ("i8", "i16", "i32", "i64")}
-FLOATS, INTS = ("f32", "f64"), ("i8", "u8", "i16", "i32", "i64")
+FLOATS, INTS = ("f32", "f64"), ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+CELLS = {"f32": "float", "f64": "double", "bool": "uint8_t"}
+CELLS |= {t: f"{'u' * t.startswith('u')}int{t[1:]}_t" for t in INTS}
 
 FLOAT_UNARY = [
     *("neg", "abs", "recip", "sqrt", "rsqrt", "exp", "exp2", "log", "log2"),
@@ -36,7 +39,7 @@ FLOAT_UNARY = [
 ]
 FLOAT_BINARY = ["add", "sub", "mul", "fdiv", "max", "min", "pow", "mod"]
 INT_UNARY = ["neg", "abs", "relu", "not"]
-INT_BINARY = ["add", "sub", "mul", "idiv", "mod", "pow", "max", "min", "and", "or", "xor"]
+INT_BINARY = ["add", "sub", "mul", "idiv", "mod", "pow", "max", "min", "and", "or", "xor", "shl", "shr"]
 BOOL_BINARY = ["and", "or", "xor", "max", "min", "add", "mul"]
 COMPARE = ["cmplt", "cmple", "cmpgt", "cmpge", "cmpeq", "cmpne"]
 FOLDS = ["hsum", "hprod", "hmax", "hmin"]

@@ -51,7 +51,8 @@ def unwritten(region: Region) -> dict[str, Array]:
 
 
 def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[str, Array]:
-    """Numbers of every sign, for floats every seventh a NaN where `nan`; indices run beyond both ends."""
+    """Numbers of every sign, for floats every seventh a NaN where `nan`; integers reach the ends of their dtype, so
+    that indices run beyond both ends."""
     random = np.random.default_rng(seed)
     found = {}
     for each in region.inputs:
@@ -61,7 +62,11 @@ def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[s
             if nan:
                 values.reshape(-1)[::7] = np.nan
         else:
-            values = random.integers(-5 if kind.is_signed else 0, 2 if kind.is_bool else 100, shape)
+            values = random.integers(-5 if kind.is_signed else 0, 2 if kind.is_bool else 100, shape).astype(kind.numpy)
+            if kind.is_int:
+                ends = [kind.lowest, kind.highest, int(kind.highest) // 2 + 1, kind.bits - 1, kind.bits]
+                rare = values.reshape(-1)[3::6]
+                rare[:] = random.choice(np.array(ends, kind.numpy), rare.size)
         found[each.name] = np.asarray(values).astype(kind.numpy)
     return found
 

@@ -19,7 +19,10 @@ T = TypeVar("T")
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7)
 MAX_ELEMENTS = 2048
-COMMON_DTYPES = ("fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "i32", "i32", "i64", "i8", "u8", "i16", "bool")
+COMMON_DTYPES = (
+    *("fp32", "fp32", "fp32", "fp32", "fp16", "bf16", "fp64", "bool"),
+    *("i32", "i32", "i64", "i8", "i16", "u8", "u16", "u32", "u64"),
+)
 FREQUENT = ("ADD", "MUL", "MUL", "REDUCE", "REDUCE", "REDUCE", "RESHAPE", "PERMUTE", "EXPAND", "SHRINK", "PAD", "CAST")
 """Half of all uops are of these, so that fusion has something to find."""
 
@@ -185,7 +188,9 @@ class _Builder:
 
     def accumulator(self, ref: Ref) -> str:
         wide = self.types[ref].dtype
-        options = ("fp32", "fp32", "fp64", "fp16", "bf16") if wide.is_float else ("i32", "i64", "i32", "i8")
+        options = (
+            ("fp32", "fp32", "fp64", "fp16", "bf16") if wide.is_float else ("i32", "i64", "i32", "i8", "u32", "u64")
+        )
         return self.pick(options)
 
     def reduce(self) -> None:
@@ -210,7 +215,7 @@ class _Builder:
         wanted = tuple(
             self.choice.integer(0, 4) if k == axis else self.choice.integer(0, size) for k, size in enumerate(shape)
         )
-        index = self.add("INPUT", tensor_id=f"T{len(self.types)}", dtype=self.pick(("i32", "i64")), shape=wanted)
+        index = self.add("INPUT", tensor_id=f"T{len(self.types)}", dtype=self.pick(("i32", "i64", "u64")), shape=wanted)
         self.add("GATHER", ref, index, axis=axis)
 
     def movement(self, name: str) -> None:

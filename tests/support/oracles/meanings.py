@@ -35,6 +35,18 @@ def _guarded(fn: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Ar
     return meaning
 
 
+def _shift_left(a: Array, b: Array) -> Array:
+    width = 8 * a.itemsize
+    exact = [int(x) << int(y) if 0 <= y < width else 0 for x, y in zip(a.flat, b.flat, strict=True)]
+    return np.array([x % (1 << width) for x in exact], np.uint64).astype(a.dtype).reshape(a.shape)
+
+
+def _shift_right(a: Array, b: Array) -> Array:
+    width = 8 * a.itemsize
+    exact = [int(x) >> (int(y) if 0 <= y < width else width) for x, y in zip(a.flat, b.flat, strict=True)]
+    return np.array(exact, a.dtype).reshape(a.shape)
+
+
 MEANINGS: dict[str, Callable[..., Array]] = {
     "neg": np.negative,
     "abs": np.abs,
@@ -67,6 +79,8 @@ MEANINGS: dict[str, Callable[..., Array]] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
+    "shl": _shift_left,
+    "shr": _shift_right,
     "cmplt": np.less,
     "cmple": np.less_equal,
     "cmpgt": np.greater,

@@ -22,7 +22,8 @@ from ir.tiny.graph import Graph, Imm, Node
 Array = np.ndarray[Any, Any]
 DTYPES: Mapping[str, Any] = {
     "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "fp64": np.float64, "bool": np.bool_,
-    "i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
 }  # fmt: skip
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
 NARROW = ("fp16", "bf16")
@@ -104,9 +105,9 @@ def _rounded(x: Array, element: str) -> Array:
     if element in FLOATS:
         return x.astype(np.float32).astype(ml_dtypes.bfloat16) if element == "bf16" else x.astype(DTYPES[element])
     if x.dtype.kind in "biu":
-        bits = 8 * np.dtype(DTYPES[element]).itemsize
+        bits, is_signed = 8 * np.dtype(DTYPES[element]).itemsize, element.startswith("i")
         flat = [int(value) % (1 << bits) for value in x.ravel().tolist()]
-        signed = [value - (1 << bits) if element != "u8" and value >> (bits - 1) else value for value in flat]
+        signed = [value - (1 << bits) if is_signed and value >> (bits - 1) else value for value in flat]
         return np.array(signed, DTYPES[element]).reshape(x.shape)
     ends = np.iinfo(DTYPES[element])
     flat = [0 if math.isnan(value) else _held(value, int(ends.min), int(ends.max)) for value in map(float, x.ravel())]
@@ -305,6 +306,18 @@ def _remainder(a: Array, b: Array) -> Array:
     return np.array(flat, object).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
 
 
+def _shifted_left(a: Array, b: Array) -> Array:
+    width = 8 * a.itemsize
+    flat = [int(p) * 2 ** int(q) if 0 <= q < width else 0 for p, q in np.broadcast(a, b)]
+    return np.array(flat, object).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
+
+
+def _shifted_right(a: Array, b: Array) -> Array:
+    width = 8 * a.itemsize
+    flat = [int(p) // 2 ** (int(q) if 0 <= q < width else width) for p, q in np.broadcast(a, b)]
+    return np.array(flat, object).reshape(np.broadcast_shapes(np.shape(a), np.shape(b)))
+
+
 def _wrapped(fn: Callable[..., Array]) -> Callable[..., Array]:
     """An integer op on Python's integers, which do not wrap, then modulo 2^bits of its operands."""
 
@@ -337,6 +350,7 @@ POINTWISE: Mapping[str, Callable[..., Array]] = {
     "NOT": lambda x: ~x, "ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MUL": lambda a, b: a * b,
     "FDIV": lambda a, b: a / b, "IDIV": _wrapped(_divided), "MOD": _wrapped(_remainder), "MAX": _most, "MIN": _least,
     "POW": np.power, "AND": lambda a, b: a & b, "OR": lambda a, b: a | b, "XOR": lambda a, b: a ^ b,
+    "SHL": _wrapped(_shifted_left), "SHR": _wrapped(_shifted_right),
 }  # fmt: skip
 COMPARISONS: Mapping[str, Callable[..., Array]] = {
     "CMPLT": lambda a, b: a < b, "CMPLE": lambda a, b: a <= b, "CMPGT": lambda a, b: a > b,

@@ -4,7 +4,8 @@
    loop over an array advances by EQ_VL elements with any mixture of types. A 32-bit type fills one machine
    vector, a narrower one part of it, a 64-bit one two (`lo` holds lanes 0 .. EQ_VL/2-1).
 
-     eq_f32 (also carries fp16, bf16)  eq_f64  eq_i8  eq_u8  eq_i16  eq_i32  eq_i64  eq_mask = eq_bool
+     eq_f32 (also carries fp16, bf16)  eq_f64  eq_i8  eq_i16  eq_i32  eq_i64  eq_u8  eq_u16  eq_u32  eq_u64
+     eq_mask = eq_bool
 
    A mask lane is 0 or -1. No system header of intrinsics: their parsing alone costs 100 ms. */
 #include <math.h>
@@ -50,9 +51,12 @@ typedef EQ_VECTOR(float, EQ_VL / 2) __attribute__((may_alias)) eq_f32h;
 typedef EQ_VECTOR(int32_t, EQ_VL / 2) __attribute__((may_alias)) eq_i32h;
 typedef EQ_VECTOR(double, EQ_VL / 2) eq_f64h;
 typedef EQ_VECTOR(int64_t, EQ_VL / 2) eq_i64h;
+typedef EQ_VECTOR(uint32_t, EQ_VL / 2) eq_u32h;
+typedef EQ_VECTOR(uint64_t, EQ_VL / 2) eq_u64h;
 
 typedef struct { eq_f64h lo, hi; } eq_f64;
 typedef struct { eq_i64h lo, hi; } eq_i64;
+typedef struct { eq_u64h lo, hi; } eq_u64;
 
 #define EQ_BITS(v) ((eq_i32)(v)) /* the lanes of a 32-bit type as integers, and back */
 #define EQ_FLOAT(v) ((eq_f32)(v))
@@ -123,6 +127,13 @@ EQ_FN eq_i32 eq_narrow(eq_i64h lo, eq_i64h hi) {
 EQ_FN eq_i64 eq_widen(eq_i32 v) {
   return (eq_i64){EQ_TO(eq_i64h, eq_lo_i32(v)), EQ_TO(eq_i64h, eq_hi_i32(v))};
 }
+EQ_FN eq_u64 eq_widen_u32(eq_u32 v) {
+  eq_u32h lo = (eq_u32h)eq_lo_i32((eq_i32)v), hi = (eq_u32h)eq_hi_i32((eq_i32)v);
+  return (eq_u64){EQ_TO(eq_u64h, lo), EQ_TO(eq_u64h, hi)};
+}
+/* The same bits. */
+EQ_FN eq_u64 eq_as_u64(eq_i64 v) { return (eq_u64){(eq_u64h)v.lo, (eq_u64h)v.hi}; }
+EQ_FN eq_i64 eq_as_i64(eq_u64 v) { return (eq_i64){(eq_i64h)v.lo, (eq_i64h)v.hi}; }
 
 /* Constants in every lane. */
 EQ_FN eq_i8 eq_imm_i8(int8_t x) { return (eq_i8){0} + x; }
@@ -132,6 +143,9 @@ EQ_FN eq_u16 eq_imm_u16(uint16_t x) { return (eq_u16){0} + x; }
 EQ_FN eq_i32 eq_imm_i32(int32_t x) { return (eq_i32){0} + x; }
 EQ_FN eq_i64h eq_imm_i64h(int64_t x) { return (eq_i64h){0} + x; }
 EQ_FN eq_i64 eq_imm_i64(int64_t x) { return (eq_i64){eq_imm_i64h(x), eq_imm_i64h(x)}; }
+EQ_FN eq_u32 eq_imm_u32(uint32_t x) { return (eq_u32){0} + x; }
+EQ_FN eq_u64h eq_imm_u64h(uint64_t x) { return (eq_u64h){0} + x; }
+EQ_FN eq_u64 eq_imm_u64(uint64_t x) { return (eq_u64){eq_imm_u64h(x), eq_imm_u64h(x)}; }
 EQ_FN eq_mask eq_imm_bool(int x) { return eq_imm_i32(-(x != 0)); }
 EQ_FN eq_f32 eq_imm_f32(float x) { return x - (eq_f32){0}; } /* x - 0 is x for every x, so it folds */
 EQ_FN eq_f64h eq_imm_f64h(double x) { return x - (eq_f64h){0}; }
@@ -157,9 +171,16 @@ EQ_FN eq_u8 eq_where_u8(eq_mask m, eq_u8 a, eq_u8 b) { return EQ_PICK(eq_u8, eq_
 EQ_FN eq_i16 eq_where_i16(eq_mask m, eq_i16 a, eq_i16 b) {
   return EQ_PICK(eq_i16, eq_i16, EQ_TO(eq_i16, m), a, b);
 }
+EQ_FN eq_u16 eq_where_u16(eq_mask m, eq_u16 a, eq_u16 b) {
+  return EQ_PICK(eq_u16, eq_u16, EQ_TO(eq_u16, m), a, b);
+}
+EQ_FN eq_u32 eq_where_u32(eq_mask m, eq_u32 a, eq_u32 b) { return EQ_PICK(eq_u32, eq_u32, m, a, b); }
 EQ_FN eq_i64 eq_where_i64(eq_mask m, eq_i64 a, eq_i64 b) {
   eq_i64 w = eq_widen(m);
   return (eq_i64){EQ_PICK(eq_i64h, eq_i64h, w.lo, a.lo, b.lo), EQ_PICK(eq_i64h, eq_i64h, w.hi, a.hi, b.hi)};
+}
+EQ_FN eq_u64 eq_where_u64(eq_mask m, eq_u64 a, eq_u64 b) {
+  return eq_as_u64(eq_where_i64(m, eq_as_i64(a), eq_as_i64(b)));
 }
 EQ_FN eq_f64 eq_where_f64(eq_mask m, eq_f64 a, eq_f64 b) {
   eq_i64 w = eq_widen(m);

@@ -1,4 +1,4 @@
-/* eq_cast_A_B between register types f32 f64 i8 u8 i16 i32 i64 bool.
+/* eq_cast_A_B between register types f32 f64, i8 … i64, u8 … u64, bool.
 
    float to integer truncates, saturates, and takes NaN to 0; integer to integer wraps; anything to bool is
    `!= 0`; bool gives 0 or 1; the rest rounds to nearest even. */
@@ -6,16 +6,22 @@
 #define EQ_CAST(A, B, expr) \
   EQ_FN eq_##B eq_cast_##A##_##B(eq_##A a) { return expr; }
 
-/* Casts between types that fill at most one machine vector. */
-#define EQ_CAST_INT(A)                              \
+/* Casts between integers that fill at most one machine vector. */
+#define EQ_CAST_WRAPS(A)                            \
   EQ_CAST(A, i8, EQ_TO(eq_i8, a))                   \
   EQ_CAST(A, u8, EQ_TO(eq_u8, a))                   \
   EQ_CAST(A, i16, EQ_TO(eq_i16, a))                 \
+  EQ_CAST(A, u16, EQ_TO(eq_u16, a))                 \
   EQ_CAST(A, i32, EQ_TO(eq_i32, a))                 \
+  EQ_CAST(A, u32, (eq_u32)EQ_TO(eq_i32, a))         \
+  EQ_CAST(A, bool, EQ_TO(eq_i32, a != 0))
+/* Casts of integers that i32 holds. */
+#define EQ_CAST_INT(A)                              \
+  EQ_CAST_WRAPS(A)                                  \
   EQ_CAST(A, f32, EQ_TO(eq_f32, EQ_TO(eq_i32, a)))  \
   EQ_CAST(A, i64, eq_widen(EQ_TO(eq_i32, a)))       \
-  EQ_CAST(A, f64, eq_i32_to_f64(EQ_TO(eq_i32, a)))  \
-  EQ_CAST(A, bool, EQ_TO(eq_i32, a != 0))
+  EQ_CAST(A, u64, eq_as_u64(eq_cast_##A##_i64(a)))  \
+  EQ_CAST(A, f64, eq_i32_to_f64(EQ_TO(eq_i32, a)))
 
 EQ_FN eq_f64 eq_i32_to_f64(eq_i32 v) {
   return (eq_f64){EQ_TO(eq_f64h, eq_lo_i32(v)), EQ_TO(eq_f64h, eq_hi_i32(v))};
@@ -23,14 +29,28 @@ EQ_FN eq_f64 eq_i32_to_f64(eq_i32 v) {
 EQ_CAST_INT(i8)
 EQ_CAST_INT(u8)
 EQ_CAST_INT(i16)
+EQ_CAST_INT(u16)
 EQ_CAST_INT(i32)
+
+EQ_FN eq_f64 eq_u32_to_f64(eq_u32 v) { /* i32 holds v - 2^31, and f64 holds both sides exactly */
+  eq_f64 r = eq_i32_to_f64((eq_i32)(v ^ 0x80000000u));
+  return (eq_f64){r.lo + 0x1p31, r.hi + 0x1p31};
+}
+EQ_CAST_WRAPS(u32)
+EQ_CAST(u32, f32, EQ_TO(eq_f32, a))
+EQ_CAST(u32, f64, eq_u32_to_f64(a))
+EQ_CAST(u32, u64, eq_widen_u32(a))
+EQ_CAST(u32, i64, eq_as_i64(eq_widen_u32(a)))
 
 #define EQ_CAST_BOOL(B) EQ_CAST(bool, B, eq_cast_i32_##B(a & 1))
 EQ_CAST_BOOL(i8)
 EQ_CAST_BOOL(u8)
 EQ_CAST_BOOL(i16)
+EQ_CAST_BOOL(u16)
 EQ_CAST_BOOL(i32)
+EQ_CAST_BOOL(u32)
 EQ_CAST_BOOL(i64)
+EQ_CAST_BOOL(u64)
 EQ_CAST_BOOL(f32)
 EQ_CAST_BOOL(f64)
 EQ_CAST(bool, bool, a)
@@ -39,11 +59,27 @@ EQ_CAST(bool, bool, a)
 EQ_CAST_I64(i8)
 EQ_CAST_I64(u8)
 EQ_CAST_I64(i16)
+EQ_CAST_I64(u16)
 EQ_CAST_I64(i32)
+EQ_CAST_I64(u32)
 EQ_CAST(i64, i64, a)
+EQ_CAST(i64, u64, eq_as_u64(a))
 EQ_CAST(i64, bool, eq_narrow(a.lo != 0, a.hi != 0))
 EQ_CAST(i64, f32, eq_join_f32(EQ_TO(eq_f32h, a.lo), EQ_TO(eq_f32h, a.hi)))
 EQ_CAST(i64, f64, ((eq_f64){EQ_TO(eq_f64h, a.lo), EQ_TO(eq_f64h, a.hi)}))
+
+#define EQ_CAST_U64(B) EQ_CAST(u64, B, eq_cast_i64_##B(eq_as_i64(a)))
+EQ_CAST_U64(i8)
+EQ_CAST_U64(u8)
+EQ_CAST_U64(i16)
+EQ_CAST_U64(u16)
+EQ_CAST_U64(i32)
+EQ_CAST_U64(u32)
+EQ_CAST_U64(i64)
+EQ_CAST_U64(bool)
+EQ_CAST(u64, u64, a)
+EQ_CAST(u64, f32, eq_join_f32(EQ_TO(eq_f32h, a.lo), EQ_TO(eq_f32h, a.hi)))
+EQ_CAST(u64, f64, ((eq_f64){EQ_TO(eq_f64h, a.lo), EQ_TO(eq_f64h, a.hi)}))
 
 EQ_CAST(f32, f32, a)
 EQ_CAST(f64, f64, a)
@@ -72,6 +108,7 @@ EQ_FN eq_i32 eq_trunc_f64(eq_f64 x, double lo, double hi) {
 EQ_CAST_FLOAT(i8, -128, 127)
 EQ_CAST_FLOAT(u8, 0, 255)
 EQ_CAST_FLOAT(i16, -32768, 32767)
+EQ_CAST_FLOAT(u16, 0, 65535)
 EQ_CAST(f64, i32, eq_trunc_f64(a, -2147483648.0, 2147483647.0))
 /* The greatest integer is no float: clamp to the greatest float below it, then choose. */
 EQ_CAST(f32, i32,
@@ -82,6 +119,15 @@ EQ_FN eq_i64h eq_trunc_f64h(eq_f64h x) {
 }
 EQ_CAST(f64, i64, ((eq_i64){eq_trunc_f64h(a.lo), eq_trunc_f64h(a.hi)}))
 EQ_CAST(f32, i64, eq_cast_f64_i64(eq_cast_f32_f64(a)))
+EQ_FN eq_i64h eq_whole_u32(eq_f64h x) { return EQ_TO(eq_i64h, eq_held_f64h(x, 0, 4294967295.0)); }
+EQ_CAST(f64, u32, (eq_u32)eq_narrow(eq_whole_u32(a.lo), eq_whole_u32(a.hi)))
+EQ_CAST(f32, u32, eq_cast_f64_u32(eq_cast_f32_f64(a)))
+EQ_FN eq_u64h eq_whole_u64(eq_f64h x) {
+  eq_u64h whole = EQ_TO(eq_u64h, eq_held_f64h(x, 0, 0x1.fffffffffffffp63));
+  return EQ_PICK(eq_i64h, eq_u64h, x >= 0x1p64, eq_imm_u64h(UINT64_MAX), whole);
+}
+EQ_CAST(f64, u64, ((eq_u64){eq_whole_u64(a.lo), eq_whole_u64(a.hi)}))
+EQ_CAST(f32, u64, eq_cast_f64_u64(eq_cast_f32_f64(a)))
 
 /* f64 to f32, rounded to odd: a second rounding, to a 16-bit type, then gives the bits of a single rounding
    (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums", 2008). */

@@ -1,4 +1,4 @@
-/* Loads and stores of every storage type D: f16 bf16 f32 f64 i8 u8 i16 i32 i64 bool (one byte, 0 or 1).
+/* Loads and stores of every storage type D: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool (one byte, 0 or 1).
 
      eq_load_D(p)              EQ_VL elements          eq_store_D(p, v)
      eq_load_n_D(p, n)         the first n, rest 0     eq_store_n_D(p, v, n)     0 <= n <= EQ_VL
@@ -267,6 +267,10 @@ EQ_MOVE_STRIDED(32)
 #define EQ_ENCODE_F32(v) ((eq_i32)(v))
 #define EQ_DECODE_U8(v) ((eq_u8)(v))
 #define EQ_ENCODE_U8(v) ((eq_i8)(v))
+#define EQ_DECODE_U16(v) ((eq_u16)(v))
+#define EQ_ENCODE_U16(v) ((eq_i16)(v))
+#define EQ_DECODE_U32(v) ((eq_u32)(v))
+#define EQ_ENCODE_U32(v) ((eq_i32)(v))
 EQ_FN eq_f64 eq_decode_f64(eq_i64 v) { return (eq_f64){(eq_f64h)v.lo, (eq_f64h)v.hi}; }
 EQ_FN eq_i64 eq_encode_f64(eq_f64 v) { return (eq_i64){(eq_i64h)v.lo, (eq_i64h)v.hi}; }
 EQ_FN eq_mask eq_decode_bool(eq_i8 v) { return EQ_TO(eq_i32, v != 0); }
@@ -291,6 +295,9 @@ EQ_STORAGE(f64, eq_f64, 64, eq_decode_f64, eq_encode_f64)
 EQ_STORAGE(i8, eq_i8, 8, EQ_SAME, EQ_SAME)
 EQ_STORAGE(u8, eq_u8, 8, EQ_DECODE_U8, EQ_ENCODE_U8)
 EQ_STORAGE(i16, eq_i16, 16, EQ_SAME, EQ_SAME)
+EQ_STORAGE(u16, eq_u16, 16, EQ_DECODE_U16, EQ_ENCODE_U16)
 EQ_STORAGE(i32, eq_i32, 32, EQ_SAME, EQ_SAME)
+EQ_STORAGE(u32, eq_u32, 32, EQ_DECODE_U32, EQ_ENCODE_U32)
 EQ_STORAGE(i64, eq_i64, 64, EQ_SAME, EQ_SAME)
+EQ_STORAGE(u64, eq_u64, 64, eq_as_u64, eq_as_i64)
 EQ_STORAGE(bool, eq_mask, 8, eq_decode_bool, eq_encode_bool)

@@ -1,12 +1,13 @@
 /* Elementwise functions eq_<op>_<T> for register types T; comparisons give an eq_mask.
 
      f32 f64   neg abs recip sqrt rsqrt relu floor ceil round(half to even) · add sub mul fdiv max min · fma
-     integers  neg abs relu not · add sub mul idiv mod pow max min and or xor · fma
+     integers  neg abs relu not · add sub mul idiv mod pow max min and or xor shl shr · fma
      bool      not · and or xor max min add mul
      all       cmplt cmple cmpgt cmpge cmpeq cmpne (and `where` of base.h)
 
    max, min and relu propagate NaN. Integers wrap; idiv and mod round to minus infinity and give 0 for a zero
-   divisor. A 64-bit function is written for half registers (types f64h, i64h) and lifted to both halves. */
+   divisor. shl and shr read the second operand as an unsigned number: from the width on, every bit of the first operand
+   is shifted out. shr of a signed operand shifts in copies of its sign. A 64-bit function is written for half registers (types f64h, i64h) and lifted to both halves. */
 
 #define EQ_OP1(T, op, expr) EQ_FN eq_##T eq_##op##_##T(eq_##T a) { return expr; }
 #define EQ_OP2(T, op, expr) EQ_FN eq_##T eq_##op##_##T(eq_##T a, eq_##T b) { return expr; }
@@ -106,8 +107,11 @@ EQ_OP3(f64h, fma, a *b + c)
 EQ_FLOAT_OPS(f32, i32)
 EQ_FLOAT_OPS(f64h, i64h)
 
-EQ_FN eq_u8 eq_abs_u8(eq_u8 a) { return a; }
-EQ_OP1(u8, relu, a)
+#define EQ_UNSIGNED_OPS(T) EQ_OP1(T, abs, a) EQ_OP1(T, relu, a)
+EQ_UNSIGNED_OPS(u8)
+EQ_UNSIGNED_OPS(u16)
+EQ_UNSIGNED_OPS(u32)
+EQ_UNSIGNED_OPS(u64h)
 #define EQ_SIGNED_OPS(T)                      \
   EQ_OP1(T, abs, EQ_PICK(eq_##T, eq_##T, a < 0, -a, a)) \
   EQ_OP1(T, relu, a & (eq_##T)(a > 0))
@@ -130,17 +134,39 @@ EQ_SIGNED_OPS(i64h)
 EQ_INT_OPS(i8)
 EQ_INT_OPS(u8)
 EQ_INT_OPS(i16)
+EQ_INT_OPS(u16)
 EQ_INT_OPS(i32)
+EQ_INT_OPS(u32)
 EQ_INT_OPS(i64h)
+EQ_INT_OPS(u64h)
+
+/* The machine shifts by less than the width. */
+#define EQ_SHIFTS(S, U, width)                                                                            \
+  EQ_OP2(U, shl, (a << (b & (width - 1))) & (eq_##U)(b < width))                                          \
+  EQ_OP2(U, shr, (a >> (b & (width - 1))) & (eq_##U)(b < width))                                          \
+  EQ_OP2(S, shl, (eq_##S)eq_shl_##U((eq_##U)a, (eq_##U)b))                                                \
+  EQ_OP2(S, shr, a >> EQ_PICK(eq_##S, eq_##S, (eq_##U)b < width, b, eq_imm_##S(width - 1)))
+EQ_SHIFTS(i32, u32, 32)
+EQ_SHIFTS(i64h, u64h, 64)
+#define EQ_SHORT_SHIFT(T, op) EQ_OP2(T, op, EQ_TO(eq_##T, eq_##op##_i32(EQ_TO(eq_i32, a), EQ_TO(eq_i32, b))))
+#define EQ_SHORT_SHIFTS(T) EQ_SHORT_SHIFT(T, shl) EQ_SHORT_SHIFT(T, shr)
+EQ_SHORT_SHIFTS(i8)
+EQ_SHORT_SHIFTS(u8)
+EQ_SHORT_SHIFTS(i16)
+EQ_SHORT_SHIFTS(u16)
 
 #define EQ_LIFT_BOTH(T)                                                                            \
   EQ_LIFT1(T, neg) EQ_LIFT1(T, abs) EQ_LIFT1(T, relu) EQ_LIFT2(T, add) EQ_LIFT2(T, sub)            \
   EQ_LIFT2(T, mul) EQ_LIFT2(T, max) EQ_LIFT2(T, min) EQ_LIFT3(T, fma)
 EQ_LIFT_BOTH(f64)
 EQ_LIFT_BOTH(i64)
+EQ_LIFT_BOTH(u64)
 EQ_LIFT1(f64, recip) EQ_LIFT1(f64, sqrt) EQ_LIFT1(f64, rsqrt) EQ_LIFT1(f64, floor) EQ_LIFT1(f64, ceil)
 EQ_LIFT1(f64, round) EQ_LIFT2(f64, fdiv)
-EQ_LIFT1(i64, not) EQ_LIFT2(i64, and) EQ_LIFT2(i64, or) EQ_LIFT2(i64, xor)
+#define EQ_LIFT_BITS(T) \
+  EQ_LIFT1(T, not) EQ_LIFT2(T, and) EQ_LIFT2(T, or) EQ_LIFT2(T, xor) EQ_LIFT2(T, shl) EQ_LIFT2(T, shr)
+EQ_LIFT_BITS(i64)
+EQ_LIFT_BITS(u64)
 
 /* A lane that is true is -1: min of bool is `and`, max is `or`. */
 EQ_OP1(bool, not, ~a)
@@ -167,9 +193,12 @@ EQ_CMP_ONE(f32)
 EQ_CMP_ONE(i8)
 EQ_CMP_ONE(u8)
 EQ_CMP_ONE(i16)
+EQ_CMP_ONE(u16)
 EQ_CMP_ONE(i32)
+EQ_CMP_ONE(u32)
 EQ_CMP_TWO(f64)
 EQ_CMP_TWO(i64)
+EQ_CMP_TWO(u64)
 EQ_CMP(bool, cmplt, ~a & b)
 EQ_CMP(bool, cmple, ~a | b)
 EQ_CMP(bool, cmpgt, a & ~b)
@@ -189,6 +218,13 @@ EQ_FN eq_i32 eq_idiv_i32(eq_i32 a, eq_i32 b) {
   eq_i32h lo = eq_floordiv_half(eq_lo_i32(a), eq_lo_i32(d)), hi = eq_floordiv_half(eq_hi_i32(a), eq_hi_i32(d));
   return ~zero & eq_join_i32(lo, hi);
 }
+EQ_FN eq_i32h eq_floordiv_unsigned(eq_f64h a, eq_f64h b) { return EQ_TO(eq_i32h, eq_floor_f64h(a / b) - 0x1p31); }
+EQ_FN eq_u32 eq_idiv_u32(eq_u32 a, eq_u32 b) {
+  eq_u32 zero = (eq_u32)(b == 0);
+  eq_f64 x = eq_u32_to_f64(a), y = eq_u32_to_f64(b - zero);
+  eq_i32 q = eq_join_i32(eq_floordiv_unsigned(x.lo, y.lo), eq_floordiv_unsigned(x.hi, y.hi));
+  return ~zero & ((eq_u32)q ^ 0x80000000u);
+}
 EQ_FN eq_i32 eq_idiv_short(eq_i32 a, eq_i32 b) {
   eq_i32 zero = b == 0;
   return ~zero & EQ_TO(eq_i32, eq_floor_f32(EQ_TO(eq_f32, a) / EQ_TO(eq_f32, b - zero)));
@@ -197,6 +233,7 @@ EQ_FN eq_i32 eq_idiv_short(eq_i32 a, eq_i32 b) {
 EQ_SHORT_DIV(i8)
 EQ_SHORT_DIV(u8)
 EQ_SHORT_DIV(i16)
+EQ_SHORT_DIV(u16)
 EQ_CALL eq_i64 eq_idiv_i64(eq_i64 a, eq_i64 b) {
   int64_t x[EQ_VL], y[EQ_VL];
   eq_store_i64(x, a), eq_store_i64(y, b);
@@ -206,32 +243,51 @@ EQ_CALL eq_i64 eq_idiv_i64(eq_i64 a, eq_i64 b) {
                         : x[i] / y[i] - (x[i] % y[i] != 0 && (x[i] < 0) != (y[i] < 0));
   return eq_load_i64(x);
 }
+EQ_CALL eq_u64 eq_idiv_u64(eq_u64 a, eq_u64 b) {
+  uint64_t x[EQ_VL], y[EQ_VL];
+  eq_store_u64(x, a), eq_store_u64(y, b);
+  for (int i = 0; i < EQ_VL; i++) x[i] = y[i] == 0 ? 0 : x[i] / y[i];
+  return eq_load_u64(x);
+}
 #define EQ_INT_MOD(T) EQ_OP2(T, mod, (a - b * eq_idiv_##T(a, b)) & (eq_##T)(b != 0))
 EQ_INT_MOD(i8)
 EQ_INT_MOD(u8)
 EQ_INT_MOD(i16)
+EQ_INT_MOD(u16)
 EQ_INT_MOD(i32)
-EQ_FN eq_i64 eq_mod_i64(eq_i64 a, eq_i64 b) {
-  eq_i64 q = eq_idiv_i64(a, b);
-  return (eq_i64){(a.lo - b.lo * q.lo) & (b.lo != 0), (a.hi - b.hi * q.hi) & (b.hi != 0)};
-}
+EQ_INT_MOD(u32)
+#define EQ_LONG_MOD(T)                                                                             \
+  EQ_FN eq_##T eq_mod_##T(eq_##T a, eq_##T b) {                                                    \
+    eq_##T q = eq_idiv_##T(a, b);                                                                  \
+    return (eq_##T){(a.lo - b.lo * q.lo) & (eq_##T##h)(b.lo != 0), (a.hi - b.hi * q.hi) & (eq_##T##h)(b.hi != 0)}; \
+  }
+EQ_LONG_MOD(i64)
+EQ_LONG_MOD(u64)
 
 /* a^b by squaring, wrapping. A negative exponent gives the whole part of the true value, and 0 for a = 0. */
-EQ_FN int64_t eq_power(int64_t a, int64_t b) {
-  if (b < 0) return a == 1 ? 1 : a == -1 ? 1 - 2 * (b & 1) : 0;
+EQ_FN uint64_t eq_power_u64(uint64_t a, uint64_t b) {
   uint64_t r = 1;
-  for (uint64_t x = (uint64_t)a; b; b >>= 1, x *= x)
-    if (b & 1) r *= x;
-  return (int64_t)r;
+  for (; b; b >>= 1, a *= a)
+    if (b & 1) r *= a;
+  return r;
 }
-EQ_CALL eq_i64 eq_pow_i64(eq_i64 a, eq_i64 b) {
-  int64_t x[EQ_VL], y[EQ_VL];
-  eq_store_i64(x, a), eq_store_i64(y, b);
-  for (int i = 0; i < EQ_VL; i++) x[i] = eq_power(x[i], y[i]);
-  return eq_load_i64(x);
+EQ_FN int64_t eq_power_i64(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? 1 - 2 * (b & 1) : 0;
+  return (int64_t)eq_power_u64((uint64_t)a, (uint64_t)b);
 }
+#define EQ_LONG_POW(T, C)                                                      \
+  EQ_CALL eq_##T eq_pow_##T(eq_##T a, eq_##T b) {                            \
+    C x[EQ_VL], y[EQ_VL];                                             \
+    eq_store_##T(x, a), eq_store_##T(y, b);                                  \
+    for (int i = 0; i < EQ_VL; i++) x[i] = eq_power_##T(x[i], y[i]);         \
+    return eq_load_##T(x);                                                   \
+  }
+EQ_LONG_POW(i64, int64_t)
+EQ_LONG_POW(u64, uint64_t)
 #define EQ_SHORT_POW(T) EQ_OP2(T, pow, eq_cast_i64_##T(eq_pow_i64(eq_cast_##T##_i64(a), eq_cast_##T##_i64(b))))
 EQ_SHORT_POW(i8)
 EQ_SHORT_POW(u8)
 EQ_SHORT_POW(i16)
+EQ_SHORT_POW(u16)
+EQ_SHORT_POW(u32)
 EQ_SHORT_POW(i32)

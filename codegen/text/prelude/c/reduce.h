@@ -45,8 +45,11 @@ EQ_TREES(f32, float, i32)
 EQ_TREES(i8, int8_t, i8)
 EQ_TREES(u8, uint8_t, u8)
 EQ_TREES(i16, int16_t, i16)
+EQ_TREES(u16, uint16_t, u16)
 EQ_TREES(i32, int32_t, i32)
+EQ_TREES(u32, uint32_t, u32)
 EQ_TREES_WIDE(f64, double)
 EQ_TREES_WIDE(i64, int64_t)
+EQ_TREES_WIDE(u64, uint64_t)
 EQ_FN int eq_hmax_bool(eq_mask m) { return eq_hmin_i32(m) != 0; }
 EQ_FN int eq_hmin_bool(eq_mask m) { return eq_hmax_i32(m) != 0; }

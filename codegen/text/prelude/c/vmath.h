@@ -191,3 +191,4 @@ EQ_LIBM1(f64, double, eq_sigmoid_f64, eq_logistic)
 #define EQ_FAR2(T, op) EQ_CALL eq_##T eq_far_##op##_##T(eq_##T a, eq_##T b) { return eq_##op##_##T(a, b); }
 EQ_FAR1(f32, exp) EQ_FAR1(f32, exp2) EQ_FAR1(f32, log) EQ_FAR1(f32, log2) EQ_FAR1(f32, sin) EQ_FAR1(f32, cos)
 EQ_FAR1(f32, tanh) EQ_FAR1(f32, erf) EQ_FAR1(f32, sigmoid) EQ_FAR2(i32, idiv) EQ_FAR2(i32, mod)
+EQ_FAR2(u32, idiv) EQ_FAR2(u32, mod)

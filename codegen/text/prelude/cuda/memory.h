@@ -45,15 +45,25 @@ EQ_ELEMENT(f64, double, cell, x)
 EQ_ELEMENT(i8, eq_i8, cell, x)
 EQ_ELEMENT(u8, eq_u8, cell, x)
 EQ_ELEMENT(i16, eq_i16, cell, x)
+EQ_ELEMENT(u16, eq_u16, cell, x)
 EQ_ELEMENT(i32, eq_i32, cell, x)
+EQ_ELEMENT(u32, eq_u32, cell, x)
 EQ_ELEMENT(i64, eq_i64, cell, x)
+EQ_ELEMENT(u64, eq_u64, cell, x)
 EQ_ELEMENT(bool, bool, cell.is != 0, {(unsigned char)x})
 
 /* Neighbours: the elements in words that are moved at once. */
 EQ_FN void eq_unpack_f32(float *to, const unsigned *w, int n) { EQ_UNROLL for (int i = 0; i < n; i++) to[i] = __uint_as_float(w[i]); }
 EQ_FN void eq_gather_f32(unsigned *w, const float *from, int n) { EQ_UNROLL for (int i = 0; i < n; i++) w[i] = __float_as_uint(from[i]); }
-EQ_FN void eq_unpack_i32(int *to, const unsigned *w, int n) { EQ_UNROLL for (int i = 0; i < n; i++) to[i] = (int)w[i]; }
-EQ_FN void eq_gather_i32(unsigned *w, const int *from, int n) { EQ_UNROLL for (int i = 0; i < n; i++) w[i] = (unsigned)from[i]; }
+#define EQ_WHOLE(T, R)                                                             \
+  EQ_FN void eq_unpack_##T(R *to, const unsigned *w, int n) {                      \
+    EQ_UNROLL for (int i = 0; i < n; i++) to[i] = (R)w[i];                         \
+  }                                                                                \
+  EQ_FN void eq_gather_##T(unsigned *w, const R *from, int n) {                    \
+    EQ_UNROLL for (int i = 0; i < n; i++) w[i] = (unsigned)from[i];                \
+  }
+EQ_WHOLE(i32, eq_i32)
+EQ_WHOLE(u32, eq_u32)
 #define EQ_HALVES(T)                                                               \
   EQ_FN void eq_unpack_##T(float *to, const unsigned *w, int n) {                  \
     EQ_UNROLL for (int i = 0; i < n; i += 2) to[i] = eq_low_##T(w[i / 2]), to[i + 1] = eq_high_##T(w[i / 2]); \
@@ -74,6 +84,7 @@ EQ_HALVES(bf16)
 EQ_NARROW(i8, eq_i8, 4, 8)
 EQ_NARROW(u8, eq_u8, 4, 8)
 EQ_NARROW(i16, eq_i16, 2, 16)
+EQ_NARROW(u16, eq_u16, 2, 16)
 EQ_FN void eq_unpack_bool(bool *to, const unsigned *w, int n) {
   EQ_UNROLL for (int i = 0; i < n; i++) to[i] = (w[i / 4] >> 8 * (i % 4) & 255) != 0;
 }
@@ -96,6 +107,7 @@ EQ_FN void eq_gather_bool(unsigned *w, const bool *from, int n) {
   }
 EQ_DOUBLE(f64, double, __longlong_as_double(both), __double_as_longlong(from[i]))
 EQ_DOUBLE(i64, eq_i64, both, from[i])
+EQ_DOUBLE(u64, eq_u64, (eq_u64)both, from[i])
 
 #define EQ_NEIGHBOURS(T, R, n, bytes)                                              \
   EQ_FN void eq_ld_global_##T##x##n(R *to, const eq_##T *from) {                   \
@@ -125,6 +137,6 @@ EQ_DOUBLE(i64, eq_i64, both, from[i])
 #define EQ_OF_2(T, R) EQ_NEIGHBOURS(T, R, 2, 4) EQ_NEIGHBOURS(T, R, 4, 8) EQ_NEIGHBOURS(T, R, 8, 16)
 #define EQ_OF_4(T, R) EQ_NEIGHBOURS(T, R, 2, 8) EQ_NEIGHBOURS(T, R, 4, 16)
 EQ_OF_1(i8, eq_i8) EQ_OF_1(u8, eq_u8) EQ_OF_1(bool, bool)
-EQ_OF_2(f16, float) EQ_OF_2(bf16, float) EQ_OF_2(i16, eq_i16)
-EQ_OF_4(f32, float) EQ_OF_4(i32, eq_i32)
-EQ_NEIGHBOURS(f64, double, 2, 16) EQ_NEIGHBOURS(i64, eq_i64, 2, 16)
+EQ_OF_2(f16, float) EQ_OF_2(bf16, float) EQ_OF_2(i16, eq_i16) EQ_OF_2(u16, eq_u16)
+EQ_OF_4(f32, float) EQ_OF_4(i32, eq_i32) EQ_OF_4(u32, eq_u32)
+EQ_NEIGHBOURS(f64, double, 2, 16) EQ_NEIGHBOURS(i64, eq_i64, 2, 16) EQ_NEIGHBOURS(u64, eq_u64, 2, 16)

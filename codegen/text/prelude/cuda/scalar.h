@@ -1,4 +1,5 @@
-/* Elementwise functions eq_<op>_<T> and conversions eq_cast_<A>_<B> on registers: T is f32 f64 i8 u8 i16 i32 i64 bool. */
+/* Elementwise functions eq_<op>_<T> and conversions eq_cast_<A>_<B> on registers: T is f32 f64, i8 … i64, u8 … u64,
+   bool. */
 
 #define EQ_OP1(T, op, C, expr) EQ_FN C eq_##op##_##T(C x) { return (C)(expr); }
 #define EQ_OP2(T, op, C, expr) EQ_FN C eq_##op##_##T(C x, C y) { return (C)(expr); }
@@ -17,8 +18,11 @@ EQ_COMPARE(f64, double)
 EQ_COMPARE(i8, eq_i8)
 EQ_COMPARE(u8, eq_u8)
 EQ_COMPARE(i16, eq_i16)
+EQ_COMPARE(u16, eq_u16)
 EQ_COMPARE(i32, eq_i32)
+EQ_COMPARE(u32, eq_u32)
 EQ_COMPARE(i64, eq_i64)
+EQ_COMPARE(u64, eq_u64)
 EQ_COMPARE(bool, bool)
 
 /* The compiler never fuses intrinsics: a fused product would have other bits than one that is stored. */
@@ -65,11 +69,10 @@ EQ_FN float eq_min_f32(float x, float y) {
 EQ_OP2(f64, max, double, x != x || x > y ? x : y)
 EQ_OP2(f64, min, double, x != x || x < y ? x : y)
 
-/* Integers wrap: their arithmetic is that of the unsigned U. */
-#define EQ_INT(T, C, U)                                            \
+/* Integers wrap: their arithmetic is that of the unsigned U. A shift reads its count as unsigned: (U)y is not below the
+   width where y is negative. */
+#define EQ_WRAPPING(T, C, U)                                       \
   EQ_OP1(T, neg, C, (U)0 - (U)x)                                   \
-  EQ_OP1(T, abs, C, x < 0 ? (U)0 - (U)x : (U)x)                    \
-  EQ_OP1(T, relu, C, x <= 0 ? 0 : x)                               \
   EQ_OP1(T, not, C, ~x)                                            \
   EQ_OP2(T, add, C, (U)x + (U)y)                                   \
   EQ_OP2(T, sub, C, (U)x - (U)y)                                   \
@@ -79,6 +82,12 @@ EQ_OP2(f64, min, double, x != x || x < y ? x : y)
   EQ_OP2(T, and, C, x & y)                                         \
   EQ_OP2(T, or, C, x | y)                                          \
   EQ_OP2(T, xor, C, x ^ y)                                         \
+  EQ_OP2(T, shl, C, (U)y < 8 * sizeof(C) ? (U)x << (U)y : (U)0)
+#define EQ_INT(T, C, U)                                            \
+  EQ_WRAPPING(T, C, U)                                             \
+  EQ_OP1(T, abs, C, x < 0 ? (U)0 - (U)x : (U)x)                    \
+  EQ_OP1(T, relu, C, x <= 0 ? 0 : x)                               \
+  EQ_OP2(T, shr, C, x >> ((U)y < 8 * sizeof(C) ? (U)y : 8 * sizeof(C) - 1)) \
   EQ_FN C eq_idiv_##T(C x, C y) { /* the least integer divided by -1 wraps; on a CPU it would trap */ \
     if (y == 0) return 0;                                          \
     if (y == (C)-1) return (C)((U)0 - (U)x);                       \
@@ -93,20 +102,17 @@ EQ_INT(i8, eq_i8, unsigned)
 EQ_INT(i16, eq_i16, unsigned)
 EQ_INT(i32, eq_i32, unsigned)
 EQ_INT(i64, eq_i64, unsigned long long)
-EQ_OP1(u8, neg, eq_u8, 0u - x)
-EQ_OP1(u8, abs, eq_u8, x)
-EQ_OP1(u8, relu, eq_u8, x)
-EQ_OP1(u8, not, eq_u8, ~x)
-EQ_OP2(u8, add, eq_u8, x + y)
-EQ_OP2(u8, sub, eq_u8, x - y)
-EQ_OP2(u8, mul, eq_u8, x * y)
-EQ_OP2(u8, max, eq_u8, x > y ? x : y)
-EQ_OP2(u8, min, eq_u8, x < y ? x : y)
-EQ_OP2(u8, and, eq_u8, x & y)
-EQ_OP2(u8, or, eq_u8, x | y)
-EQ_OP2(u8, xor, eq_u8, x ^ y)
-EQ_OP2(u8, idiv, eq_u8, y == 0 ? 0 : x / y)
-EQ_OP2(u8, mod, eq_u8, y == 0 ? 0 : x % y)
+#define EQ_UNSIGNED(T, C, U)                                       \
+  EQ_OP1(T, abs, C, x)                                             \
+  EQ_OP1(T, relu, C, x)                                            \
+  EQ_OP2(T, idiv, C, y == 0 ? 0 : x / y)                           \
+  EQ_OP2(T, mod, C, y == 0 ? 0 : x % y)                            \
+  EQ_OP2(T, shr, C, y < 8 * sizeof(C) ? x >> y : 0)                \
+  EQ_WRAPPING(T, C, U)
+EQ_UNSIGNED(u8, eq_u8, unsigned)
+EQ_UNSIGNED(u16, eq_u16, unsigned)
+EQ_UNSIGNED(u32, eq_u32, unsigned)
+EQ_UNSIGNED(u64, eq_u64, unsigned long long)
 EQ_OP1(bool, not, bool, !x)
 EQ_OP2(bool, and, bool, x & y)
 EQ_OP2(bool, or, bool, x | y)
@@ -117,34 +123,35 @@ EQ_OP2(bool, min, bool, x & y)
 /* To floats nearest even; float to integer truncates, saturates, NaN gives 0; integers wrap; to bool x != 0. */
 #define EQ_CAST(A, B, CA, CB, expr) EQ_FN CB eq_cast_##A##_##B(CA x) { return (CB)(expr); }
 #define EQ_CAST_PLAIN(A, CA, B, CB) EQ_CAST(A, B, CA, CB, x)
-#define EQ_CAST_INTS(A, CA)           \
-  EQ_CAST_PLAIN(A, CA, f32, float)    \
-  EQ_CAST_PLAIN(A, CA, f64, double)   \
+#define EQ_CAST_INTEGER(A, CA)                                                             \
+  EQ_CAST_PLAIN(A, CA, i8, eq_i8) EQ_CAST_PLAIN(A, CA, u8, eq_u8)                          \
+  EQ_CAST_PLAIN(A, CA, i16, eq_i16) EQ_CAST_PLAIN(A, CA, u16, eq_u16)                      \
+  EQ_CAST_PLAIN(A, CA, i32, eq_i32) EQ_CAST_PLAIN(A, CA, u32, eq_u32)                      \
+  EQ_CAST_PLAIN(A, CA, i64, eq_i64) EQ_CAST_PLAIN(A, CA, u64, eq_u64)                      \
+  EQ_CAST_PLAIN(A, CA, f32, float) EQ_CAST_PLAIN(A, CA, f64, double)                       \
   EQ_CAST(A, bool, CA, bool, x != 0)
-EQ_CAST_INTS(i8, eq_i8)
-EQ_CAST_INTS(u8, eq_u8)
-EQ_CAST_INTS(i16, eq_i16)
-EQ_CAST_INTS(i32, eq_i32)
-EQ_CAST_INTS(i64, eq_i64)
-#define EQ_CAST_TO(A, CA, B, CB) EQ_CAST_PLAIN(A, CA, B, CB)
-EQ_CAST_TO(i8, eq_i8, u8, eq_u8) EQ_CAST_TO(i8, eq_i8, i16, eq_i16) EQ_CAST_TO(i8, eq_i8, i32, eq_i32)
-EQ_CAST_TO(i8, eq_i8, i64, eq_i64) EQ_CAST_TO(u8, eq_u8, i8, eq_i8) EQ_CAST_TO(u8, eq_u8, i16, eq_i16)
-EQ_CAST_TO(u8, eq_u8, i32, eq_i32) EQ_CAST_TO(u8, eq_u8, i64, eq_i64) EQ_CAST_TO(i16, eq_i16, i8, eq_i8)
-EQ_CAST_TO(i16, eq_i16, u8, eq_u8) EQ_CAST_TO(i16, eq_i16, i32, eq_i32) EQ_CAST_TO(i16, eq_i16, i64, eq_i64)
-EQ_CAST_TO(i32, eq_i32, i8, eq_i8) EQ_CAST_TO(i32, eq_i32, u8, eq_u8) EQ_CAST_TO(i32, eq_i32, i16, eq_i16)
-EQ_CAST_TO(i32, eq_i32, i64, eq_i64) EQ_CAST_TO(i64, eq_i64, i8, eq_i8) EQ_CAST_TO(i64, eq_i64, u8, eq_u8)
-EQ_CAST_TO(i64, eq_i64, i16, eq_i16) EQ_CAST_TO(i64, eq_i64, i32, eq_i32)
-EQ_CAST_TO(bool, bool, i8, eq_i8) EQ_CAST_TO(bool, bool, u8, eq_u8) EQ_CAST_TO(bool, bool, i16, eq_i16)
-EQ_CAST_TO(bool, bool, i32, eq_i32) EQ_CAST_TO(bool, bool, i64, eq_i64) EQ_CAST_TO(bool, bool, f32, float)
-EQ_CAST_TO(bool, bool, f64, double) EQ_CAST_TO(f32, float, f64, double) EQ_CAST_TO(f64, double, f32, float)
+EQ_CAST_INTEGER(i8, eq_i8)
+EQ_CAST_INTEGER(u8, eq_u8)
+EQ_CAST_INTEGER(i16, eq_i16)
+EQ_CAST_INTEGER(u16, eq_u16)
+EQ_CAST_INTEGER(i32, eq_i32)
+EQ_CAST_INTEGER(u32, eq_u32)
+EQ_CAST_INTEGER(i64, eq_i64)
+EQ_CAST_INTEGER(u64, eq_u64)
+EQ_CAST_INTEGER(bool, bool)
+EQ_CAST_PLAIN(f32, float, f64, double)
+EQ_CAST_PLAIN(f64, double, f32, float)
 EQ_FN int eq_held(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
-#define EQ_CAST_FLOAT(A, CA, whole, wide)                     \
-  EQ_CAST(A, i8, CA, eq_i8, eq_held(whole(x), -128, 127))     \
-  EQ_CAST(A, u8, CA, eq_u8, eq_held(whole(x), 0, 255))        \
-  EQ_CAST(A, i16, CA, eq_i16, eq_held(whole(x), -32768, 32767)) \
-  EQ_CAST(A, i32, CA, eq_i32, whole(x))                       \
-  EQ_CAST(A, i64, CA, eq_i64, x != x ? 0 : wide(x))           \
+#define EQ_CAST_FLOAT(A, CA, whole, wide, unsigned_, wide_unsigned) \
+  EQ_CAST(A, i8, CA, eq_i8, eq_held(whole(x), -128, 127))           \
+  EQ_CAST(A, u8, CA, eq_u8, eq_held(whole(x), 0, 255))              \
+  EQ_CAST(A, i16, CA, eq_i16, eq_held(whole(x), -32768, 32767))     \
+  EQ_CAST(A, u16, CA, eq_u16, eq_held(whole(x), 0, 65535))          \
+  EQ_CAST(A, i32, CA, eq_i32, whole(x))                             \
+  EQ_CAST(A, u32, CA, eq_u32, x != x ? 0 : unsigned_(x))            \
+  EQ_CAST(A, i64, CA, eq_i64, x != x ? 0 : wide(x))                 \
+  EQ_CAST(A, u64, CA, eq_u64, x != x ? 0 : wide_unsigned(x))        \
   EQ_CAST(A, bool, CA, bool, x != 0)
 EQ_FN int eq_whole_f64(double x) { return x != x ? 0 : __double2int_rz(x); }
-EQ_CAST_FLOAT(f32, float, __float2int_rz, __float2ll_rz)
-EQ_CAST_FLOAT(f64, double, eq_whole_f64, __double2ll_rz)
+EQ_CAST_FLOAT(f32, float, __float2int_rz, __float2ll_rz, __float2uint_rz, __float2ull_rz)
+EQ_CAST_FLOAT(f64, double, eq_whole_f64, __double2ll_rz, __double2uint_rz, __double2ull_rz)

@@ -40,8 +40,9 @@ template <int pending> EQ_FN void eq_cp_async_wait() { asm volatile("cp.async.wa
 EQ_SHUFFLES(f32, float)
 EQ_SHUFFLES(f64, double)
 EQ_SHUFFLES(i32, eq_i32)
+EQ_SHUFFLES(u32, eq_u32)
 EQ_SHUFFLES(i64, eq_i64)
-EQ_SHUFFLES(u32, unsigned)
+EQ_SHUFFLES(u64, eq_u64)
 
 #define EQ_LDMATRIX(name, trans)                                                                                   \
   EQ_FN void eq_ldmatrix_x1##name(unsigned *to, unsigned offset) {                                                 \

@@ -82,7 +82,7 @@ FUSED = [
     regions.prologue_gemm(3, 40, 50),
 ]
 TYPES = [
-    *(regions.matmul((), 20, 30, 40, dtype=dtype) for dtype in ("fp64", "i32", "i64", "i8", "u8")),
+    *(regions.matmul((), 20, 30, 40, dtype=dtype) for dtype in ("fp64", "i32", "u32", "i64", "u64", "i8", "u8", "u16")),
     regions.matmul((), 1, 30, 40, dtype="fp64", rhs_t=True),
     regions.gemm_bias_relu(20, 30, 40, "fp16"),
     regions.gemm_bias_relu(20, 30, 40, "bf16"),

@@ -25,7 +25,7 @@ from tests.support.programs import regions as r
 from tests.support.sampling import every
 
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
-INTEGERS = ("i8", "u8", "i16", "i32", "i64")
+INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 DTYPES = (*FLOATS, *INTEGERS, "bool")
 ARCHES = ("avx512", "avx2", "sse2")
 
@@ -49,11 +49,11 @@ def where(kind: str, m: int = 3, n: int = 37) -> Region:
     return r.region("where", inputs, body, out, dtype=kind)
 
 
-def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 37)) -> Region:
+def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 37), index: str = "i32") -> Region:
     source = tuple(30 if each == axis else size for each, size in enumerate(shape))
     coords = tuple("0" if each == axis else f"i{each}" for each in range(2))
     op = Op("gather", "gather", kind, shape, (r.read("T", shape, *coords), r.same("I", shape)), axis=axis)
-    inputs = [r.buffer("T", source, kind), r.buffer("I", shape, "i32")]
+    inputs = [r.buffer("T", source, kind), r.buffer("I", shape, index)]
     return r.region("gather_elements", inputs, [Definition("G", op)], shape, dtype=kind)
 
 
@@ -135,13 +135,14 @@ EXACT = [
     *(ewise("not", kind, 19, 1) for kind in (*INTEGERS, "bool")),
     *(ewise(fn, kind, 21, 2) for fn in ("add", "sub", "mul", "max", "min") for kind in (*FLOATS, *INTEGERS)),
     *(ewise("fdiv", kind, 35, 2) for kind in FLOATS),
-    *(ewise(fn, kind, 19, 2) for fn in ("idiv", "mod", "and", "or", "xor") for kind in INTEGERS),
+    *(ewise(fn, kind, 19, 2) for fn in ("idiv", "mod", "and", "or", "xor", "shl", "shr") for kind in INTEGERS),
     *(ewise(fn, "bool", 19, 2) for fn in ("and", "or", "xor")),
     *(ewise(f"cmp{fn}", kind, 19, 2, "bool")
-      for fn in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("fp16", "fp32", "i8", "i64")),
+      for fn in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("fp16", "fp32", "fp64", *INTEGERS)),
     *(ewise("cast", a, 37, 1, b) for a in DTYPES for b in DTYPES if a != b),
     *(where(kind) for kind in DTYPES),
-    *(gather_elements(axis, kind) for axis in (0, 1) for kind in ("bf16", "i8", "fp64")),
+    *(gather_elements(axis, kind) for axis in (0, 1) for kind in ("bf16", "i8", "fp64", "u32")),
+    *(gather_elements(axis, "fp32", index=kind) for axis in (0, 1) for kind in ("u8", "u64")),
     *(reduced(fn, kind, 5, n, rows=rows)
       for fn in ("max", "min") for kind in DTYPES for n in (3, 70) for rows in (True, False)),
     *(reduced(fn, kind, 5, n, rows=rows)
@@ -150,7 +151,9 @@ EXACT = [
     *(scanned("max", kind, 5, 35, axis) for kind in FLOATS for axis in (0, 1)),
 ]  # fmt: skip
 CLOSE = [
-    *(ewise(fn, kind, 35, 1) for fn in ("rsqrt", "exp", "log", "sin", "tanh", "erf", "sigmoid") for kind in FLOATS),
+    *(ewise(fn, kind, 35, 1) for fn in ("rsqrt", "exp", "exp2", "log", "log2", "sin", "cos") for kind in FLOATS),
+    *(ewise(fn, kind, 35, 1) for fn in ("tanh", "erf", "sigmoid") for kind in FLOATS),
+    *(ewise("pow", kind, 35, 2) for kind in FLOATS),
     *(reduced("sum", kind, 5, n, rows=rows) for kind in FLOATS for n in (3, 70) for rows in (True, False)),
     *(reduced("prod", kind, 5, 4, rows=rows) for kind in FLOATS for rows in (True, False)),
     *(scanned(fn, kind, 5, n, axis) for fn, n in (("sum", 70), ("prod", 5)) for kind in FLOATS for axis in (0, 1)),

@@ -163,7 +163,8 @@ FUSED = [
     widened(33, 40, 24),
     looked_up(33, 40, 24, 5),
 ]
-TYPES = [matmul((), 20, 30, 40, dtype=dtype) for dtype in ("fp64", "i32", "i64", "i16", "i8", "u8", "fp16")]
+WHOLE = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+TYPES = [matmul((), 20, 30, 40, dtype=dtype) for dtype in (*WHOLE, "fp64", "fp16")]
 GROUPS = {"matmul": MATMULS, "skinny": SKINNY, "empty": EMPTY, "conv": CONVS, "fused": FUSED, "types": TYPES}
 
 

@@ -21,7 +21,7 @@ SCALES = (SMALL, MIDDLE, LARGE)
 """Sizes of axes by the scale of the program: around vectors and tiles, and their neighbours."""
 
 FLOATS = ("fp32", "fp16", "bf16", "fp64")
-INTEGERS = ("i8", "u8", "i16", "i32", "i64")
+INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 
 
 class Pool:
