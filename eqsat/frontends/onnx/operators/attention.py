@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from eqsat import nn, tensor
 from eqsat.frontends.onnx.element_types import element_type
 from eqsat.frontends.onnx.operands import malformed, refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.tensor import Tensor
+from ir.dtype import fp32
+
+_MOST_STEPS = 256
+"""Steps of linear attention that are unrolled."""
 
 
 @operator("Attention", since=23)
@@ -142,3 +147,48 @@ def _multi_head_attention(
     if scale:
         q = q * (scale * math.sqrt(q.shape[-1]))
     return merge_heads(nn.attention(q, k, v, causal=bool(unidirectional)))
+
+
+@operator("LinearAttention", since=27)
+def _linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past: Tensor | None = None,
+    decay: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    chunk_size: int = 64,
+    kv_num_heads: int,
+    q_num_heads: int,
+    scale: float = 0.0,
+    update_rule: Literal["linear", "gated", "delta", "gated_delta"] = "gated_delta",
+) -> tuple[Tensor, Tensor]:
+    """A state S [B, H, D, M] per step: S ← e^decay S + k (beta (v - kᵀS))ᵀ, and the result is scale · qᵀS.
+
+    The rule says whether there are a decay and a correction by kᵀS. Also returns the last state.
+    """
+    steps = q.shape[1]
+    if steps > _MOST_STEPS:
+        refuse(f"linear attention of {steps} steps, more than {_MOST_STEPS},")
+    queries, keys, values = (
+        split_heads(each.cast(fp32), heads) for each, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
+    )
+    decays = None if decay is None else split_heads(decay.cast(fp32), kv_num_heads)
+    betas = None if beta is None else split_heads(beta.cast(fp32), beta.shape[-1])
+    factor = scale or 1 / math.sqrt(queries.shape[-1])
+    shape = (q.shape[0], kv_num_heads, keys.shape[-1], values.shape[-1])
+    state = tensor.full(shape, 0.0) if past is None else past.cast(fp32)
+    found = []
+    for step in range(steps):
+        key, value = keys[:, :, step, :, None], values[:, :, step, None, :]
+        if update_rule in ("gated", "gated_delta"):
+            assert decays is not None
+            state = state * decays[:, :, step, :, None].exp()
+        if update_rule in ("delta", "gated_delta"):
+            assert betas is not None
+            value = betas[:, :, step, :, None] * (value - (state * key).sum(2, keepdims=True))
+        state = state + key * value
+        found.append(queries[:, :, step : step + 1] @ repeat_heads(state, q_num_heads) * factor)
+    last = state.cast(q.dtype if past is None else past.dtype)
+    return merge_heads(tensor.concatenate(found, 2)).cast(q.dtype), last
