@@ -27,8 +27,7 @@ def grid_sample(
     1 are the centres of the first and last element with `align_corners`, else the edges of the image.
 
     mode: "bilinear" ("linear"), "nearest" or "bicubic" ("cubic"), for any number of axes.
-    padding_mode: elements outside are 0 ("zeros"), the nearest element ("border"), or mirrored ("reflection"). As in
-        ONNX, a coordinate outside is moved first, then its neighbours.
+    padding_mode: elements outside are 0 ("zeros"), the nearest element ("border"), or mirrored ("reflection").
     """
     floats, points = floats_of(as_tensor(x)), floats_of(as_tensor(grid))
     sizes = floats.shape[2:]
@@ -68,7 +67,7 @@ def _neighbours(points: Tensor, size: int, kind: str, padding: str, aligned: boo
     low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
     place = place.round() if kind == "nearest" else place
     inside = (place >= low) & (place <= high)
-    if padding == "border":
+    if padding == "border" and kind != "cubic":  # torch and onnxruntime move only the neighbours of cubic convolution
         place = where(inside, place, _clamp(place, size))
     elif padding == "reflection":
         place = where(inside, place, _reflect(place, low, high))
