@@ -267,6 +267,17 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
     return whole[0]
 
 
+def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
+    """The parts, which have one shape, side by side along a new axis at the position `axis` of the result."""
+    if not isinstance(parts, list | tuple) or not parts:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "stack takes a list of at least one tensor")
+    tensors = [as_tensor(part) for part in parts]
+    if len({part.shape for part in tensors}) > 1:
+        shapes = [part.shape for part in tensors]
+        refuse(Kind.AXIS_SIZE_MISMATCH, "stack", "the shapes differ", *shapes, hint="parts of one shape")
+    return concatenate([part.unsqueeze(axis) for part in tensors], axis)
+
+
 def extremum_position(
     x: Tensor, extremum: Literal["max", "min"], axis: int | None, keepdims: bool = False, last: bool = False
 ) -> Tensor:
@@ -442,4 +453,4 @@ def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
         return array.astype(element.numpy, copy=False)
 
 
-_FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, full)
+_FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from eqsat import nn, tensor
-from eqsat.frontends.windows import Padding, Pair, around
+from eqsat.frontends.windows import Padding, Pair
 from eqsat.lazy.argument_checks import axis_in
 from eqsat.tensor import Tensor, extremum_position
 from ir.diagnostics import Kind, fail
@@ -82,9 +82,8 @@ def _conv(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> Tensor:
-    """x [N, Cin, H, W] with weight [Cout, Cin / groups, Kh, Kw]."""
-    padding = around(x, weight.shape[2:], stride, pad, dilation).both
-    return nn.conv2d(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    """x [N, Cin, …] with weight [Cout, Cin / groups, …]."""
+    return nn.conv(x, weight, bias, stride=stride, padding=pad, dilation=dilation, groups=groups)
 
 
 @op("BatchNorm")
@@ -176,17 +175,12 @@ def _pool(
     ceil_mode: bool = False,
     count_include_pad: bool = False,
 ) -> Tensor:
-    """Windows of [N, C, H, W]. Only the maximum has a dilation, only the average `count_include_pad`: it counts `pad`,
-    but not the elements that `ceil_mode` reads beyond `pad`."""
-    stride = kernel if stride is None else stride
-    padding = around(x, kernel, stride, pad, dilation, ceil_mode)
+    """Windows of [N, C, …]. Only the average has `count_include_pad`: it counts `pad`, but not the elements that
+    `ceil_mode` reads beyond `pad`."""
     if fn == "max":
-        return nn.max_pool2d(x, kernel, stride, padding.both, dilation)
-    if dilation not in (1, (1, 1)):
-        fail(Kind.UNSUPPORTED_OP, STAGE, "a dilated average pool")
-    if not count_include_pad:
-        return nn.avg_pool2d(x, kernel, stride, padding.both, count_include_pad=False)
-    return nn.avg_pool2d(x.pad([(0, 0), (0, 0), *padding.pads]), kernel, stride, padding.more, count_include_pad=False)
+        maxima: Tensor = nn.max_pool(x, kernel, stride, pad, dilation, ceil_mode)
+        return maxima
+    return nn.avg_pool(x, kernel, stride, pad, ceil_mode, count_include_pad, dilation=dilation)
 
 
 @op("GlobalPool")

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from ir.diagnostics import Kind, fail
-from ir.grammar import with_article
+from ir.grammar import with_article, with_count
 
 STAGE = "tensor"
 
@@ -83,6 +83,26 @@ def pair(value: Any, what: str) -> tuple[int, int]:
     if len(both) != 2:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} has two numbers, not {len(both)}")
     return both[0], both[1]
+
+
+def per_axis(value: Any, count: int, what: str) -> tuple[int, ...]:
+    """One whole number for each of `count` axes; a single number is that of every axis."""
+    if not isinstance(value, list | tuple):
+        return (integer(value, what),) * count
+    numbers = integers(value, what)
+    if len(numbers) != count:
+        message = (
+            f"{what} has {with_count(len(numbers), 'number')} for {with_count(count, 'spatial axis', 'spatial axes')}"
+        )
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, hint=f"{count} numbers, or one for all axes")
+    return numbers
+
+
+def one_of(value: Any, known: Sequence[str], what: str) -> str:
+    """`value`, which is one of the known names. Raises EqsatError, MalformedGraph, for anything else."""
+    if not isinstance(value, str) or value not in known:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{what} is no {_describe(value)}", hint=", ".join(known))
+    return value
 
 
 def axis_in(axis: Any, shape: Sequence[int]) -> int:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
-from eqsat.lazy.argument_checks import STAGE, Axis, Number, axes_in, axis_in, integers, pairs, refuse, spread
+from eqsat.lazy.argument_checks import (
+    STAGE,
+    Axis,
+    Number,
+    Sizes,
+    axes_in,
+    axis_in,
+    integer,
+    integers,
+    pairs,
+    refuse,
+    sizes,
+    spread,
+)
 from eqsat.lazy.indexing import basic_index
 from ir.diagnostics import Kind, fail
-from ir.grammar import with_article
+from ir.grammar import with_article, with_count
 
 Key = SupportsIndex | slice | EllipsisType | None
 
@@ -34,6 +48,8 @@ class Movements:
         def _move(self, uop: str, still: bool, /, **arg: Any) -> Self:
             """The uop applied to this tensor; the tensor itself if `still`, that is, if nothing moves."""
             ...
+
+        def take(self, index: Any, axis: int = 0) -> Self: ...
 
     def reshape(self, *shape: Any) -> Self:
         """In row-major order; one size may be -1."""
@@ -153,3 +169,76 @@ class Movements:
             refuse(Kind.MALFORMED_GRAPH, "flatten", message, self.shape, hint="the first axis to merge, then the last")
         fused = math.prod(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], fused, *self.shape[last + 1 :]))
+
+    # several copies, and parts
+
+    def tile(self, *reps: Any) -> Self:
+        """`reps` copies along each axis, as numpy.tile: the shape and `reps` are aligned at the right."""
+        counts = spread(reps, "reps")
+        if any(count < 0 for count in counts):
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"{list(counts)} copies", op="tile", hint="numbers from 0 on")
+        rank = max(self.ndim, len(counts))
+        counts, shape = (1,) * (rank - len(counts)) + counts, (1,) * (rank - self.ndim) + self.shape
+        if all(count == 1 for count in counts):
+            return self.reshape(shape)
+        apart = self.reshape([size for axis in shape for size in (1, axis)])
+        copies = apart.expand([size for both in zip(counts, shape, strict=True) for size in both])
+        return copies.reshape([count * size for count, size in zip(counts, shape, strict=True)])
+
+    def repeat(self, repeats: Sizes, axis: int | None = None) -> Self:
+        """Each element `repeats` times in a row along `axis` (None: of the flattened tensor), as numpy.repeat. A list
+        has one number per element."""
+        if axis is None:
+            return self.flatten().repeat(repeats, 0)
+        place = axis_in(axis, self.shape)
+        counts = sizes(repeats, "repeats")
+        if any(count < 0 for count in counts) or len(counts) not in (1, self.shape[place]):
+            hint = "one number from 0 on, or one per element"
+            message = f"repeats {list(counts)} for {with_count(self.shape[place], 'element')}"
+            refuse(Kind.AXIS_SIZE_MISMATCH, "repeat", message, self.shape, hint=hint)
+        if len(set(counts)) > 1:
+            index = [position for position, count in enumerate(counts) for _ in range(count)]
+            return self.take(index, place)
+        count, before, after = counts[0] if counts else 1, self.shape[:place], self.shape[place + 1 :]
+        size = self.shape[place]
+        return self.reshape(*before, size, 1, *after).expand(*before, size, count, *after).flatten(place, place + 1)
+
+    def roll(self, shift: Sizes, axis: Axis = None) -> Self:
+        """The elements moved by `shift` places along `axis` (None: in the flattened tensor), as numpy.roll: elements
+        beyond the end come back at the start."""
+        if axis is None:
+            return self.flatten().roll(sum(sizes(shift, "shift")), 0).reshape(self.shape)
+        axes = [axis_in(item, self.shape) for item in (axis if isinstance(axis, list | tuple) else [axis])]
+        shifts = sizes(shift, "shift")
+        if 1 not in (len(shifts), len(axes)) and len(shifts) != len(axes):
+            message = f"{with_count(len(shifts), 'shift')} along {with_count(len(axes), 'axis', 'axes')}"
+            refuse(Kind.MALFORMED_GRAPH, "roll", message, self.shape, hint="one shift per axis, or one for all")
+        count = max(len(shifts), len(axes))
+        moved = self
+        for place, places in zip(axes * (count // len(axes)), shifts * (count // len(shifts)), strict=True):
+            moved = moved._roll_axis(place, places)
+        return moved
+
+    def _roll_axis(self, axis: int, shift: int) -> Self:
+        """Two copies side by side, cut where the rolled axis begins."""
+        size = self.shape[axis]
+        if not size or not shift % size:
+            return self
+        start = size - shift % size
+        twice = self.tile([2 if place == axis else 1 for place in range(self.ndim)])
+        return twice[(slice(None),) * axis + (slice(start, start + size),)]
+
+    def split(self, sections: Sizes, axis: int = 0) -> list[Self]:
+        """As numpy.split: that many equal parts along `axis`, or the parts between the positions in a list."""
+        place = axis_in(axis, self.shape)
+        size = self.shape[place]
+        if isinstance(sections, list | tuple):
+            bounds = [0, *integers(sections, "sections"), size]
+        else:
+            count = integer(sections, "sections")
+            if count < 1 or size % count:
+                message = f"{with_count(size, 'element')} along axis {axis} make no {count} equal parts"
+                refuse(Kind.AXIS_SIZE_MISMATCH, "split", message, self.shape, hint="the positions between the parts")
+            bounds = list(range(0, size + 1, size // count)) if size else [0] * (count + 1)
+        part = (slice(None),) * place
+        return [self[(*part, slice(start, stop))] for start, stop in pairwise(bounds)]

@@ -25,6 +25,7 @@ class TensorFunctions(NamedTuple):
     elementwise: Callable[..., Tensor]
     where: Callable[[Any, Any, Any], Tensor]
     concatenate: Callable[[Sequence[Any], int], Tensor]
+    stack: Callable[[Sequence[Any], int], Tensor]
     full: Callable[..., Tensor]
 
 
@@ -140,9 +141,14 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.expand_dims: lambda t, a, axis: a.unsqueeze(axis),
     np.broadcast_to: lambda t, array, shape: array.expand(shape),
     np.flip: lambda t, m, axis=None: m.flip(axis),
+    np.roll: lambda t, a, shift, axis=None: a.roll(shift, axis),
+    np.tile: lambda t, A, reps: t.as_tensor(A).tile(reps),  # noqa: N803 - NumPy's name
+    np.repeat: lambda t, a, repeats, axis=None: a.repeat(repeats, axis),
+    np.split: lambda t, ary, indices_or_sections, axis=0: ary.split(indices_or_sections, axis),
     np.pad: _pad,
     np.where: lambda t, condition, x, y: t.where(condition, x, y),
     np.concatenate: lambda t, arrays, axis=0: t.concatenate(arrays, axis),
+    np.stack: lambda t, arrays, axis=0: t.stack(arrays, axis),
     np.take: _take,
     np.dot: _dot,
     np.clip: _clip,

@@ -126,7 +126,10 @@ def _expand_operators(model: Any) -> Any:
             return model
         from onnx.inliner import inline_selected_functions
 
-        expanded = inline_selected_functions(model, sorted(found), inline_schema_functions=True)
+        try:
+            expanded = inline_selected_functions(model, sorted(found), inline_schema_functions=True)
+        except RuntimeError:  # onnx 1.23 fails where an optional input is left out
+            return model
         if expanded == model:
             return model
         model = expanded

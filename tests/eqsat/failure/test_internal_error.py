@@ -216,7 +216,7 @@ def test_conversions_are_public_calls(own_cache: Path, monkeypatch: pytest.Monke
         "graph": [{"op": "Elementwise", "fn": "relu", "name": "s", "inputs": ["a"], "outputs": ["b"]}],
     }
     with monkeypatch.context() as broken:
-        broken.setattr("eqsat.frontends.frontend_to_tiny.lower_node", failing(KeyError("lost")))
+        broken.setattr("eqsat.frontends.frontend_to_tiny.lower_nodes", failing(KeyError("lost")))
         path = script(internal(lambda: optimize_and_compile(frontend)))
         internal(lambda: runpy.run_path(str(path)))
     runpy.run_path(str(path))

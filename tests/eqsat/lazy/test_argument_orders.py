@@ -101,8 +101,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "batch_norm without statistics": (lambda: nn.batch_norm(x, weight=w, bias=b), "mean=, var="),
     "a mask of whole numbers": (lambda: nn.attention(x, x, x, tensor.input("m", (2, 2), "i64")), "a mask of bools"),
     "a dropout for a causal mask": (lambda: nn.attention(x, x, x, None, 0.0), "True or False"),  # type: ignore[arg-type]
-    "ceil_mode of a maximum": (lambda: nn.max_pool2d(image, 3, 2, 1, 1, True), "padding"),
-    "ceil_mode of an average": (lambda: nn.avg_pool2d(image, 3, 2, 1, True), "padding"),
+    "a dilation for ceil_mode": (lambda: nn.max_pool2d(image, 3, 2, 1, 1, 1), "True or False"),  # type: ignore[call-overload]
+    "a running mean for a weight": (lambda: nn.instance_norm(image, w, w), "by name"),
     "torch's flat pad": (lambda: x.pad((1, 2)), "before and after axis 0"),  # type: ignore[arg-type]
     "numpy's dtype for keepdims": (lambda: x.sum(0, np.float64), "True or False"),  # type: ignore[arg-type]
     "a bias of other channels": (

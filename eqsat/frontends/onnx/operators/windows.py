@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from eqsat import nn
-from eqsat.frontends.onnx.operands import refuse
+import math
+
+from eqsat import nn, tensor
+from eqsat.frontends.onnx.operands import known_integers, refuse
 from eqsat.frontends.onnx.operator_table import operator
-from eqsat.frontends.windows import Padding, around
+from eqsat.frontends.onnx.operators.quantization import centre, quantize
+from eqsat.frontends.onnx.operators.scatters import scatter_rows
 from eqsat.tensor import Tensor
+from ir.dtype import fp32
 
 Sizes = tuple[int, ...]
+Pads = list[tuple[int, int]]
 
 
-def padding_of(auto_pad: str, pads: Sizes | None, rank: int) -> Padding:
+def padding_of(auto_pad: str, pads: Sizes | None, rank: int) -> nn.Padding:
     """ONNX's pads, all before and then all after, as (before, after) per axis; or how they follow from the sizes."""
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        return "same_upper" if auto_pad == "SAME_UPPER" else "same_lower"
-    if auto_pad not in ("NOTSET", "VALID"):
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+        return auto_pad.lower()  # type: ignore[return-value]
+    if auto_pad != "NOTSET":
         refuse(f"auto_pad={auto_pad}")
-    if auto_pad == "VALID" or pads is None:
-        return ((0, 0),) * rank
-    return tuple(zip(pads[:rank], pads[rank:], strict=True))
+    given = pads or (0,) * (2 * rank)
+    return list(zip(given[:rank], given[rank:], strict=True))
 
 
 @operator("Conv")
@@ -35,12 +39,98 @@ def _conv(
     pads: Sizes | None = None,
     strides: Sizes | None = None,
 ) -> Tensor:
+    padding = padding_of(auto_pad, pads, x.ndim - 2)
+    return nn.conv(x, weight, bias, strides or 1, padding, dilations or 1, group)
+
+
+@operator("ConvInteger", since=10)
+def _integer_conv(
+    x: Tensor,
+    weight: Tensor,
+    x_zero: Tensor | None = None,
+    weight_zero: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    group: int = 1,
+    kernel_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> Tensor:
+    padding = padding_of(auto_pad, pads, x.ndim - 2)
+    filters = centre(weight, _per_filter(weight_zero, weight))
+    return nn.conv(centre(x, x_zero), filters, None, strides or 1, padding, dilations or 1, group)
+
+
+@operator("QLinearConv", since=10)
+def _quantized_conv(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    weight: Tensor,
+    weight_scale: Tensor,
+    weight_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    bias: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    group: int = 1,
+    kernel_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> Tensor:
+    padding = padding_of(auto_pad, pads, x.ndim - 2)
+    filters = centre(weight, _per_filter(weight_zero, weight))
+    total = nn.conv(centre(x, x_zero), filters, bias, strides or 1, padding, dilations or 1, group)
+    scale = x_scale.cast(fp32) * weight_scale.cast(fp32)
+    per_channel = scale if scale.size == 1 else scale.reshape(scale.size, *(1,) * (x.ndim - 2))
+    return quantize(total.cast(fp32) * per_channel, y_scale, y_zero, y_zero.dtype)
+
+
+def _per_filter(zero: Tensor | None, weight: Tensor) -> Tensor | None:
+    """A zero point per output channel, shaped to broadcast with the weight; one for all stays."""
+    return zero if zero is None or zero.size == 1 else zero.reshape(zero.size, *(1,) * (weight.ndim - 1))
+
+
+@operator("ConvTranspose")
+def _conv_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sizes | None = None,
+    group: int = 1,
+    kernel_shape: Sizes | None = None,
+    output_padding: Sizes | None = None,
+    output_shape: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> Tensor:
+    """With `output_shape` or an automatic padding, what is beyond that size is cut away before and after."""
     rank = x.ndim - 2
-    if rank != 2:
-        refuse(f"a convolution over {rank} axes")
     stride, dilation = strides or (1,) * rank, dilations or (1,) * rank
-    padding = around(x, weight.shape[2:], stride, padding_of(auto_pad, pads, rank), dilation).both
-    return nn.conv2d(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=group)
+    more = output_padding or (0,) * rank
+    padding = padding_of(auto_pad, pads, rank)
+    wanted = output_shape[-rank:] if output_shape else None
+    if wanted is None and auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = tuple(size * by for size, by in zip(x.shape[2:], stride, strict=True))
+    if wanted is not None:
+        reach = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+        whole = [(n - 1) * s + r + m for n, s, r, m in zip(x.shape[2:], stride, reach, more, strict=True)]
+        excess = [have - want for have, want in zip(whole, wanted, strict=True)]
+        more = tuple(m + max(-e, 0) for m, e in zip(more, excess, strict=True))
+        padding = [_halves(max(e, 0), auto_pad == "SAME_UPPER") for e in excess]
+    padding = 0 if padding == "valid" else padding
+    return nn.conv_transpose(x, weight, bias, stride, padding, more, group, dilation)
+
+
+def _halves(total: int, upper: bool) -> tuple[int, int]:
+    """The padding before and after; an odd element stands after, if `upper`."""
+    less, more = total // 2, total - total // 2
+    return (less, more) if upper else (more, less)
 
 
 @operator("MaxPool")
@@ -54,13 +144,53 @@ def _max_pool(
     pads: Sizes | None = None,
     storage_order: int = 0,
     strides: Sizes | None = None,
+    results: int,
+) -> tuple[Tensor, ...]:
+    """The maxima, and their places in the flattened tensor: in column-major order of each plane, if `storage_order`."""
+    padding, rank = padding_of(auto_pad, pads, x.ndim - 2), x.ndim - 2
+    arguments = (x, kernel_shape, strides or 1, padding, dilations or 1, bool(ceil_mode))
+    if results == 1:
+        return (nn.max_pool(*arguments),)
+    found = nn.max_pool(*arguments, return_indices=True)
+    assert isinstance(found, tuple)
+    best, places = found
+    planes = tensor.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank)
+    if storage_order:
+        places = _column_major(places, x.shape[2:])
+    return best, places + planes * math.prod(x.shape[2:])
+
+
+def _column_major(places: Tensor, sizes: Sizes) -> Tensor:
+    """The places in column-major order, of places in row-major order."""
+    total, rest, step = tensor.constant(0, "i64"), places, math.prod(sizes)
+    for size in reversed(sizes):
+        step //= size
+        total, rest = total + rest % size * step, rest // size
+    return total
+
+
+@operator("MaxUnpool", since=9)
+def _max_unpool(
+    x: Tensor,
+    places: Tensor,
+    shape: Tensor | None = None,
+    *,
+    kernel_shape: Sizes,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
 ) -> Tensor:
+    """Zeros, and the elements of x at their places in the flattened result; a greater shape has more zeros after it."""
     rank = x.ndim - 2
-    if rank != 2:
-        refuse(f"a pool over {rank} axes")
-    stride, dilation = strides or (1,) * rank, dilations or (1,) * rank
-    padding = around(x, kernel_shape, stride, padding_of(auto_pad, pads, rank), dilation, bool(ceil_mode))
-    return nn.max_pool2d(x, kernel_shape, stride, padding.both, dilation)
+    stride, around = strides or (1,) * rank, pads or (0,) * (2 * rank)
+    usual = [
+        (size - 1) * by + kernel - around[axis] - around[axis + rank]
+        for axis, (size, by, kernel) in enumerate(zip(x.shape[2:], stride, kernel_shape, strict=True))
+    ]
+    inner = (*x.shape[:2], *usual)
+    zeros = tensor.full((1, math.prod(inner), 1), 0, x.dtype)
+    unpooled = scatter_rows(zeros, places.cast("i64").reshape(1, x.size), x.reshape(1, x.size, 1), "none")
+    wanted = inner if shape is None else known_integers(shape, "the shape of the result")
+    return unpooled.reshape(inner).pad([(0, want - have) for want, have in zip(wanted, inner, strict=True)])
 
 
 @operator("AveragePool")
@@ -76,17 +206,25 @@ def _average_pool(
     strides: Sizes | None = None,
 ) -> Tensor:
     """`count_include_pad` counts the pads, but not the elements that `ceil_mode` reads beyond them."""
-    rank = x.ndim - 2
-    if rank != 2:
-        refuse(f"a pool over {rank} axes")
-    if dilations is not None and any(each != 1 for each in dilations):
-        refuse("a dilated average pool")
-    stride = strides or (1,) * rank
-    padding = around(x, kernel_shape, stride, padding_of(auto_pad, pads, rank), 1, bool(ceil_mode))
-    if not count_include_pad:
-        return nn.avg_pool2d(x, kernel_shape, stride, padding.both, count_include_pad=False)
-    padded = x.pad([(0, 0), (0, 0), *padding.pads])
-    return nn.avg_pool2d(padded, kernel_shape, stride, padding.more, count_include_pad=False)
+    padding = padding_of(auto_pad, pads, x.ndim - 2)
+    counted = bool(count_include_pad)
+    return nn.avg_pool(x, kernel_shape, strides or 1, padding, bool(ceil_mode), counted, dilation=dilations or 1)
+
+
+@operator("LpPool", since=2)
+def _lp_pool(
+    x: Tensor,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sizes | None = None,
+    kernel_shape: Sizes,
+    p: int = 2,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> Tensor:
+    padding = padding_of(auto_pad, pads, x.ndim - 2)
+    return nn.lp_pool(x, p, kernel_shape, strides or 1, bool(ceil_mode), padding, dilations or 1)
 
 
 @operator("GlobalAveragePool")
@@ -103,3 +241,19 @@ def _global_max_pool(x: Tensor) -> Tensor:
 def _global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
     total = (abs(x) ** float(p)).sum(tuple(range(2, x.ndim)), keepdims=True)
     return total ** (1 / p)
+
+
+@operator("Col2Im", since=18)
+def _fold(
+    x: Tensor,
+    image_shape: Tensor,
+    block_shape: Tensor,
+    *,
+    dilations: Sizes | None = None,
+    pads: Sizes | None = None,
+    strides: Sizes | None = None,
+) -> Tensor:
+    """The image [N, C, …] whose elements are sums of the columns x [N, C · elements of a block, blocks]."""
+    sizes, kernel = known_integers(image_shape, "the shape of the image"), known_integers(block_shape, "the block")
+    padding = padding_of("NOTSET", pads, len(sizes))
+    return nn.fold(x, sizes, kernel, dilations or (1,) * len(sizes), padding, strides or (1,) * len(sizes))

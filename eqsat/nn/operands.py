@@ -1,0 +1,58 @@
+"""What the building blocks do with their operands first: floats, images, numbers per channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from eqsat.lazy.argument_checks import refuse
+from eqsat.lazy.promotion import floating
+from eqsat.tensor import Tensor, as_tensor
+from ir.diagnostics import Kind
+
+Operand = Tensor | np.ndarray
+"""An array becomes a constant."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SPATIAL = {1: "L", 2: "H, W", 3: "D, H, W"}
+"""The names of the spatial axes, by their number."""
+
+
+def floats_of(x: Tensor) -> Tensor:
+    """The tensor; integers and bools are cast to fp64."""
+    x = as_tensor(x)
+    return x.cast(floating(x.dtype))
+
+
+def image_of(x: Operand, op: str, axes: int | None = None) -> Tensor:
+    """The tensor, after a check that it is [N, C, …] with this many spatial axes; with one at least, if None."""
+    x = as_tensor(x)
+    if x.ndim < 3 or (axes is not None and x.ndim != axes + 2):
+        wanted = f"[N, C, {_SPATIAL[axes] if axes else '…'}]"
+        refuse(Kind.AXIS_SIZE_MISMATCH, op, f"x must be {wanted}", x.shape, hint="reshape or unsqueeze it")
+    return x
+
+
+def over_axes(general: F, name: str, axes: int) -> F:
+    """The function `general`, whose first argument is x [N, C, …], as one called `name` for this many spatial axes."""
+
+    @wraps(general)
+    def call(x: Operand, *arguments: Any, **keywords: Any) -> Any:
+        return general(image_of(x, name, axes), *arguments, **keywords)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`{general.__name__}` of x [N, C, {_SPATIAL[axes]}].\n\n    {general.__doc__}"
+    return cast(F, call)
+
+
+def per_channel(op: str, value: Operand, x: Tensor, axis: int) -> Tensor:
+    """`value`, one number per channel of x or one for all, reshaped to broadcast with x."""
+    value = as_tensor(value)
+    if value.size not in (1, x.shape[axis]):
+        hint = f"{x.shape[axis]} numbers, or one for all"
+        refuse(Kind.BROADCAST_MISMATCH, op, "there is not one number per channel", x.shape, value.shape, hint=hint)
+    return value.reshape(-1 if value.size else 0, *(1,) * (x.ndim - axis - 1))
