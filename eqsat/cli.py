@@ -231,11 +231,16 @@ def check(
 
 
 @app.command()
-def doctor() -> None:
-    """Measure this machine in a few seconds, for `--target calibrated`, and list what it offers.
+def doctor(
+    model: Annotated[str | None, typer.Argument(help="an ONNX model: list what it needs, and what eqsat lacks")] = None,
+) -> None:
+    """Measure this machine in a few seconds, for `--target calibrated`, and list what it offers; or examine a model.
 
-    The exit status is 1 if there are warnings.
+    The exit status is 1 if there are warnings, or if the model needs what eqsat lacks.
     """
+    if model is not None:
+        _examine_model(model)
+        return
     from eqsat.api import examine
 
     facts, warnings = examine()
@@ -245,6 +250,25 @@ def doctor() -> None:
     for warning in warnings:
         typer.echo(warning, err=True)
     raise typer.Exit(1 if warnings else 0)
+
+
+def _examine_model(path: str) -> None:
+    """List the inputs and the operators of an ONNX model, those that are missing first."""
+    from eqsat.frontends.onnx.survey import survey_onnx
+
+    survey = survey_onnx(path)
+    typer.echo("opsets: " + ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in survey.opsets.items()))
+    for name, text in survey.inputs.items():
+        typer.echo(f"input {name}: {text}")
+    width = max((len(use.name) for use in survey.operators), default=0)
+    for use in sorted(survey.operators, key=lambda use: use.support != "missing"):
+        typer.echo(f"{use.name:<{width}}  {use.nodes:5}  {use.support}")
+    for message, tensor in survey.types.items():
+        typer.echo(f"{message}: {tensor}")
+    lacks = len(survey.missing) + len(survey.types)
+    if lacks:
+        typer.echo(f"missing: {', '.join((*survey.missing, *survey.types))}", err=True)
+    raise typer.Exit(1 if lacks else 0)
 
 
 @rules_app.callback()

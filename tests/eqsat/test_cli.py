@@ -9,7 +9,9 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from typer.testing import CliRunner, Result
 
 from codegen.run.device import find_device
@@ -190,6 +192,32 @@ def test_rules() -> None:
     assert rule.equation in shown
     assert str(rule.lhs) in shown
     assert rule.name in bad("rules", "show", rule.name + "s")
+
+
+def test_doctor_lists_what_a_model_needs_and_lacks(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("NonZero", ["a"], ["b"])]
+    nodes += [helper.make_node("Mish", ["a"], ["c"]), helper.make_node("Elder", ["a"], ["y"], domain="com.acme")]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    words = helper.make_tensor_value_info("words", TensorProto.STRING, [2])
+    y = helper.make_empty_tensor_value_info("y")
+    for name, graph in {
+        "lacking": helper.make_graph(nodes, "g", [x, words], [y]),
+        "whole": helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y]),
+    }.items():
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.acme", 1)]
+        )
+        onnx.save(model, str(tmp_path / f"{name}.onnx"))
+    assert "input x: fp32[n, 3]" in good("doctor", tmp_path / "whole.onnx")
+    result = eqsat("doctor", tmp_path / "lacking.onnx")
+    assert result.exit_code == 1
+    assert "missing: NonZero, com.acme.Elder, the element type strings" in result.stderr
+    assert [line.split() for line in result.stdout.splitlines()[3:6]] == [
+        ["NonZero", "1", "missing"],
+        ["com.acme.Elder", "1", "missing"],
+        ["Relu", "1", "supported"],
+    ]
+    assert "no such file" in bad("doctor", tmp_path / "absent.onnx")
 
 
 def test_doctor_reports_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

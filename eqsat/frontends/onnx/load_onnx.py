@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from eqsat.failure.internal_error import public_call
-from eqsat.frontends.onnx import operators as operators  # fills the table
 from eqsat.frontends.onnx.decode import constant_of, decode_array, decode_attribute
 from eqsat.frontends.onnx.element_types import element_type
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from eqsat.frontends.onnx import operators as operators  # fills the table
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain, supported_operators
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE
@@ -23,7 +24,7 @@ def read_onnx(source: Any) -> Any:
     Raises:
         EqsatError: MalformedGraph if the source is no ONNX model, UnsupportedOp with every operator that is missing.
     """
-    model = _read(source)
+    model = parse_onnx(source)
     if model.functions:
         from onnx.inliner import inline_local_functions
 
@@ -31,7 +32,7 @@ def read_onnx(source: Any) -> Any:
     model = _expand_operators(model)
     missing = _missing_operators(model)
     if missing:
-        names = list(dict.fromkeys(_operator_name(node) for node in missing))
+        names = list(dict.fromkeys(operator_name(node.domain, node.op_type) for node in missing))
         operators = f"operator {names[0]} is" if len(names) == 1 else f"operators {', '.join(names)} are"
         fail(
             Kind.UNSUPPORTED_OP,
@@ -58,7 +59,8 @@ def all_nodes(graph: Any) -> Iterator[Any]:
                 yield from all_nodes(inner)
 
 
-def _read(source: Any) -> Any:
+def parse_onnx(source: Any) -> Any:
+    """The ModelProto as it is written. Raises EqsatError, MalformedGraph, if the source is no ONNX model."""
     try:
         import onnx
     except ImportError:
@@ -120,7 +122,7 @@ def _expand_operators(model: Any) -> Any:
         found = {
             (node.domain, node.op_type)
             for node in _missing_operators(model)
-            if _has_body(node.domain, node.op_type, opsets(model).get(plain_domain(node.domain), 1))
+            if has_body(node.domain, node.op_type, opsets(model).get(plain_domain(node.domain), 1))
         }
         if not found:
             return model
@@ -135,7 +137,7 @@ def _expand_operators(model: Any) -> Any:
         model = expanded
 
 
-def _has_body(domain: str, op: str, opset: int) -> bool:
+def has_body(domain: str, op: str, opset: int) -> bool:
     """Whether ONNX defines the operator by a function."""
     from onnx import defs
 
@@ -145,7 +147,6 @@ def _has_body(domain: str, op: str, opset: int) -> bool:
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 
-def _operator_name(node: Any) -> str:
+def operator_name(domain: str, name: str) -> str:
     """The operator's name, with its domain if that is not ONNX's own."""
-    domain = plain_domain(node.domain)
-    return f"{domain}.{node.op_type}" if domain else str(node.op_type)
+    return f"{plain_domain(domain)}.{name}" if plain_domain(domain) else name
