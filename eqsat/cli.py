@@ -53,6 +53,9 @@ class _Verbs(typer.core.TyperGroup):
             raise typer.Exit(1) from None
 
 
+LAYER_TOLERANCE = 1e-3
+"""The error, relative to a tensor's largest value, up to which a tensor agrees with onnxruntime's."""
+
 app = typer.Typer(
     name="eqsat",
     help="Optimize tensor programs by equality saturation, write their kernels, run them.",
@@ -223,11 +226,31 @@ def check(
     emulate: Emulate = False,
     tf32: Tf32 = False,
     recompile: Recompile = False,
+    inputs: Annotated[Path | None, typer.Option(help="an .npz file with the inputs by name; random if absent")] = None,
+    against: Annotated[str | None, typer.Option(help="onnxruntime: also compare every tensor of an ONNX model")] = None,
 ) -> None:
-    """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs."""
+    """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs or on given ones."""
+    if against not in (None, "onnxruntime"):
+        raise typer.BadParameter("onnxruntime is known", param_hint="--against")
     program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32, recompile=recompile)
-    for name, error in program.verify(seed=seed).items():
+    given = program.random_inputs(seed) if inputs is None else _arrays(inputs)
+    if against is not None:
+        _compare_layers(model, given)
+    for name, error in program.verify(given).items():
         typer.echo(f"{name}: largest error {error:.2e} of the largest value")
+
+
+def _compare_layers(model: str, inputs: Mapping[str, np.ndarray]) -> None:
+    """Name the first tensor of an ONNX model that differs from onnxruntime's; exit status 1 if there is one."""
+    from eqsat.frontends.onnx.compare_layers import compare_layers
+
+    layers = compare_layers(model, inputs)
+    differing = [layer for layer in layers if not layer.error <= LAYER_TOLERANCE]
+    for layer in differing[:1]:
+        typer.echo(f"differs first: {layer.tensor}, by {layer.node} ({layer.op}): error {layer.error:.2e}")
+        raise typer.Exit(1)
+    largest = max((layer.error for layer in layers), default=0.0)
+    typer.echo(f"{len(layers)} tensors agree with onnxruntime: largest error {largest:.2e} of the largest value")
 
 
 @app.command()

@@ -19,6 +19,7 @@ from eqsat import load, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
 from eqsat.command_words import in_words_of
+from eqsat.frontends.onnx.operator_table import LOWERINGS
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import Diagnostic, Kind
 from rules import RULES
@@ -192,6 +193,23 @@ def test_rules() -> None:
     assert rule.equation in shown
     assert str(rule.lhs) in shown
     assert rule.name in bad("rules", "show", rule.name + "s")
+
+
+def test_a_model_is_compared_layer_by_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Elu", ["x"], ["b"], name="middle"),
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 3])
+    graph = helper.make_graph(nodes, "g", [x], [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    assert "3 tensors agree with onnxruntime" in good("check", tmp_path / "m.onnx", "--against", "onnxruntime")
+    monkeypatch.setitem(LOWERINGS, "onnx.Elu", lambda x: x)
+    result = eqsat("check", tmp_path / "m.onnx", "--against", "onnxruntime")
+    assert result.exit_code == 1
+    assert "differs first: b, by middle (onnx.Elu)" in result.stdout
 
 
 def test_doctor_lists_what_a_model_needs_and_lacks(tmp_path: Path) -> None:
