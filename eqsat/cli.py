@@ -63,7 +63,9 @@ app = typer.Typer(
 rules_app = typer.Typer(help="List the rewrite rules, or show one.", invoke_without_command=True)
 app.add_typer(rules_app, name="rules")
 
-Model = Annotated[str, typer.Argument(help="Tiny or Frontend IR (JSON file), an ONNX model, or a saved program")]
+Model = Annotated[
+    str, typer.Argument(help="Tiny IR (text or JSON), Frontend IR (JSON), an ONNX model, or a saved program: a file")
+]
 Dims = Annotated[list[str] | None, typer.Option("--dim", "-d", help="a size, as M=128; may be repeated")]
 Target = Annotated[str, typer.Option(help="auto, cpu, calibrated (as measured by doctor), sm_80 or sm_90")]
 Dump = Annotated[str, typer.Option(help="stages to dump, separated by commas: tiny,egraph,module,region,plan,c …")]
