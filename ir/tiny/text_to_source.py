@@ -241,9 +241,7 @@ class _Reader:
                 details = self._details(token.start)
                 refuse_undefined(token.text, body.places, f"no uop defines %{token.text}", None, **details)
         outputs = None if body.outputs is None else tuple(body.outputs)
-        return source_of(
-            body.uops, outputs, body.dims, graphs=graphs, stated=body.stated, places=body.places
-        )  # fmt: skip
+        return source_of(body.uops, outputs, body.dims, graphs=graphs, stated=body.stated, places=body.places)
 
     def _graph(self) -> tuple[str, Source]:
         """A graph with its name."""

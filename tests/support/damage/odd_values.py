@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 TOKENS = ("[", "]", "{", "}", ",", '"', "//", "NaN", "1e999", "-", "\\u0000")
+WORDS = ("%x", "@f", "graph", "return", "dims n=2", "call @f(%x)", ": fp32[2]", "add(", ")", "}", '"', "nan", "[", "=")
+"""Of Tiny text."""
 
 
 def damaged_text(document: Mapping[str, Any], rng: np.random.Generator) -> str:
