@@ -1,4 +1,4 @@
-"""The command line: `eqsat compile|run|explain|explore|rules|bench|check|doctor`. Each verb is a few library calls.
+"""The command line: `eqsat compile|run|show|explain|explore|rules|bench|check|doctor`, each a few library calls.
 
 Results go to standard output, everything else to standard error. The exit status is 0, 1 for an EqsatError, 2 for a
 command line that is none.
@@ -66,7 +66,9 @@ app = typer.Typer(
 rules_app = typer.Typer(help="List the rewrite rules, or show one.", invoke_without_command=True)
 app.add_typer(rules_app, name="rules")
 
-Model = Annotated[str, typer.Argument(help="Tiny or Frontend IR (JSON file), an ONNX model, or a saved program")]
+Model = Annotated[
+    str, typer.Argument(help="Tiny IR (text or JSON), Frontend IR (JSON), an ONNX model, or a saved program: a file")
+]
 Dims = Annotated[list[str] | None, typer.Option("--dim", "-d", help="a size, as M=128; may be repeated")]
 Target = Annotated[str, typer.Option(help="auto, cpu, calibrated (as measured by doctor), sm_80 or sm_90")]
 Dump = Annotated[str, typer.Option(help="stages to dump, separated by commas: tiny,egraph,module,region,plan,c …")]
@@ -190,6 +192,44 @@ def explore(
         typer.echo(f"written to {html}", err=True)
     if html is None or without or as_json:
         command_output.show(run, other, as_json)
+
+
+@app.command()
+def show(
+    model: Model,
+    dim: Dims = None,
+    dot: Annotated[Path | None, typer.Option(help="draw the model into this file, in Graphviz's language")] = None,
+    svg: Annotated[Path | None, typer.Option(help="draw the model into this file, as a picture")] = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="draw its kernels before and after optimization instead")
+    ] = False,
+    target: Target = "auto",
+    exactness: Exactness = "rounding",
+    tf32: Tf32 = False,
+) -> None:
+    """Print a model as Tiny text, or draw it."""
+    from eqsat.explanation import command_output
+
+    files = [path for path in (dot, svg) if path is not None]
+    if kernels and not files:
+        raise typer.BadParameter("needs --dot or --svg", param_hint="--kernels")
+    dims = _dims(dim)
+    choices = {"--target": target != "auto", "--exactness": exactness != "rounding", "--tf32": tf32}
+    if not kernels:
+        _refuse(choices, "needs --kernels")
+    _refuse_of_saved(model, {"--dim": dims, **choices})
+    if not files:
+        typer.echo(command_output.tiny_text(model, dims))
+        return
+    if kernels:
+        with _progress() as progress:
+            progress("explore")
+            drawn = command_output.kernel_drawings(model, dims=dims, target=target, exactness=exactness, tf32=tf32)
+    else:
+        drawn = command_output.drawings(model, dims)
+    for path in files:
+        _write(path, command_output.drawing_text(drawn, is_svg=path is svg).encode())
+        typer.echo(f"written to {path}", err=True)
 
 
 @app.command()
@@ -331,10 +371,7 @@ def _program(
     dims = _dims(dim)
     if is_saved(Path(model)):
         choices = {"--dim": dims, "--target": target != "auto", "--exactness": exactness != "rounding"}
-        choices |= {"--autotune": autotune, "--tf32": tf32}
-        refused = [option for option, given in choices.items() if given]
-        if refused:
-            raise typer.BadParameter("a saved program is as it was compiled", param_hint=refused)
+        _refuse_of_saved(model, {**choices, "--autotune": autotune, "--tf32": tf32})
         program = load(model, threads, emulate=emulate, recompile=recompile)
     elif recompile:
         raise typer.BadParameter(f"{model} is no saved program", param_hint="--recompile")
@@ -354,6 +391,21 @@ def _program(
     if program.variants:
         _note(program.diagnostics)
     return program
+
+
+def _refuse_of_saved(model: str, choices: Mapping[str, Any]) -> None:
+    """Refuses choices that were made when a saved program was compiled."""
+    from eqsat.runtime.store import is_saved
+
+    if is_saved(Path(model)):
+        _refuse(choices, "a saved program is as it was compiled")
+
+
+def _refuse(choices: Mapping[str, Any], message: str) -> None:
+    """Refuses the options that are given."""
+    refused = [option for option, given in choices.items() if given]
+    if refused:
+        raise typer.BadParameter(message, param_hint=refused)
 
 
 def _note(diagnostics: Iterable[Diagnostic]) -> None:

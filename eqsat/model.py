@@ -20,9 +20,11 @@ from ir.frontend import FrontendGraph, TensorInfo, parse_frontend, verify_fronte
 from ir.grammar import with_article
 from ir.host.memory import memory_for
 from ir.tiny.bind import bind, load
+from ir.tiny.check_calls import outputs_of
 from ir.tiny.dims import match_shapes
 from ir.tiny.graph import Graph
-from ir.tiny.parse import Source, check_dims, parse, read_document
+from ir.tiny.parse import parse, read_document
+from ir.tiny.source import Source, check_dims
 
 STAGE = "load"
 
@@ -123,13 +125,14 @@ class TinyModel(Model):
 
     @property
     def declared(self) -> Mapping[str, TensorInfo]:
-        inputs = (node.arg for node in self.source.uops if node.uop == "INPUT")
-        return {arg["tensor_id"]: TensorInfo(arg["dtype"], arg["shape"]) for arg in inputs}
+        inputs = self.source.inputs.items()
+        return {tensor: TensorInfo(node.arg["dtype"], node.arg["shape"]) for tensor, node in inputs}
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
         own = {name for name in self.source.dims if name not in self.source.symbols}  # unused, but no error
         graph, notes = bind(self.source, {name: size for name, size in dims.items() if name not in own}, strict)
-        return BoundModel(graph, self.constants, notes=notes)
+        results = outputs_of(self.source)
+        return BoundModel(graph, self.constants, results if results != graph.outputs else (), notes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +162,10 @@ class FrontendModel(Model):
 def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None) -> Model:
     """The model in any form that `optimize_and_compile` takes, with these constants and sizes.
 
-    Tiny IR (dict, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON text or
-    file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto).
+    Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON
+    text or file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto). A string is a program's text if it has
+    a line break or a brace or begins with %, else a path. A text, or what a file holds, is Tiny text if it begins with
+    a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else it is JSON.
     """
     model = _read(source)
     sized = replace(model, dims={**model.dims, **check_dims({} if dims is None else dims)})
@@ -194,7 +199,7 @@ def _read(source: Any) -> Model:
         Kind.MALFORMED_GRAPH,
         STAGE,
         f"{with_article(type(source).__name__)} is no program",
-        hint="Tiny IR as a dict, JSON or a path; lazy tensors; Frontend IR; an ONNX model",
+        hint="Tiny IR as text, a dict, JSON or a path; lazy tensors; Frontend IR; an ONNX model",
     )
 
 

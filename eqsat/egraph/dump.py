@@ -73,7 +73,7 @@ def to_dot(view: EGraphView) -> str:
         for uop, class_ in view.tiny.items():
             if class_ == number:
                 names.setdefault(number, []).append(uop)
-        label = _quote(f"{view.sorts[number].value} {number} {' '.join(names.get(number, []))}".strip())
+        label = quote(f"{view.sorts[number].value} {number} {' '.join(names.get(number, []))}".strip())
         lines.append(f"  subgraph cluster_{number} {{ label={label}; style=filled;")
         lines.append(f'    color="{_COLOURS[view.sorts[number]]}";')
         lines += [f"    {line}" for line in _boxes(view, number, nodes)]
@@ -109,8 +109,8 @@ def _node_json(view: EGraphView, node: ENode) -> dict[str, Any]:
 def _boxes(view: EGraphView, number: int, nodes: Sequence[ENode]) -> Iterator[str]:
     for position, node in enumerate(nodes):
         rule = view.rules.get(node)
-        style = f', style="rounded,dashed", tooltip={_quote(rule)}' if rule else ""
-        yield f"n{number}_{position} [label={_quote(' '.join([node.ctor, *map(str, node.texts)]))}{style}];"
+        style = f', style="rounded,dashed", tooltip={quote(rule)}' if rule else ""
+        yield f"n{number}_{position} [label={quote(' '.join([node.ctor, *map(str, node.texts)]))}{style}];"
 
 
 def _edges(number: int, nodes: Sequence[ENode]) -> Iterator[str]:
@@ -119,6 +119,7 @@ def _edges(number: int, nodes: Sequence[ENode]) -> Iterator[str]:
             yield f"n{number}_{position} -> n{child}_0 [lhead=cluster_{child}];"
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """A string of the language DOT."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,18 +1,21 @@
-"""Output of the commands `eqsat explain` and `eqsat explore`."""
+"""Output of the commands `eqsat explain`, `eqsat explore` and `eqsat show`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explanation.explore import Exploration
 from eqsat.explanation.kernel_by_name import Wanted
+from ir.diagnostics import EqsatError, Kind
 from ir.serde import to_builtins
 
 if TYPE_CHECKING:
+    from eqsat.explanation.drawing import Drawing
     from eqsat.runtime.program import Program
+    from ir.tiny.graph import Graph
 
 
 def kernel_argument(word: str | None) -> Wanted | None:
@@ -39,6 +42,61 @@ def explore_model(model: str, **keywords: Any) -> Exploration:
     from eqsat.runtime.store import is_saved
 
     return load(model).explore() if is_saved(Path(model)) else explore(model, **keywords)
+
+
+def tiny_text(model: str, dims: Mapping[str, int]) -> str:
+    """A model, or a saved program, as Tiny text. Without sizes a Tiny program is shown as written, if it needs some.
+
+    Raises:
+        EqsatError: UnboundDim, if a model of another form needs sizes, or if too few are given.
+    """
+    from eqsat.model import TinyModel, read_model
+    from eqsat.runtime.store import is_saved
+
+    if is_saved(Path(model)):
+        return str(_saved_graph(model))
+    read = read_model(model, dims=dims)
+    try:
+        return str(read.bind(read.infer({}), strict=False).graph)
+    except EqsatError as error:
+        if error.kind is Kind.UNBOUND_DIM and isinstance(read, TinyModel) and not dims:
+            return str(read.source)
+        raise
+
+
+def drawings(model: str, dims: Mapping[str, int]) -> list[Drawing]:
+    """A model, or a saved program, as a drawing of its uops."""
+    from eqsat.explanation.graph_to_drawing import graph_to_drawing
+    from eqsat.model import read_model
+    from eqsat.runtime.store import is_saved
+
+    if is_saved(Path(model)):
+        return [graph_to_drawing(_saved_graph(model), Path(model).name)]
+    read = read_model(model, dims=dims)
+    return [graph_to_drawing(read.bind(read.infer({}), strict=False).graph, Path(model).name)]
+
+
+def kernel_drawings(model: str, **keywords: Any) -> list[Drawing]:
+    """The kernels of a model, or of a saved program, before and after optimization. keywords: of `explore`."""
+    from eqsat.explanation.graph_to_drawing import kernels_after, kernels_before
+
+    run = explore_model(model, **keywords)
+    return [kernels_before(run), kernels_after(run)]
+
+
+def drawing_text(drawn: Sequence[Drawing], is_svg: bool) -> str:
+    """The drawings as SVG or DOT."""
+    from eqsat.explanation.drawing_to_dot import drawings_to_dot
+    from eqsat.explanation.drawing_to_svg import drawings_to_svg
+
+    return drawings_to_svg(drawn) if is_svg else drawings_to_dot(drawn)
+
+
+def _saved_graph(model: str) -> Graph:
+    from eqsat.api import load
+    from ir.tiny.bind import load as load_tiny
+
+    return load_tiny(load(model).dump("tiny"))[0]
 
 
 def show(run: Exploration, other: Exploration | None, as_json: bool) -> None:

@@ -115,11 +115,7 @@ def document_of(model: Model) -> Any:
         return json.loads(model.frontend.to_json())
     if not isinstance(model, TinyModel):
         return None
-    source = model.source
-    document: dict[str, Any] = {"uops": [node.to_json() for node in source.uops]}
-    if source.outputs is not None:
-        document["outputs"] = list(source.outputs)
-    return document | ({"dims": dict(model.dims)} if model.dims else {})
+    return model.source.to_json() | ({"dims": dict(model.dims)} if model.dims else {})
 
 
 def _without_own(rules: Any) -> tuple[Any, tuple[str, ...]]:

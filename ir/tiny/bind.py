@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,9 +15,14 @@ import msgspec
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
 from ir.dtype import TensorType, bf16, fp16, fp32
 from ir.tiny.align import common_type, places, symbolic_shape
-from ir.tiny.dims import WHOLE, free_dims, implied_sizes, infer_dims
-from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref, default_outputs, type_node
-from ir.tiny.parse import IDENTIFIER, Source, check_dims, index_symbols, parse, size_symbols
+from ir.tiny.call_to_uops import call_to_uops
+from ir.tiny.check_calls import outputs_of
+from ir.tiny.dims import WHOLE, free_dims, implied_sizes, infer_dims, match_shapes
+from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref, type_node
+from ir.tiny.node import GraphCall, StatedType
+from ir.tiny.parse import parse
+from ir.tiny.source import IDENTIFIER, Source, check_dims, index_symbols, size_symbols, with_places
+from ir.tiny.uops_to_text import type_text
 from ir.uop.table import Arg, ArgKind, UOpKind
 from ir.uop.types import Names
 
@@ -32,28 +37,37 @@ def load(
     dims: Mapping[str, int] | None = None,
     strict: bool = False,
 ) -> tuple[Graph, Notes]:
-    """Reads and binds a program: JSON text, a file's path, a dict, a Source; a Graph is returned unchanged."""
+    """Reads and binds a program: Tiny or JSON text, a file's path, a dict, a Source; a Graph is returned unchanged."""
     return (source, ()) if isinstance(source, Graph) else bind(parse(source), dims, strict)
 
 
 def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = False) -> tuple[Graph, Notes]:
-    """Gives every symbol its size: from `dims`, the program's own dims, or the shapes around it.
+    """Gives every symbol its size: from `dims`, the program's own dims, or the shapes around it. Puts the uops of the
+    graphs in place of their calls.
 
     Raises:
-        EqsatError: UnboundDim, naming every symbol without a size; the errors of ill-typed uops; with `strict`, also
-            for a uop that the loader would have to insert.
+        EqsatError: UnboundDim, naming every symbol without a size; the errors of ill-typed uops and of operands that a
+            called graph does not take; with `strict`, also for a uop that the loader would have to insert.
     """
     given = check_dims(dims or {})
-    sizes = {**source.dims, **given}
     unused = [symbol for symbol in given if symbol not in source.symbols]
     warnings = [
         note(Kind.UNBOUND_DIM, STAGE, f"dims= binds {symbol!r}, which no size uses", severity=Severity.WARNING)
         for symbol in unused
     ]
-    binder = _BindingPass(source, sizes, strict)
+    graph, notes = _bind(source, given, lambda sizes: _Calls(source.graphs, sizes, strict))
+    return graph, (*source.notes, *warnings, *notes)
+
+
+def _bind(
+    source: Source, given: Mapping[str, int], calls: Callable[[Mapping[str, int]], _Calls]
+) -> tuple[Graph, Notes]:
+    """A program, or a called graph, at these sizes. calls: the graphs to call, for the sizes known so far."""
+    sizes = {**source.dims, **given}
+    binder = _BindingPass(source, sizes, calls(sizes))
     while binder.missing and binder.inferred:
         sizes |= binder.inferred
-        binder = _BindingPass(source, sizes, strict)
+        binder = _BindingPass(source, sizes, calls(sizes))
     if binder.missing:
         fail(
             Kind.UNBOUND_DIM,
@@ -62,30 +76,111 @@ def bind(source: Source, dims: Mapping[str, int] | None = None, strict: bool = F
             hint=f"dims={{{binder.missing[0]!r}: …}}",
             missing=binder.missing,
         )
-    outputs = source.outputs if source.outputs is not None else default_outputs(source.uops)
-    return Graph.build(binder.nodes, outputs), (*source.notes, *warnings, *binder.notes)
+    return Graph.build(binder.nodes, [binder.alias.get(ref, ref) for ref in outputs_of(source)]), binder.notes
+
+
+class _Calls:
+    """The graphs of a program, each bound once for all calls with operands of the same sizes.
+
+    sizes: of the program's symbols, which graphs may use too.
+    """
+
+    def __init__(self, graphs: Mapping[str, Source], sizes: Mapping[str, int], strict: bool) -> None:
+        self.graphs = graphs
+        self.sizes = sizes
+        self.strict = strict
+        self._bound: dict[tuple[str, tuple[tuple[str, int], ...]], Graph] = {}
+
+    def body(self, call: GraphCall, operands: Sequence[TensorType]) -> tuple[Graph, Notes]:
+        """The called graph for operands of these types. The notes on a graph come with its first call.
+
+        Raises:
+            EqsatError: DtypeMismatch, InputMismatch or AxisSizeMismatch, for operands that the graph does not take;
+                the errors of its uops.
+        """
+        source = self.graphs[call.graph]
+        shared = {symbol: self.sizes[symbol] for symbol in source.free_symbols if symbol in self.sizes}
+        dims = _match_operands(source, operands, shared)
+        key = call.graph, tuple(sorted(dims.items()))
+        if key in self._bound:
+            return self._bound[key], ()
+        graph, notes = _bind(source, dims, lambda _: self)
+        self._bound[key] = graph
+        return graph, notes
 
 
 class _BindingPass:
-    """One walk over a program with the sizes known so far; uops that need an unknown size are left out."""
+    """One walk over a program with the sizes known so far; uops that need an unknown size are left out.
 
-    def __init__(self, source: Source, sizes: Mapping[str, int], strict: bool) -> None:
+    alias: the result of a call that returns an operand unchanged, and that operand.
+    """
+
+    def __init__(self, source: Source, sizes: Mapping[str, int], calls: _Calls) -> None:
         self.sizes = sizes
-        self.strict = strict
+        self.calls = calls
+        self.strict = calls.strict
         self.nodes: list[Node] = []
         self.types: dict[Ref, TensorType] = {}
-        self.notes: list[Diagnostic] = []
+        self.notes: Notes = ()
+        self.alias: dict[Ref, Ref] = {}
         self.missing: tuple[str, ...] = ()
         self.inferred: dict[str, int] = {}
-        self._taken = {node.id for node in source.uops}
+        self._taken = {ref for uop in source.uops for ref in uop.results}
         self._inserted: dict[tuple[str, Ref, Arg], Ref] = {}
-        for node in source.uops:
+        for uop in source.uops:
             try:
-                self._visit(node)
+                if isinstance(uop, GraphCall):
+                    self._visit_call(uop)
+                else:
+                    self._visit(uop)
+                for ref in uop.results:
+                    self._check_stated(ref, source.stated.get(ref))
             except EqsatError as error:
-                raise error.locate(at=node.id, op=node.label) from None
+                raise with_places(error.locate(at=uop.id, op=uop.label), source.places) from None
+
+    def _check_stated(self, ref: Ref, stated: StatedType | None) -> None:
+        """The value has the type that the program states of it. A symbol without a size gets the size of its axis."""
+        type_ = self.types.get(self.alias.get(ref, ref))
+        if stated is None or type_ is None:
+            return
+        agree = stated.dtype == type_.dtype.name and len(stated.shape) == type_.rank
+        for size, name, real, known in zip(stated.shape, stated.names, type_.shape, type_.names, strict=False):
+            if isinstance(size, str):
+                size = self.sizes[size] if size in self.sizes else self.inferred.setdefault(size, real)
+            agree = agree and size == real and name in (None, known)
+        if not agree:
+            fail(
+                Kind.DTYPE_MISMATCH if stated.dtype != type_.dtype.name else Kind.AXIS_SIZE_MISMATCH,
+                STAGE,
+                "the value has another type than the program states",
+                at=ref,
+                hint="correct the stated type, or leave it out",
+                stated=type_text(stated),
+                found=str(type_),
+            )
+
+    def _visit_call(self, call: GraphCall) -> None:
+        """Puts the uops of the called graph in place of the call, as soon as all types and sizes are known."""
+        operands = tuple(self.alias.get(ref, ref) for ref in call.refs)
+        typed = [self.types[ref] for ref in operands if ref in self.types]
+        if len(typed) < len(operands):
+            return
+        try:
+            body, notes = self.calls.body(call, typed)
+        except EqsatError as error:
+            missing = error.diagnostics[0].details.get("missing", ())
+            if error.kind is not Kind.UNBOUND_DIM or not missing:
+                raise _within(error, call) from None
+            self.missing = tuple(dict.fromkeys((*self.missing, *missing)))
+            return
+        nodes, results = call_to_uops(msgspec.structs.replace(call, refs=operands), body, self._fresh)
+        for node in nodes:
+            self._add(node)
+        self.alias |= {ref: result for ref, result in zip(call.results, results, strict=True) if ref != result}
+        self.notes += tuple(_noted_within(one, call) for one in notes)
 
     def _visit(self, node: Node) -> None:
+        node = self._without_aliases(node)
         src = [self.types.get(ref) for ref in node.refs]
         typed = [type_ for type_ in src if type_ is not None]
         unknown = [symbol for symbol in size_symbols(node) if symbol not in self.sizes]
@@ -102,6 +197,12 @@ class _BindingPass:
         exact, self.types[node.id] = type_node(node, self.types)
         self.nodes.append(exact)
         return node.id
+
+    def _without_aliases(self, node: Node) -> Node:
+        if not any(ref in self.alias for ref in node.refs):
+            return node
+        src = (read if isinstance(read, Imm) else self.alias.get(read, read) for read in node.src)
+        return msgspec.structs.replace(node, src=tuple(src))
 
     def _bind_arg(self, node: Node, src: Sequence[TensorType]) -> Arg:
         """The attributes with symbols replaced by sizes, and axes by positions; symbols stay as names."""
@@ -225,16 +326,8 @@ class _BindingPass:
         if key not in self._inserted:
             new = Node(self._fresh(f"{ref}.{uop.lower()}"), uop, (ref,), arg)
             self._inserted[key] = self._add(new)
-            self.notes.append(
-                note(
-                    kind,
-                    STAGE,
-                    f"inserted {uop} of `{ref}`: {self.types[ref]} → {self.types[new.id]}",
-                    at=node.id,
-                    op=node.label,
-                    inserted=new.id,
-                )
-            )
+            message = f"inserted {uop} of `{ref}`: {self.types[ref]} → {self.types[new.id]}"
+            self.notes += (note(kind, STAGE, message, at=node.id, op=node.label, inserted=new.id),)
         return self._inserted[key]
 
     def _fresh(self, wish: str) -> Ref:
@@ -244,6 +337,40 @@ class _BindingPass:
             name = f"{wish}{count}"
         self._taken.add(name)
         return name
+
+
+def _match_operands(source: Source, operands: Sequence[TensorType], known: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of a called graph's symbols: those of its parameters from the operands, the others from `known`."""
+    parameters = source.inputs
+    for (name, node), operand in zip(parameters.items(), operands, strict=True):
+        if operand.dtype.name != node.arg["dtype"]:
+            fail(
+                Kind.DTYPE_MISMATCH,
+                STAGE,
+                f"the parameter {name!r} takes {node.arg['dtype']}, found {operand.dtype}",
+                hint="insert a CAST of the operand",
+                operand=str(operand),
+            )
+    declared = {name: node.arg["shape"] for name, node in parameters.items()}
+    shapes = {name: operand.shape for name, operand in zip(parameters, operands, strict=True)}
+    try:
+        return match_shapes(declared, shapes, {**source.dims, **known})
+    except EqsatError as error:
+        (first,) = error.diagnostics
+        message = first.message.replace("input", "parameter", 1)
+        raise EqsatError(msgspec.structs.replace(first, at=None, message=message)) from None
+
+
+def _within(error: EqsatError, call: GraphCall) -> EqsatError:
+    """An error of a called graph, at the call: uops of the graph are named below the call, as they are in reports."""
+    return EqsatError(_noted_within(one, call) for one in error.diagnostics)
+
+
+def _noted_within(one: Diagnostic, call: GraphCall) -> Diagnostic:
+    if one.at is None:
+        return msgspec.structs.replace(one, at=call.id, op=call.label)
+    details = {**one.details, "calls": [f"@{call.graph}", *one.details.get("calls", ())]}
+    return msgspec.structs.replace(one, at=f"{call.id}/{one.at}", details=details)
 
 
 def _ref(node: Node, slot: int) -> Ref | None:

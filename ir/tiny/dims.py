@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeGuard
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.tiny.graph import STAGE, Node
-from ir.tiny.parse import Source
+from ir.tiny.source import Source
 
 Known = Mapping[str, int]
 Size: TypeAlias = int | str
@@ -30,7 +30,7 @@ def infer_dims(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     Raises:
         EqsatError: InputMismatch for a missing or unknown input, and the errors of `match_shapes`.
     """
-    declared = {node.arg["tensor_id"]: node.arg["shape"] for node in source.uops if node.uop == "INPUT"}
+    declared = {tensor: node.arg["shape"] for tensor, node in source.inputs.items()}
     missing, unknown = sorted(declared.keys() - shapes.keys()), sorted(shapes.keys() - declared.keys())
     if missing or unknown:
         wrong: dict[str, Any] = {name: names for name, names in (("missing", missing), ("unknown", unknown)) if names}

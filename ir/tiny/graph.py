@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
-from ir.diagnostics import EqsatError, Kind, fail, jsonable
+from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, TensorType, bool_, dtype, fp32, i32, i64
 from ir.grammar import with_count
-from ir.uop.args import Arg, ArgKind, canonical
+from ir.tiny.node import GraphCall, Imm, Node, Ref, StatedType
+from ir.tiny.uops_to_text import body_lines
+from ir.uop.args import NON_FINITE, Arg, ArgKind, canonical, is_text
 from ir.uop.table import UOPS, UOp, UOpKind
 
 __all__ = ["STAGE", "Graph", "Imm", "Node", "Ref", "TensorType", "operand_types", "type_node", "verify"]
@@ -25,53 +27,6 @@ MAX_ELEMENTS = 2**59
 """Most elements of a value, sizes of 0 counted as 1: as many as NumPy can address in any dtype."""
 MAX_RANK = 64
 """Most axes of a value: NumPy's limit."""
-
-Ref = str
-"""The id of the node whose result is read."""
-
-
-class Imm(msgspec.Struct, frozen=True):
-    """An immediate operand: a scalar that takes the dtype and the shape of the tensor beside it."""
-
-    value: float | int | bool
-
-    def __str__(self) -> str:
-        return str(self.value).lower()
-
-
-class Node(msgspec.Struct, frozen=True):
-    """One uop. `src` are ids or immediates in the operands' order; `tag` is a remark without effect."""
-
-    id: Ref
-    uop: str
-    src: tuple[Ref | Imm, ...] = ()
-    arg: Arg = Arg()
-    tag: str | None = None
-
-    @property
-    def op(self) -> UOp:
-        """The row of the uop table."""
-        return UOPS[self.uop]
-
-    @property
-    def label(self) -> str:
-        """The name in diagnostics: "Binary(add)", "Reduce(sum)"."""
-        return self.op.label(self.arg)
-
-    @property
-    def refs(self) -> tuple[Ref, ...]:
-        """The ids that the node reads, without immediates."""
-        return tuple(operand for operand in self.src if not isinstance(operand, Imm))
-
-    def to_json(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"id": self.id, "uop": self.uop}
-        if self.src:
-            record["src"] = [jsonable(read.value) if isinstance(read, Imm) else read for read in self.src]
-        if self.arg:
-            record["arg"] = jsonable(self.arg)
-        if self.tag is not None:
-            record["tag"] = self.tag
-        return record
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +64,8 @@ class Graph:
         return hash((self.nodes, self.outputs))
 
     def __str__(self) -> str:
-        lines = [f"%{node.id}: {self.types[node.id]} = {_call(node)}" for node in self.nodes]
-        return "\n".join([*lines, f"return {', '.join('%' + ref for ref in self.outputs)}"])
+        stated = {ref: StatedType.of(type_) for ref, type_ in self.types.items()}
+        return "\n".join(body_lines(self.nodes, stated, self.outputs, {}))
 
     @cached_property
     def by_id(self) -> Mapping[Ref, Node]:
@@ -151,16 +106,17 @@ def verify(graph: Graph) -> None:
         fail(Kind.MALFORMED_GRAPH, STAGE, "the graph's types or immediates do not follow from its uops")
 
 
-def default_outputs(nodes: Sequence[Node]) -> tuple[Ref, ...]:
-    """The nodes that nothing reads, without inputs."""
+def default_outputs(nodes: Sequence[Node | GraphCall]) -> tuple[Ref, ...]:
+    """The values that nothing reads, without inputs."""
     read = {ref for node in nodes for ref in node.refs}
-    return tuple(node.id for node in nodes if node.id not in read and node.uop != "INPUT")
+    return tuple(ref for node in nodes if node.uop != "INPUT" for ref in node.results if ref not in read)
 
 
 def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, TensorType]:
     """Checks a node whose sources are typed. Returns the node with immediates in their exact dtype, and its type."""
     if node.uop not in UOPS:
         fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {node.uop!r}", at=node.id, hint=", ".join(UOPS))
+    check_id(node.id)
     if node.id in types:
         fail(Kind.MALFORMED_GRAPH, STAGE, "two nodes have this id", at=node.id)
     if missing := [ref for ref in node.refs if ref not in types]:
@@ -184,6 +140,13 @@ def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, Tensor
     return msgspec.structs.replace(node, src=src, arg=arg), result
 
 
+def check_id(ref: object) -> Ref:
+    """The id; MalformedGraph unless it is a text that JSON can hold among numbers: not empty, not inf or nan."""
+    if not is_text(ref) or not ref or ref in NON_FINITE:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{ref!r} is no id", hint="a string, not inf or nan")
+    return ref
+
+
 def _addressed_elements(type_: TensorType) -> int:
     """The elements of a value with sizes of 0 counted as 1, as address arithmetic needs."""
     return math.prod(size or 1 for size in type_.shape)
@@ -204,14 +167,8 @@ def check_operands(op: UOp, src: Sequence[Ref | Imm]) -> None:
 
 def check_arg(op: UOp, arg: Mapping[str, Any], *, bound: bool) -> Arg:
     """The attributes in canonical form: none missing or unknown, every one of its kind, and, if `bound`, no symbol."""
-    if unknown := [key for key in arg if key not in op.args]:
-        expected = ", ".join(op.args) or "none"
-        fail(
-            Kind.MALFORMED_GRAPH,
-            STAGE,
-            f"{op.name} has no attribute {unknown[0]!r}",
-            hint=f"known: {expected}",
-        )
+    for key in arg:
+        check_attribute_name(op, key)
     exact: dict[str, Any] = {}
     for key, spec in op.args.items():
         if arg.get(key) is None:
@@ -220,14 +177,27 @@ def check_arg(op: UOp, arg: Mapping[str, Any], *, bound: bool) -> Arg:
                 kind = Kind.ACC_DTYPE_MISSING if accumulates else Kind.MALFORMED_GRAPH
                 fail(kind, STAGE, f"{op.name} needs the attribute {key!r}", hint=f"it is {spec.kind}")
             continue
-        try:
-            exact[key] = canonical(spec.kind, arg[key])
-        except (ValueError, OverflowError, RecursionError):
-            kind = Kind.DTYPE_MISMATCH if spec.kind is ArgKind.DTYPE else Kind.MALFORMED_GRAPH
-            fail(kind, STAGE, f"{op.name}'s {key!r} must be {spec.kind}", found=str(arg[key])[:80])
+        exact[key] = check_attribute(op, key, arg[key])
         if bound and spec.kind in _SIZED and (free := _symbols(exact[key])):
             fail(Kind.UNBOUND_DIM, STAGE, f"{op.name}'s {key!r} is not bound", missing=free)
     return Arg(exact)
+
+
+def check_attribute_name(op: UOp, key: str) -> None:
+    """MalformedGraph if the uop has no such attribute."""
+    if key not in op.args:
+        expected = ", ".join(op.args) or "none"
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{op.name} has no attribute {key!r}", hint=f"known: {expected}")
+
+
+def check_attribute(op: UOp, key: str, value: object) -> Any:
+    """An attribute's value in canonical form; MalformedGraph or DtypeMismatch if it is not of the attribute's kind."""
+    spec = op.args[key]
+    try:
+        return canonical(spec.kind, value)
+    except (ValueError, OverflowError, RecursionError):
+        kind = Kind.DTYPE_MISMATCH if spec.kind is ArgKind.DTYPE else Kind.MALFORMED_GRAPH
+        fail(kind, STAGE, f"{op.name}'s {key!r} must be {spec.kind}", found=str(value)[:80])
 
 
 def operand_types(node: Node, types: Mapping[Ref, TensorType]) -> tuple[TensorType, ...]:
@@ -327,16 +297,3 @@ def _check_signature(graph: Graph) -> None:
                     first=str(first),
                     again=str(again),
                 )
-
-
-def _call(node: Node) -> str:
-    operands = [str(operand) if isinstance(operand, Imm) else f"%{operand}" for operand in node.src]
-    attributes = [f"{key}={_value_text(value)}" for key, value in node.arg.items() if key != "names"]
-    tag = f"  # {node.tag}" if node.tag else ""
-    return f"{node.op.fn}({', '.join(operands + attributes)}){tag}"
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_value_text, value))}]"
-    return "_" if value is None else str(value)

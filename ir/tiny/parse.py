@@ -1,4 +1,4 @@
-"""Parses Tiny IR: JSON with comments, checked for form, not yet for shapes."""
+"""Parses Tiny IR: JSON with comments, or Tiny text; checked for form, not yet for shapes."""
 
 from __future__ import annotations
 
@@ -6,42 +6,32 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
-from ir.tiny.graph import STAGE, Imm, Node, Ref, check_arg, check_operands
-from ir.uop.args import NON_FINITE, ArgKind, is_symbol, is_text, number
+from ir.tiny.check_calls import check_calls
+from ir.tiny.graph import STAGE, check_arg, check_id, check_operands
+from ir.tiny.node import CALL, GraphCall, Imm, Node, Ref, StatedType
+from ir.tiny.source import Source, source_of
+from ir.tiny.text_to_source import is_tiny_text, text_to_source
+from ir.uop.args import ArgKind, canonical, is_text, number
 from ir.uop.table import UOPS
 
+TINY_SUFFIX = ".tiny"
+"""Of files with Tiny text."""
+
 _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*')
-IDENTIFIER = re.compile(r"[^\W\d]\w*'*")
-_RESULT_AXIS = re.compile(r"i\d+\Z")
-
-
-class Source(msgspec.Struct, frozen=True):
-    """A well-formed program whose sizes may be symbols: uops with sources first, outputs if stated, known sizes."""
-
-    uops: tuple[Node, ...]
-    outputs: tuple[Ref, ...] | None = None
-    dims: Mapping[str, int] = {}
-    notes: tuple[Diagnostic, ...] = ()
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The symbols that stand for sizes, in order of appearance."""
-        return tuple(dict.fromkeys(symbol for node in self.uops for symbol in size_symbols(node)))
 
 
 def parse(source: str | os.PathLike[str] | Mapping[str, Any] | Source) -> Source:
-    """Reads a program from JSON text, a file's path, or a dict. Raises EqsatError."""
-    if isinstance(source, Source):
-        return source
-    document = source if isinstance(source, Mapping) else read_document(source)
+    """Reads a program from Tiny text, JSON text, a file's path, or a dict. Raises EqsatError."""
+    document = source if isinstance(source, (Mapping, Source)) else read_document(source)
+    if isinstance(document, Source):
+        return document
     if not isinstance(document, Mapping):
         fail(Kind.MALFORMED_GRAPH, STAGE, "a program is a JSON object", hint='{"uops": […]}')
     notes: tuple[Diagnostic, ...] = ()
@@ -49,44 +39,14 @@ def parse(source: str | os.PathLike[str] | Mapping[str, Any] | Source) -> Source
         from ir.tiny.older_form import read_dump
 
         document, notes = read_dump(document)
-    _check_keys(document, ("uops", "outputs", "dims"), "a program")
-    nodes = [_node(record, index) for index, record in enumerate(_list(document, "uops"))]
-    outputs = document.get("outputs")
-    if outputs is not None:
-        outputs = tuple(_id(output, "outputs") for output in _list(document, "outputs"))
-    return Source(_check_ids(nodes, outputs or ()), outputs, check_dims(document.get("dims") or {}), notes)
-
-
-def check_dims(dims: object) -> dict[str, int]:
-    """Sizes by symbol; MalformedGraph unless all are integers ≥ 0."""
-    if not isinstance(dims, Mapping):
-        fail(Kind.MALFORMED_GRAPH, STAGE, "`dims` gives sizes by symbol", hint='{"M": 128}')
-    for symbol, size in dims.items():
-        is_whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-        if not is_symbol(symbol) or not is_whole or not 0 <= size < 2**62:
-            fail(Kind.MALFORMED_GRAPH, STAGE, f"`dims`: {symbol!r} cannot be {size!r}", hint="an integer ≥ 0")
-    return {symbol: int(size) for symbol, size in dims.items()}
-
-
-def size_symbols(node: Node) -> Iterator[str]:
-    """The symbols among a node's sizes, pads, strides and index expressions, without names of axes."""
-    for key, spec in node.op.args.items():
-        value = node.arg.get(key, ())
-        if spec.kind is ArgKind.DIMS:
-            yield from (size for size in value if isinstance(size, str))
-        elif spec.kind is ArgKind.PAIRS:
-            yield from (size for pair in value for size in pair if isinstance(size, str))
-        elif spec.kind is ArgKind.INDEX_MAP:
-            yield from (name for text in value for name in index_symbols(text))
-
-
-def index_symbols(expression: str) -> Iterator[str]:
-    """The names in an index expression that are not axes i0, i1, … of the result."""
-    return (name for name in IDENTIFIER.findall(expression) if not _RESULT_AXIS.match(name))
+    _check_keys(document, ("uops", "outputs", "dims", "graphs"), "a program")
+    return check_calls(_body(document, notes, _graphs(document.get("graphs") or {})))
 
 
 def program_text(source: str | os.PathLike[str]) -> str:
-    if isinstance(source, str) and ("{" in source or "\n" in source or not source.strip()):
+    """The text itself, or that of the file. A string is a text if it has a line break or a brace, begins with %, or is
+    blank; other strings are paths."""
+    if isinstance(source, str) and ("{" in source or "\n" in source or source.lstrip()[:1] in ("", "%")):
         return source
     try:
         return Path(source).read_text(encoding="utf-8")
@@ -95,15 +55,20 @@ def program_text(source: str | os.PathLike[str]) -> str:
         return fail(
             Kind.MALFORMED_GRAPH,
             STAGE,
-            f"neither JSON text nor a readable file: {reason}",
+            f"neither a program's text nor a readable file: {reason}",
             at=str(source)[:80],
         )
 
 
 def read_document(source: str | os.PathLike[str]) -> Any:
-    """The JSON value of a text or of a file. Raises EqsatError, which names the file."""
+    """The Source of Tiny text, the JSON value of any other text; of a text or of a file. Tiny text is what a file
+    whose name ends in .tiny holds, or begins with a %id, `graph`, `dims` or `return`. Raises EqsatError, which names
+    the file."""
     text = program_text(source)
-    return document_of(text, at=None if text is source else str(source))
+    at = None if text is source else str(source)
+    if is_tiny_text(text) or (at is not None and at.endswith(TINY_SUFFIX)):
+        return check_calls(text_to_source(text, at))
+    return document_of(text, at)
 
 
 def document_of(text: str, at: str | None = None) -> Any:
@@ -134,21 +99,49 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _node(record: object, index: int) -> Node:
+def _graphs(documents: object) -> dict[str, Source]:
+    """The named graphs, each written as a program."""
+    if not isinstance(documents, Mapping):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "`graphs` is an object: graphs by name", hint='{"block": {"uops": […]}}')
+    graphs = {}
+    for name, document in documents.items():
+        if not is_text(name) or not name or not isinstance(document, Mapping):
+            fail(Kind.MALFORMED_GRAPH, STAGE, "a graph is an object with a name", at=str(name)[:80])
+        _check_keys(document, ("uops", "outputs", "dims"), "a graph", at=f"@{name}")
+        graphs[name] = _body(document, (), {})
+    return graphs
+
+
+def _body(document: Mapping[str, Any], notes: tuple[Diagnostic, ...], graphs: Mapping[str, Source]) -> Source:
+    """The program of a document."""
+    uops: list[Node | GraphCall] = []
+    stated: dict[Ref, StatedType] = {}
+    for index, record in enumerate(_list(document, "uops")):
+        uop = _uop(record, index)
+        uops.append(uop)
+        if record.get("type") is not None:
+            stated |= _stated(record["type"], uop)
+    outputs = document.get("outputs")
+    if outputs is not None:
+        outputs = tuple(_id(output, "outputs") for output in _list(document, "outputs"))
+    return source_of(uops, outputs, document.get("dims"), notes=notes, graphs=graphs, stated=stated)
+
+
+def _uop(record: object, index: int) -> Node | GraphCall:
     if not isinstance(record, Mapping):
         fail(Kind.MALFORMED_GRAPH, STAGE, f"uops[{index}] is not an object")
-    ref = _id(record.get("id"), f"uops[{index}]")
-    _check_keys(record, ("id", "uop", "src", "arg", "tag"), "a uop", at=ref)
-    name = record.get("uop")
+    place, name = f"uops[{index}]", record.get("uop")
+    if name == CALL:
+        return _call(record, place)
+    ref = _id(record.get("id"), place)
+    _check_keys(record, ("id", "uop", "src", "arg", "tag", "type"), "a uop", at=ref)
     if not isinstance(name, str):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`uop` must name a uop", at=ref)
     if name not in UOPS:
         close = difflib.get_close_matches(name.upper(), UOPS, n=1)
         hint = f"did you mean {close[0]}?" if close else "one of " + ", ".join(UOPS)
         fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {name!r}", at=ref, hint=hint)
-    arg, tag = record.get("arg") or {}, record.get("tag")
-    if not isinstance(arg, Mapping) or not (tag is None or is_text(tag)):
-        fail(Kind.MALFORMED_GRAPH, STAGE, "`arg` is an object and `tag` a string", at=ref)
+    arg, tag = _arg_and_tag(record, ref)
     src = tuple(_operand(operand, ref) for operand in _list(record, "src", ref))
     try:
         check_operands(UOPS[name], src)
@@ -157,10 +150,61 @@ def _node(record: object, index: int) -> Node:
         raise error.locate(at=ref, op=UOPS[name].label(arg)) from None
 
 
+def _call(record: Mapping[str, Any], place: str) -> GraphCall:
+    """A call: its `id` is the id of its result, or the list of the ids of several."""
+    ids = record.get("id")
+    results = tuple(_id(ref, place) for ref in (ids if isinstance(ids, (list, tuple)) and ids else [ids]))
+    _check_keys(record, ("id", "uop", "src", "arg", "tag", "type"), "a call", at=results[0])
+    arg, tag = _arg_and_tag(record, results[0])
+    graph = arg.get("graph")
+    if not is_text(graph) or not graph or len(arg) != 1:
+        fail(
+            Kind.MALFORMED_GRAPH,
+            STAGE,
+            "a CALL has one attribute, the name of a graph",
+            at=results[0],
+            hint='"arg": {"graph": "block"}',
+        )
+    src = _list(record, "src", results[0])
+    return GraphCall(results, graph, tuple(_id(ref, f"{place}, an operand of a call") for ref in src), tag)
+
+
+def _arg_and_tag(record: Mapping[str, Any], at: Ref) -> tuple[Mapping[str, Any], str | None]:
+    arg, tag = record.get("arg") or {}, record.get("tag")
+    if not isinstance(arg, Mapping) or not (tag is None or is_text(tag)):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "`arg` is an object and `tag` a string", at=at)
+    return arg, tag
+
+
+def _stated(types: object, uop: Node | GraphCall) -> dict[Ref, StatedType]:
+    """The stated types of a uop's results: one type, or for several results a list of types and nulls."""
+    listed = types if isinstance(types, (list, tuple)) else [types]
+    if len(listed) != len(uop.results):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "`type` states another number of types than the uop has results", at=uop.id)
+    given = zip(uop.results, listed, strict=True)
+    return {ref: _stated_type(type_, uop.id) for ref, type_ in given if type_ is not None}
+
+
+def _stated_type(record: object, at: Ref) -> StatedType:
+    try:
+        if not isinstance(record, Mapping) or not {"dtype", "shape"} <= record.keys() <= {"dtype", "shape", "names"}:
+            raise ValueError
+        shape = canonical(ArgKind.DIMS, record["shape"])
+        names = canonical(ArgKind.NAMES, record.get("names") or [None] * len(shape))
+        if len(names) != len(shape):
+            raise ValueError
+        return StatedType(canonical(ArgKind.DTYPE, record["dtype"]), shape, names)
+    except (ValueError, OverflowError):
+        hint = '"type": {"dtype": "fp32", "shape": ["n", 8], "names": ["rows", null]}; names may be left out'
+        fail(Kind.MALFORMED_GRAPH, STAGE, "`type` states no type", at=at, hint=hint)
+
+
 def _id(value: object, place: str) -> Ref:
-    if not is_text(value) or not value or value in NON_FINITE:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"{place}: {value!r} is no id", hint="a string, not inf or nan")
-    return value
+    try:
+        return check_id(value)
+    except EqsatError as error:
+        (one,) = error.diagnostics
+        raise EqsatError(msgspec.structs.replace(one, message=f"{place}: {one.message}")) from None
 
 
 def _operand(value: object, at: Ref) -> Ref | Imm:
@@ -192,41 +236,3 @@ def _check_keys(record: Mapping[str, Any], known: Sequence[str], owner: str, at:
             at=at,
             hint="known: " + ", ".join(known),
         )
-
-
-def _check_ids(nodes: Sequence[Node], outputs: Sequence[Ref]) -> tuple[Node, ...]:
-    """The nodes sorted: sources before readers, else as written. Ids must be unique and defined."""
-    by_id: dict[Ref, Node] = {}
-    for node in nodes:
-        if node.id in by_id:
-            fail(Kind.MALFORMED_GRAPH, STAGE, "two uops have this id", at=node.id)
-        by_id[node.id] = node
-    for node in nodes:
-        for ref in node.refs:
-            if ref not in by_id:
-                close = difflib.get_close_matches(ref, by_id, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else None
-                fail(Kind.MALFORMED_GRAPH, STAGE, f"reads {ref!r}, which no uop defines", at=node.id, hint=hint)
-    for ref in outputs:
-        if ref not in by_id:
-            fail(Kind.MALFORMED_GRAPH, STAGE, f"the output {ref!r} is no uop", at=ref)
-    return _sort_sources_first(by_id)
-
-
-def _sort_sources_first(by_id: Mapping[Ref, Node]) -> tuple[Node, ...]:
-    """Depth first with an explicit stack: programs may be deeper than Python's. A cycle is MalformedGraph."""
-    done: dict[Ref, Node] = {}
-    for root in by_id:
-        path: dict[Ref, Iterator[Ref]] = {} if root in done else {root: iter(by_id[root].refs)}
-        while path:
-            ref, pending = next(reversed(path.items()))
-            below = next((source for source in pending if source not in done), None)
-            if below is None:
-                done[ref] = by_id[ref]
-                del path[ref]
-            elif below in path:
-                cycle = [*path][[*path].index(below) :]
-                fail(Kind.MALFORMED_GRAPH, STAGE, "the uops form a cycle", at=below, cycle=cycle)
-            else:
-                path[below] = iter(by_id[below].refs)
-    return tuple(done.values())

@@ -144,6 +144,54 @@ def test_explain_bench_and_check(folder: Path) -> None:
     bad("bench", folder / "bound.saved", "--repeats", 0, status=2)
 
 
+def test_show_prints_text_that_every_command_reads(folder: Path, tmp_path: Path) -> None:
+    printed = good("show", folder / "bound.json")
+    assert "%n1: fp32[2, 3] = exp(%n0)" in printed
+    assert good("show", folder / "bound.saved") == printed
+    (tmp_path / "bound.tiny").write_text(printed)
+    assert good("show", tmp_path / "bound.tiny") == printed
+    assert good("run", tmp_path / "bound.tiny", "--threads", 1) == good("run", folder / "bound.saved")
+
+
+def test_show_keeps_the_symbols_of_a_tiny_program(folder: Path) -> None:
+    assert good("show", folder / "free.json") == "%x: fp32[M, 3] = input()\n%y = neg(%x)\n"
+    assert "%y: fp32[M=4, 3] = neg(%x)\nreturn %y\n" in good("show", folder / "free.json", "-d", "M=4")
+    frontend = ROOT / "docs" / "gemm_bias_relu.json"
+    assert "try: -d M=SIZE -d K=SIZE -d N=SIZE" in bad("show", frontend)
+    assert "-d K=SIZE" in bad("show", frontend, "-d", "M=4", "-d", "N=4")
+    assert "= relu(" in good("show", frontend, "-d", "M=4", "-d", "N=4", "-d", "K=4")
+    assert "neither a program's text nor a readable file" in bad("show", "nowhere.tiny")
+
+
+def test_show_prints_onnx_models(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 3]) for name in "xy")
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y])), tmp_path / "relu.onnx")
+    assert "-d batch=SIZE" in bad("show", tmp_path / "relu.onnx")
+    printed = good("show", tmp_path / "relu.onnx", "-d", "batch=2")
+    assert printed.splitlines()[0] == "%n0: fp32[2, 3] = input(tensor_id=x)"
+    assert "= relu(%n0)" in printed
+
+
+def test_show_draws(folder: Path, tmp_path: Path) -> None:
+    dot, svg = tmp_path / "a.dot", tmp_path / "a.svg"
+    assert not good("show", folder / "bound.json", "--dot", dot, "--svg", svg)
+    assert dot.read_text().count("label=") == 1 + 4
+    assert svg.read_text().startswith("<svg ")
+    good("show", folder / "bound.json", "--kernels", "--dot", dot, "--target", "cpu")
+    assert "before: 2 kernels, one per uop" in dot.read_text()
+    assert "after: 2 kernels" in dot.read_text()
+    good("show", folder / "bound.saved", "--kernels", "--svg", svg)
+    assert "after: 2 kernels" in svg.read_text()
+    assert "-d M=SIZE" in bad("show", folder / "free.json", "--dot", dot)
+    assert "needs --dot or --svg" in bad("show", folder / "bound.json", "--kernels", status=2)
+    assert "needs --kernels" in bad("show", folder / "bound.json", "--target", "cpu", status=2)
+    assert "as it was compiled" in bad("show", folder / "bound.saved", "-d", "M=4", status=2)
+    (tmp_path / "file").write_text("")
+    assert "cannot write the file" in bad("show", folder / "bound.json", "--dot", tmp_path / "file" / "a.dot")
+
+
 def test_bad_models_and_choices(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_text('{"uops": [')
     (tmp_path / "damaged").write_bytes((folder / "bound.saved").read_bytes()[:5000])

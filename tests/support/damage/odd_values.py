@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 TOKENS = ("[", "]", "{", "}", ",", '"', "//", "NaN", "1e999", "-", "\\u0000")
+WORDS = ("%x", "@f", "graph", "return", "dims n=2", "call @f(%x)", ": fp32[2]", "add(", ")", "}", '"', "nan", "[", "=")
+"""Of Tiny text."""
 
 
 def damaged_text(document: Mapping[str, Any], rng: np.random.Generator) -> str:
-    """The document as JSON text with a few characters lost, doubled, changed, or the end cut off."""
-    text = json.dumps(document, default=str)
+    """The document as damaged JSON text."""
+    return damage_text(json.dumps(document, default=str), rng)
+
+
+def damage_text(text: str, rng: np.random.Generator, tokens: Sequence[str] = TOKENS) -> str:
+    """The text with a few characters lost, doubled, changed, or the end cut off, or with tokens put in between."""
     for _ in range(int(rng.integers(1, 4))):
         at = int(rng.integers(len(text) + 1))
         match int(rng.integers(5)):
@@ -27,7 +33,7 @@ def damaged_text(document: Mapping[str, Any], rng: np.random.Generator) -> str:
             case 3:
                 text = text[:at] + chr(int(rng.integers(0, 256))) + text[at + 1 :]
             case _:
-                text = text[:at] + str(rng.choice(TOKENS)) + text[at:]
+                text = text[:at] + str(rng.choice(tokens)) + text[at:]
     return text
 
 

@@ -18,8 +18,9 @@ from eqsat.runtime.program import Program
 from ir.diagnostics import EqsatError, Kind
 from ir.tiny.bind import load
 from ir.tiny.graph import Graph, verify
+from ir.tiny.parse import document_of, parse
 from ir.tiny.playback import playback
-from tests.support.damage.odd_values import bad_arguments, damaged_text, odd_inputs
+from tests.support.damage.odd_values import WORDS, bad_arguments, damage_text, damaged_text, odd_inputs
 from tests.support.fuzz.batch import Arrays, compile_batch, merged_inputs, run_batch
 from tests.support.fuzz.idioms.program import written
 from tests.support.fuzz.limited import limited
@@ -29,6 +30,7 @@ from tests.support.fuzz.reproduce import load_finding, reduced_finding, told
 from tests.support.fuzz.strategies import random_graph
 from tests.support.oracles.agree import disagreement
 from tests.support.programs import graphs as models
+from tests.support.programs.calls import TWO_LAYERS
 from tests.support.stages.path import complaint
 
 RUNS = (0, 1)
@@ -46,8 +48,6 @@ REFUSALS = (Kind.RESOURCE_EXCEEDED, Kind.EXCESSIVE_PIECEWISE)
 @functools.cache
 def _models() -> tuple[dict[str, Any], ...]:
     """Programs as people write them, some over symbols."""
-    from ir.tiny.parse import document_of
-
     folder = Path(eqsat.__file__).parent / "programs"
     written = [document_of(path.read_text()) for path in sorted(folder.glob("*.json"))]
     sizes = {"M": 4, "N": 6, "K": 8, "D": 4, "B": 1, "H": 6, "W": 5, "Cout": 4, "Cin": 2, "Cin_total": 4, "Rcout": 2}
@@ -55,7 +55,7 @@ def _models() -> tuple[dict[str, Any], ...]:
     sizes |= {"Oy": 6, "Ox": 5}
     bound = [{**document, "dims": {**sizes, **document.get("dims", {})}} for document in written if "uops" in document]
     built = (models.gemm_bias_relu(), models.conv_bn_relu(5), models.attention(3, 4, 1))
-    return (*written, *bound, *(graph.to_json() for graph in built))
+    return (*written, *bound, *(graph.to_json() for graph in built), parse(f"dims batch=3\n{TWO_LAYERS}").to_json())
 
 
 def rng_of(seed: int, index: int) -> np.random.Generator:
@@ -63,7 +63,7 @@ def rng_of(seed: int, index: int) -> np.random.Generator:
 
 
 def source_of(seed: int, index: int) -> Any:
-    """The program of a try: a document, or damaged text."""
+    """The program of a try: a document, or damaged JSON or Tiny text."""
     rng = rng_of(seed, index)
     kind = rng.random()
     if kind < 0.8:
@@ -73,7 +73,11 @@ def source_of(seed: int, index: int) -> Any:
     else:
         base = _models()[int(rng.integers(len(_models())))]
     document = Mutator(rng).mutated(base)
-    return damaged_text(document, rng) if rng.random() < 0.08 else document
+    if rng.random() < 0.08:
+        return damaged_text(document, rng)
+    if rng.random() < 0.04 and "uops" in base:
+        return damage_text(str(parse(base)), rng, WORDS)
+    return document
 
 
 def loaded(source: Any, seed: int, index: int) -> tuple[Graph | None, str]:
@@ -90,7 +94,8 @@ def loaded(source: Any, seed: int, index: int) -> tuple[Graph | None, str]:
     again, notes = load(json.dumps(graph.to_json()))
     assert again == graph, "the JSON form reads back as another graph"
     assert not notes, "the JSON form of a bound graph needs repair"
-    assert str(graph)
+    again, _ = load(str(graph))
+    assert json.dumps(again.to_json()) == json.dumps(graph.to_json()), "the text reads back as another graph"
     return graph, ""
 
 

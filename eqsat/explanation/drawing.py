@@ -1,0 +1,50 @@
+"""A drawing of a program: boxes, arrows between them, and frames around boxes that are one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ir.uop.table import UOPS, UOpKind
+
+Edge = tuple[str, str]
+
+_COLOURS: Mapping[UOpKind, str] = {
+    UOpKind.INPUT: "#dbe9f6",
+    UOpKind.INDEX: "#dbe9f6",
+    UOpKind.MOVEMENT: "#f0f0f0",
+    UOpKind.REDUCE: "#fee6ce",
+    UOpKind.SCAN: "#fee6ce",
+    UOpKind.GATHER: "#efedf5",
+}
+_ELEMENTWISE = "#e5f5e0"
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A box with lines of text. colour: of its ground, as #rrggbb. is_output: it has a thick border."""
+
+    lines: tuple[str, ...]
+    colour: str
+    is_output: bool = False
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """A titled frame around boxes, by their ids."""
+
+    title: str
+    boxes: tuple[str, ...]
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """Boxes by id, arrows from box to box without cycles, and frames, which share no box."""
+
+    title: str
+    boxes: Mapping[str, Box]
+    edges: tuple[Edge, ...]
+    frames: tuple[Frame, ...] = ()
+
+
+def colour_of(uop: str) -> str:
+    """The colour of a uop's kind."""
+    return _COLOURS.get(UOPS[uop].kind, _ELEMENTWISE)

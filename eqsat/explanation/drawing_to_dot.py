@@ -1,0 +1,39 @@
+"""Drawings → DOT, the language of Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from eqsat.egraph.dump import quote
+from eqsat.explanation.drawing import Box, Drawing
+
+
+def drawings_to_dot(drawings: Sequence[Drawing]) -> str:
+    """The text of one digraph: a cluster for every drawing, with a cluster for every frame in it."""
+    lines = [
+        "digraph program {",
+        '  rankdir=TB; node [shape=box, style="rounded,filled", fontname=monospace]; graph [fontname=monospace];',
+    ]
+    for place, drawing in enumerate(drawings):
+        lines += [f"  {line}" for line in _drawing_lines(place, drawing)]
+    return "\n".join([*lines, "}", ""])
+
+
+def _drawing_lines(place: int, drawing: Drawing) -> Iterator[str]:
+    number = {name: f"d{place}_{index}" for index, name in enumerate(drawing.boxes)}
+    yield f"subgraph cluster_{place} {{"
+    yield f"  label={quote(drawing.title)};"
+    framed = {name for frame in drawing.frames for name in frame.boxes}
+    for index, frame in enumerate(drawing.frames):
+        yield f"  subgraph cluster_{place}_{index} {{"
+        yield f"    label={quote(frame.title)};"
+        yield from (f"    {_box_line(number[name], drawing.boxes[name])}" for name in frame.boxes)
+        yield "  }"
+    yield from (f"  {_box_line(number[name], box)}" for name, box in drawing.boxes.items() if name not in framed)
+    yield "}"
+    yield from (f"{number[a]} -> {number[b]};" for a, b in drawing.edges)
+
+
+def _box_line(name: str, box: Box) -> str:
+    width = ", penwidth=3" if box.is_output else ""
+    return f'{name} [label={quote(chr(10).join(box.lines))}, fillcolor="{box.colour}"{width}];'
