@@ -1,4 +1,4 @@
-"""Attention: ONNX's operator with caches, groups of heads and masks, and onnxruntime's."""
+"""ONNX's attention, with caches, groups of heads and masks, and linear attention."""
 
 from __future__ import annotations
 
@@ -123,30 +123,6 @@ def repeat_heads(x: Tensor, heads: int) -> Tensor:
         malformed(f"{heads} heads of queries are no multiple of {groups} heads of keys")
     repeated = x.unsqueeze(2).expand(batch, groups, heads // groups, length, width)
     return repeated.reshape(batch, heads, length, width)
-
-
-@operator("MultiHeadAttention", domain="com.microsoft")
-def _multi_head_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None = None,
-    *others: Tensor | None,
-    num_heads: int,
-    mask_filter_value: float = -1e4,
-    scale: float | None = None,
-    unidirectional: int = 0,
-) -> Tensor:
-    """softmax(q·kᵀ·scale)·v per head of [batch, length, heads · size]."""
-    if any(other is not None for other in others):
-        refuse("MultiHeadAttention with masks or past keys")
-    if bias is not None:
-        width = (bias.shape[0] - v.shape[-1]) // 2
-        q, k, v = q + bias[:width], k + bias[width : 2 * width], v + bias[2 * width :]
-    q, k, v = (split_heads(each, num_heads) for each in (q, k, v))
-    if scale:
-        q = q * (scale * math.sqrt(q.shape[-1]))
-    return merge_heads(nn.attention(q, k, v, causal=bool(unidirectional)))
 
 
 @operator("LinearAttention", since=27)
