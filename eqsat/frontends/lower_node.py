@@ -24,6 +24,9 @@ Values = dict[str, Tensor | None]
 RESULTS = "results"
 """The keyword of a lowering that receives the number of the node's outputs; no attribute."""
 
+TOGETHER = "attributes"
+"""The keyword of a lowering that receives all attributes as one msgspec.Struct, whose fields they are."""
+
 
 def lower_nodes(nodes: Sequence[FrontendNode], values: Values) -> None:
     """Adds the results of nodes to `values`, in order. The results that no lowering computes stay away."""
@@ -108,6 +111,17 @@ def _attributes(node: FrontendNode, given: Mapping[str, Any]) -> dict[str, Any]:
     lowering = _lowering(node)
     keywords = {p.name: p for p in _parameters(lowering) if p.kind is p.KEYWORD_ONLY}
     counted = {RESULTS: len(node.outputs)} if keywords.pop(RESULTS, None) else {}
+    if TOGETHER in keywords:
+        fields = inspect.signature(_hints(lowering)[TOGETHER]).parameters
+        checked = _check_attributes(node, given, fields, typing.get_type_hints(_hints(lowering)[TOGETHER]))
+        return {TOGETHER: _hints(lowering)[TOGETHER](**checked), **counted}
+    return {**_check_attributes(node, given, keywords, _hints(lowering)), **counted}
+
+
+def _check_attributes(
+    node: FrontendNode, given: Mapping[str, Any], keywords: Mapping[str, inspect.Parameter], types: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The attributes, converted to these types."""
     unknown = [name for name in given if name not in keywords]
     absent = [name for name, p in keywords.items() if p.default is p.empty and name not in given]
     if unknown or absent:
@@ -116,10 +130,10 @@ def _attributes(node: FrontendNode, given: Mapping[str, Any]) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for name, value in given.items():
         try:
-            checked[name] = msgspec.convert(value, _hints(lowering)[name])
+            checked[name] = msgspec.convert(value, types[name])
         except msgspec.ValidationError as error:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the attribute {name!r}: {error}", op=node.op, found=value)
-    return checked | counted
+    return checked
 
 
 @cache

@@ -1,8 +1,8 @@
 """The table of ONNX operators: domain, name, the first opset of a version, and a function that lowers the version.
 
 Positional parameters of the function are the operator's inputs; those with a default may be left out. Keywords are its
-attributes, under ONNX's names; annotations say their types. A keyword `results` receives the number of outputs. The
-function returns a lazy tensor, or one per output.
+attributes, under ONNX's names; annotations say their types. A keyword `attributes` receives all attributes as one
+struct, a keyword `results` the number of outputs. The function returns a lazy tensor, or one per output.
 """
 
 from __future__ import annotations

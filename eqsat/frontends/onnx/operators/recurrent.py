@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from eqsat import tensor
 from eqsat.frontends.onnx.operands import refuse
 from eqsat.frontends.onnx.operator_table import operator
@@ -16,6 +18,21 @@ Step = Callable[[Tensor, State], State]
 
 _MOST_STEPS = 256
 """Steps of a sequence that are unrolled."""
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """The attributes of recurrent networks."""
+
+    activation_alpha: list[float] | None = None
+    activation_beta: list[float] | None = None
+    activations: list[str] | None = None
+    clip: float | None = None
+    direction: Direction = "forward"
+    hidden_size: int | None = None
+    input_forget: int = 0
+    layout: int = 0
+    linear_before_reset: int = 0
+    output_sequence: int = 0
 
 
 class Weights(NamedTuple):
@@ -31,26 +48,27 @@ def run(
     weights: tuple[Tensor, Tensor, Tensor | None],
     initial: Sequence[Tensor | None],
     lengths: Tensor | None,
-    direction: Direction,
-    layout: int,
+    attributes: Attributes,
     cell: Callable[[Weights, int], Step],
 ) -> tuple[Tensor, ...]:
     """All hidden states [steps, directions, batch, hidden], and the last states [directions, batch, hidden].
 
     initial: the states before the first step; None is zeros. lengths: the steps of each batch; a longer sequence keeps
-    its state and writes zeros. With `layout`, the batch comes first.
+    its state and writes zeros. With the attribute `layout`, the batch comes first.
     """
-    sequence = x.swapaxes(0, 1) if layout else x
+    sequence = x.swapaxes(0, 1) if attributes.layout else x
     steps, batch, _ = sequence.shape
     if not 0 < steps <= _MOST_STEPS:
         refuse(f"a sequence of {steps} steps; 1 to {_MOST_STEPS} are unrolled, others")
     hidden = weights[1].shape[-1]
     outputs, ends = [], []
     for place in range(weights[0].shape[0]):
-        backwards = direction == "reverse" or place == 1
+        backwards = attributes.direction == "reverse" or place == 1
         own = Weights(*[None if each is None else each[place] for each in weights])  # type: ignore[arg-type]
         states = tuple(
-            tensor.full((batch, hidden), 0.0, x.dtype) if each is None else (each[:, place] if layout else each[place])
+            tensor.full((batch, hidden), 0.0, x.dtype)
+            if each is None
+            else (each[:, place] if attributes.layout else each[place])
             for each in initial
         )
         found, last = _run_direction(sequence, states, lengths, backwards, cell(own, place))
@@ -58,7 +76,7 @@ def run(
         ends.append(last)
     y = tensor.concatenate([each.unsqueeze(1) for each in outputs], 1)
     finals = [tensor.concatenate([end[k].unsqueeze(0) for end in ends], 0) for k in range(len(initial))]
-    if layout:
+    if attributes.layout:
         return y.permute(2, 0, 1, 3), *[each.swapaxes(0, 1) for each in finals]
     return y, *finals
 
@@ -102,11 +120,10 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def activations_of(
-    names: Sequence[str] | None, usual: Sequence[str], place: int, clip: float | None
-) -> list[Callable[[Tensor], Tensor]]:
+def activations_of(attributes: Attributes, usual: Sequence[str], place: int) -> list[Callable[[Tensor], Tensor]]:
     """The activations of one direction; their arguments are clipped to [-clip, clip]."""
-    listed = list(names or usual)[place * len(usual) :][: len(usual)] or list(usual)
+    clip = attributes.clip
+    listed = list(attributes.activations or usual)[place * len(usual) :][: len(usual)] or list(usual)
     for name in listed:
         if name.lower() not in _ACTIVATIONS:
             refuse(f"the activation {name} in a recurrent network")
@@ -125,20 +142,13 @@ def _rnn(
     lengths: Tensor | None = None,
     h: Tensor | None = None,
     *,
-    activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None,
-    activations: list[str] | None = None,
-    clip: float | None = None,
-    direction: Direction = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    output_sequence: int = 0,
+    attributes: Attributes,
 ) -> tuple[Tensor, ...]:
     def cell(weights: Weights, place: int) -> Step:
-        (f,) = activations_of(activations, ["Tanh"], place, clip)
+        (f,) = activations_of(attributes, ["Tanh"], place)
         return lambda each, states: (f(gates(each, states[0], weights)),)
 
-    return run(x, (w, r, b), [h], lengths, direction, layout, cell)
+    return run(x, (w, r, b), [h], lengths, attributes, cell)
 
 
 @operator("GRU")
@@ -150,20 +160,12 @@ def _gru(
     lengths: Tensor | None = None,
     h: Tensor | None = None,
     *,
-    activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None,
-    activations: list[str] | None = None,
-    clip: float | None = None,
-    direction: Direction = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    linear_before_reset: int = 0,
-    output_sequence: int = 0,
+    attributes: Attributes,
 ) -> tuple[Tensor, ...]:
     """Gates z, r, h. `linear_before_reset` multiplies h·rᵀ + its bias by the reset gate, else h itself."""
 
     def cell(weights: Weights, place: int) -> Step:
-        f, g = activations_of(activations, ["Sigmoid", "Tanh"], place, clip)
+        f, g = activations_of(attributes, ["Sigmoid", "Tanh"], place)
         size = weights.r.shape[-1]
         both = Weights(weights.w[: 2 * size], weights.r[: 2 * size], None)
         own = Weights(weights.w[2 * size :], weights.r[2 * size :], None)
@@ -176,14 +178,14 @@ def _gru(
                 update, reset = update + (biases[0] + biases[3]), reset + (biases[1] + biases[4])
             update, reset = f(update), f(reset)
             entering = each @ own.w.T if biases is None else each @ own.w.T + biases[2]
-            staying = (state if linear_before_reset else reset * state) @ own.r.T
+            staying = (state if attributes.linear_before_reset else reset * state) @ own.r.T
             staying = staying if biases is None else staying + biases[5]
-            new = g(entering + (reset * staying if linear_before_reset else staying))
+            new = g(entering + (reset * staying if attributes.linear_before_reset else staying))
             return ((1 - update) * new + update * state,)
 
         return step
 
-    return run(x, (w, r, b), [h], lengths, direction, layout, cell)
+    return run(x, (w, r, b), [h], lengths, attributes, cell)
 
 
 @operator("LSTM")
@@ -197,20 +199,12 @@ def _lstm(
     c: Tensor | None = None,
     p: Tensor | None = None,
     *,
-    activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None,
-    activations: list[str] | None = None,
-    clip: float | None = None,
-    direction: Direction = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
-    output_sequence: int = 0,
+    attributes: Attributes,
 ) -> tuple[Tensor, ...]:
     """Gates i, o, f, c; `p` are the peepholes of i, o, f. `input_forget` makes f = 1 - i."""
 
     def cell(weights: Weights, place: int) -> Step:
-        f, g, last = activations_of(activations, ["Sigmoid", "Tanh", "Tanh"], place, clip)
+        f, g, last = activations_of(attributes, ["Sigmoid", "Tanh", "Tanh"], place)
         peepholes = None if p is None else parts(p[place], 3)
 
         def step(each: Tensor, states: State) -> State:
@@ -219,10 +213,10 @@ def _lstm(
             if peepholes is not None:
                 enter, forget = enter + peepholes[0] * memory, forget + peepholes[2] * memory
             enter = f(enter)
-            kept = (1 - enter if input_forget else f(forget)) * memory + enter * g(new)
+            kept = (1 - enter if attributes.input_forget else f(forget)) * memory + enter * g(new)
             leave = f(leave if peepholes is None else leave + peepholes[1] * kept)
             return leave * last(kept), kept
 
         return step
 
-    return run(x, (w, r, b), [h, c], lengths, direction, layout, cell)
+    return run(x, (w, r, b), [h, c], lengths, attributes, cell)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from eqsat import nn, tensor
 from eqsat.frontends.onnx.operands import known_integers, refuse
 from eqsat.frontends.onnx.operator_table import operator
@@ -13,7 +15,38 @@ from eqsat.tensor import Tensor
 from ir.dtype import fp32
 
 Sizes = tuple[int, ...]
-Pads = list[tuple[int, int]]
+
+
+class ConvAttributes(msgspec.Struct, frozen=True):
+    """The attributes of convolutions."""
+
+    auto_pad: str = "NOTSET"
+    dilations: Sizes | None = None
+    group: int = 1
+    kernel_shape: Sizes | None = None
+    pads: Sizes | None = None
+    strides: Sizes | None = None
+
+
+class PoolAttributes(msgspec.Struct, frozen=True):
+    """The attributes of pools."""
+
+    kernel_shape: Sizes
+    auto_pad: str = "NOTSET"
+    ceil_mode: int = 0
+    count_include_pad: int = 0
+    dilations: Sizes | None = None
+    p: int = 2
+    pads: Sizes | None = None
+    storage_order: int = 0
+    strides: Sizes | None = None
+
+
+def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, attributes: ConvAttributes) -> Tensor:
+    """The convolution of x [N, C, …] with these attributes."""
+    padding = padding_of(attributes.auto_pad, attributes.pads, x.ndim - 2)
+    strides, dilations = attributes.strides or 1, attributes.dilations or 1
+    return nn.conv(x, weight, bias, strides, padding, dilations, attributes.group)
 
 
 def padding_of(auto_pad: str, pads: Sizes | None, rank: int) -> nn.Padding:
@@ -32,15 +65,9 @@ def _conv(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sizes | None = None,
-    group: int = 1,
-    kernel_shape: Sizes | None = None,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    attributes: ConvAttributes,
 ) -> Tensor:
-    padding = padding_of(auto_pad, pads, x.ndim - 2)
-    return nn.conv(x, weight, bias, strides or 1, padding, dilations or 1, group)
+    return convolve(x, weight, bias, attributes)
 
 
 @operator("ConvInteger", since=10)
@@ -50,16 +77,9 @@ def _integer_conv(
     x_zero: Tensor | None = None,
     weight_zero: Tensor | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sizes | None = None,
-    group: int = 1,
-    kernel_shape: Sizes | None = None,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    attributes: ConvAttributes,
 ) -> Tensor:
-    padding = padding_of(auto_pad, pads, x.ndim - 2)
-    filters = centre(weight, _per_filter(weight_zero, weight))
-    return nn.conv(centre(x, x_zero), filters, None, strides or 1, padding, dilations or 1, group)
+    return convolve(centre(x, x_zero), centre(weight, _per_filter(weight_zero, weight)), None, attributes)
 
 
 @operator("QLinearConv", since=10)
@@ -74,16 +94,9 @@ def _quantized_conv(
     y_zero: Tensor,
     bias: Tensor | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sizes | None = None,
-    group: int = 1,
-    kernel_shape: Sizes | None = None,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
+    attributes: ConvAttributes,
 ) -> Tensor:
-    padding = padding_of(auto_pad, pads, x.ndim - 2)
-    filters = centre(weight, _per_filter(weight_zero, weight))
-    total = nn.conv(centre(x, x_zero), filters, bias, strides or 1, padding, dilations or 1, group)
+    total = convolve(centre(x, x_zero), centre(weight, _per_filter(weight_zero, weight)), bias, attributes)
     scale = x_scale.cast(fp32) * weight_scale.cast(fp32)
     per_channel = scale if scale.size == 1 else scale.reshape(scale.size, *(1,) * (x.ndim - 2))
     return quantize(total.cast(fp32) * per_channel, y_scale, y_zero, y_zero.dtype)
@@ -134,28 +147,19 @@ def _halves(total: int, upper: bool) -> tuple[int, int]:
 
 
 @operator("MaxPool")
-def _max_pool(
-    x: Tensor,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sizes | None = None,
-    kernel_shape: Sizes,
-    pads: Sizes | None = None,
-    storage_order: int = 0,
-    strides: Sizes | None = None,
-    results: int,
-) -> tuple[Tensor, ...]:
+def _max_pool(x: Tensor, *, attributes: PoolAttributes, results: int) -> tuple[Tensor, ...]:
     """The maxima, and their places in the flattened tensor: in column-major order of each plane, if `storage_order`."""
-    padding, rank = padding_of(auto_pad, pads, x.ndim - 2), x.ndim - 2
-    arguments = (x, kernel_shape, strides or 1, padding, dilations or 1, bool(ceil_mode))
+    rank = x.ndim - 2
+    padding = padding_of(attributes.auto_pad, attributes.pads, rank)
+    strides, dilations = attributes.strides or 1, attributes.dilations or 1
+    arguments = (x, attributes.kernel_shape, strides, padding, dilations, bool(attributes.ceil_mode))
     if results == 1:
         return (nn.max_pool(*arguments),)
     found = nn.max_pool(*arguments, return_indices=True)
     assert isinstance(found, tuple)
     best, places = found
     planes = tensor.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank)
-    if storage_order:
+    if attributes.storage_order:
         places = _column_major(places, x.shape[2:])
     return best, places + planes * math.prod(x.shape[2:])
 
@@ -194,37 +198,26 @@ def _max_unpool(
 
 
 @operator("AveragePool")
-def _average_pool(
-    x: Tensor,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Sizes | None = None,
-    kernel_shape: Sizes,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
-) -> Tensor:
+def _average_pool(x: Tensor, *, attributes: PoolAttributes) -> Tensor:
     """`count_include_pad` counts the pads, but not the elements that `ceil_mode` reads beyond them."""
-    padding = padding_of(auto_pad, pads, x.ndim - 2)
-    counted = bool(count_include_pad)
-    return nn.avg_pool(x, kernel_shape, strides or 1, padding, bool(ceil_mode), counted, dilation=dilations or 1)
+    padding = padding_of(attributes.auto_pad, attributes.pads, x.ndim - 2)
+    return nn.avg_pool(
+        x,
+        attributes.kernel_shape,
+        attributes.strides or 1,
+        padding,
+        bool(attributes.ceil_mode),
+        bool(attributes.count_include_pad),
+        dilation=attributes.dilations or 1,
+    )
 
 
 @operator("LpPool", since=2)
-def _lp_pool(
-    x: Tensor,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sizes | None = None,
-    kernel_shape: Sizes,
-    p: int = 2,
-    pads: Sizes | None = None,
-    strides: Sizes | None = None,
-) -> Tensor:
-    padding = padding_of(auto_pad, pads, x.ndim - 2)
-    return nn.lp_pool(x, p, kernel_shape, strides or 1, bool(ceil_mode), padding, dilations or 1)
+def _lp_pool(x: Tensor, *, attributes: PoolAttributes) -> Tensor:
+    padding = padding_of(attributes.auto_pad, attributes.pads, x.ndim - 2)
+    strides, dilations = attributes.strides or 1, attributes.dilations or 1
+    kernel, ceil_mode = attributes.kernel_shape, bool(attributes.ceil_mode)
+    return nn.lp_pool(x, attributes.p, kernel, strides, ceil_mode, padding, dilations)
 
 
 @operator("GlobalAveragePool")
