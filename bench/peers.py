@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -29,9 +30,18 @@ PAUSE_SECONDS = 0.05
 """Pause between turns: a peer's threads spin for a while after its run, and would take a core from the next system."""
 
 
-def worker(name: str, system: str, threads: int, pipe: Connection) -> None:
+Find = Callable[[], Case]
+"""Finds a case in any process."""
+
+
+def case_named(name: str) -> Case:
+    """The case of this bench with this name."""
+    return cases()[name]
+
+
+def worker(find: Find, system: str, threads: int, pipe: Connection) -> None:
     """Serves one system: sends its output, then, for every message, the seconds per run of one sample."""
-    run = cases()[name].builders[system](threads)
+    run = find().builders[system](threads)
     pipe.send(np.asarray(run()))
     start = time.perf_counter()
     run()
@@ -52,9 +62,10 @@ class Times(NamedTuple):
     high: float
 
 
-def measure(case: Case, threads: int, rounds: int) -> dict[str, Times]:
+def measure(find: Find, threads: int, rounds: int) -> dict[str, Times]:
     """The times of all systems over `rounds` samples, taken in turn after one for warming up."""
-    with _workers(case, threads) as pipes:
+    case = find()
+    with _workers(find, case, threads) as pipes:
         outputs = {system: pipe.recv() for system, pipe in pipes.items()}
         _check(case, outputs)
         samples: dict[str, list[float]] = {system: [] for system in pipes}
@@ -69,13 +80,13 @@ def measure(case: Case, threads: int, rounds: int) -> dict[str, Times]:
 
 
 @contextmanager
-def _workers(case: Case, threads: int) -> Iterator[dict[str, Connection]]:
+def _workers(find: Find, case: Case, threads: int) -> Iterator[dict[str, Connection]]:
     context = multiprocessing.get_context("spawn")
     pipes: dict[str, Connection] = {}
     processes = []
     for system in case.builders:
         ours, theirs = context.Pipe()
-        process = context.Process(target=worker, args=(case.name, system, threads, theirs), daemon=True)
+        process = context.Process(target=worker, args=(find, system, threads, theirs), daemon=True)
         process.start()
         pipes[system] = ours
         processes.append(process)
@@ -112,7 +123,7 @@ def main() -> None:
     print(f"{'case':<34}{'system':<14}{'ms':>10}{'GFLOP/s':>10}{'eqsat is':>16}")
     for name in chosen:
         case = known[name]
-        times = measure(case, options.threads, options.rounds)
+        times = measure(partial(case_named, name), options.threads, options.rounds)
         for system, taken in times.items():
             seconds = taken.median
             ratio = f"{seconds / times['eqsat'].median:.2f}× as fast" if system != "eqsat" else ""
