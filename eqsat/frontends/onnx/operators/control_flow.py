@@ -41,7 +41,7 @@ def _if(condition: Tensor, *captures: Tensor, then_branch: Subgraph, else_branch
 
 @operator("Loop")
 def _loop(
-    trips: Tensor | None, condition: Tensor | None, *operands: Tensor, body: Subgraph, results: int
+    trips: Tensor | None = None, condition: Tensor | None = None, *operands: Tensor, body: Subgraph, results: int
 ) -> tuple[Tensor, ...]:
     """Unrolled: the number of trips, and the condition before each trip, must be known."""
     initial, captures = body.split(operands)
