@@ -74,7 +74,10 @@ def constant_of(node: Any, at: str) -> np.ndarray:
     if attribute is None or attribute.name not in dtypes:
         what = "without a value" if attribute is None else f"with the attribute {attribute.name}"
         fail(Kind.UNSUPPORTED_OP, STAGE, f"a Constant {what} is not supported", at=at, op="Constant")
-    return np.asarray(_attribute_value(attribute, at), dtypes[attribute.name])
+    try:
+        return np.asarray(_attribute_value(attribute, at), dtypes[attribute.name])
+    except (TypeError, ValueError, OverflowError) as error:
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a constant cannot be read: {error}", at=at, op="Constant")
 
 
 def _attribute_value(attribute: Any, at: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from eqsat.frontends.onnx import operators as operators  # fills the table
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain, supported_operators
@@ -38,7 +38,7 @@ def read_onnx(source: Any) -> Any:
             Kind.UNSUPPORTED_OP,
             STAGE,
             f"the ONNX {operators} not supported",
-            at=missing[0].name or missing[0].output[0],
+            at=missing[0].name or next(iter(missing[0].output), ""),
             op=names[0],
             supported=supported_operators(),
         )
@@ -65,23 +65,29 @@ def parse_onnx(source: Any) -> Any:
         import onnx
     except ImportError:
         fail(Kind.UNSUPPORTED_OP, STAGE, "reading ONNX needs the onnx package", hint="pip install 'eqsat[onnx]'")
+    at = "a ModelProto"
     if isinstance(source, onnx.ModelProto):
-        return source
-    at = "bytes" if isinstance(source, bytes) else str(source)[:200]
-    try:
-        model = onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
-    except FileNotFoundError as error:
-        _fail_absent(source, at, error)
-    except Exception as error:  # protobuf's own exceptions, broken external data
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
+        model = source
+    else:
+        at = "bytes" if isinstance(source, bytes) else str(source)[:200]
+        model = _load(onnx, source, at)
     if not model.graph.output:
         fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=at)
-    if not all(isinstance(name, str) for name in _names(model.graph)):  # protobuf hands such a name out as bytes
+    if not all(isinstance(name, str) for name in _texts(model)):  # protobuf hands such a name out as bytes
         fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: a name is not UTF-8", at=at)
     return model
 
 
-def _fail_absent(source: Any, at: str, error: FileNotFoundError) -> None:
+def _load(onnx: Any, source: Any, at: str) -> Any:
+    try:
+        return onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
+    except FileNotFoundError as error:
+        _fail_absent(source, at, error)
+    except Exception as error:  # protobuf's own exceptions, broken external data
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
+
+
+def _fail_absent(source: Any, at: str, error: FileNotFoundError) -> NoReturn:
     """Says whether the model's own file is absent, or the file with its external data."""
     if isinstance(source, bytes) or not Path(source).exists():
         fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=at)
@@ -94,15 +100,32 @@ def _fail_absent(source: Any, at: str, error: FileNotFoundError) -> None:
     )
 
 
-def _names(graph: Any) -> Iterator[str | bytes]:
-    """Every text of the graph that is read."""
+def _texts(model: Any) -> Iterator[str | bytes]:
+    """Every text of the model that is read."""
+    yield from (each.domain for each in model.opset_import)
+    for function in model.functions:
+        yield from (function.domain, function.name, *function.input, *function.output, *function.attribute)
+        for node in function.node:
+            yield from _texts_of_node(node)
+    yield from _texts_of_graph(model.graph)
+
+
+def _texts_of_graph(graph: Any) -> Iterator[str | bytes]:
+    yield graph.name
     for item in (*graph.input, *graph.output):
         yield item.name
         yield from (size.dim_param for size in item.type.tensor_type.shape.dim)
     yield from (item.name for item in graph.initializer)
     for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (item.name for item in node.attribute)
+        yield from _texts_of_node(node)
+
+
+def _texts_of_node(node: Any) -> Iterator[str | bytes]:
+    yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+    for attribute in node.attribute:
+        yield from (attribute.name, attribute.ref_attr_name)
+        for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            yield from _texts_of_graph(inner)
 
 
 def _missing_operators(model: Any) -> list[Any]:
@@ -141,9 +164,10 @@ def has_body(domain: str, op: str, opset: int) -> bool:
     """Whether ONNX defines the operator by a function."""
     from onnx import defs
 
-    if not defs.has(op, plain_domain(domain)):
+    try:
+        schema = defs.get_schema(op, opset, plain_domain(domain))
+    except defs.SchemaError:  # no such operator at this opset
         return False
-    schema = defs.get_schema(op, opset, plain_domain(domain))
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 

@@ -150,6 +150,10 @@ def _linear_attention(
     queries, keys, values = (
         split_heads(each.cast(fp32), heads) for each, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
     )
+    if (decay is None) != (update_rule in ("linear", "delta")) or (beta is None) != (
+        update_rule in ("linear", "gated")
+    ):
+        malformed(f"the inputs decay and beta do not fit the rule {update_rule!r}")
     decays = None if decay is None else split_heads(decay.cast(fp32), kv_num_heads)
     betas = None if beta is None else split_heads(beta.cast(fp32), beta.shape[-1])
     factor = scale or 1 / math.sqrt(queries.shape[-1])
@@ -158,11 +162,9 @@ def _linear_attention(
     found = []
     for step in range(steps):
         key, value = keys[:, :, step, :, None], values[:, :, step, None, :]
-        if update_rule in ("gated", "gated_delta"):
-            assert decays is not None
+        if decays is not None:
             state = state * decays[:, :, step, :, None].exp()
-        if update_rule in ("delta", "gated_delta"):
-            assert betas is not None
+        if betas is not None:
             value = betas[:, :, step, :, None] * (value - (state * key).sum(2, keepdims=True))
         state = state + key * value
         found.append(queries[:, :, step : step + 1] @ repeat_heads(state, q_num_heads) * factor)

@@ -69,6 +69,9 @@ def einsum(equation: str, operands: tuple[Tensor, ...]) -> Tensor:
     else:
         counts = "".join(terms)
         result = (*dots, *sorted(letter for letter in sizes if letter.isalpha() and counts.count(letter) == 1))
+    unknown = [letter for letter in result if letter not in sizes]
+    if unknown or len(set(result)) < len(result):
+        malformed(f"the result of the equation {equation!r} has a letter that no operand has, or one letter twice")
     order = (*result, *(letter for letter in sizes if letter not in result))
     total: Tensor | None = None
     for letters, operand in labelled:

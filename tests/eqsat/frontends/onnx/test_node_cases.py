@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
 from eqsat.frontends.onnx import operators as operators  # fills the table
@@ -119,3 +124,31 @@ def test_cases_are_right_or_refused(operator: Key) -> None:
 def test_every_operator_has_a_case() -> None:
     seen = {operator for several in cases().values() for case in several for operator in _operators(case)}
     assert {key for key in OPERATORS if not key[0]} - seen == OTHERWISE_TESTED
+
+
+@pytest.mark.slow
+def test_damaged_models_are_right_or_refused() -> None:
+    """One or two bytes of a model are changed; whatever protobuf still reads is a program, or refused as no such."""
+    rng = random.Random(0)
+    known = [case for several in cases().values() for case in several if len(case.data_sets) == 1]
+    endings: Counter[str] = Counter()
+    while endings.total() < 1500:
+        case = rng.choice(known)
+        data = bytearray(case.model.SerializeToString())
+        for _ in range(rng.randint(1, 2)):
+            place = rng.randrange(len(data))
+            data[place] = rng.choice([rng.randrange(256), data[place] ^ 1, 0, 255])
+        with contextlib.suppress(DecodeError):
+            model = onnx.load_model_from_string(bytes(data))
+            endings[_ending(SimpleNamespace(model=model), [_array(each) for each in case.data_sets[0][0]])] += 1
+    assert Kind.INTERNAL_ERROR not in endings
+    assert endings["valid"] > 100
+
+
+def _ending(case: Any, inputs: Sequence[np.ndarray]) -> str:
+    """ "valid", or the kind of the error."""
+    try:
+        results(case, inputs)
+    except EqsatError as error:
+        return error.kind
+    return "valid"
