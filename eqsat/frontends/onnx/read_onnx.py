@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from eqsat.frontends.onnx import operators as operators  # fills the table
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain, supported_operators
@@ -79,25 +79,21 @@ def parse_onnx(source: Any) -> Any:
 
 
 def _load(onnx: Any, source: Any, at: str) -> Any:
+    """The model of bytes, or of a file with its external data."""
     try:
-        return onnx.load_model_from_string(source) if isinstance(source, bytes) else onnx.load(str(Path(source)))
-    except FileNotFoundError as error:
-        _fail_absent(source, at, error)
-    except Exception as error:  # protobuf's own exceptions, broken external data
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
-
-
-def _fail_absent(source: Any, at: str, error: FileNotFoundError) -> NoReturn:
-    """Says whether the model's own file is absent, or the file with its external data."""
-    if isinstance(source, bytes) or not Path(source).exists():
+        if isinstance(source, bytes):
+            return onnx.load_model_from_string(source)
+        model = onnx.load(str(Path(source)), load_external_data=False)
+    except FileNotFoundError:
         fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=at)
-    fail(
-        Kind.MALFORMED_GRAPH,
-        STAGE,
-        f"the file with the model's external data is absent: {error.filename or error}",
-        at=at,
-        hint="copy it to the folder of the model",
-    )
+    except Exception as error:  # protobuf's own exceptions
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
+    try:
+        onnx.load_external_data_for_model(model, str(Path(source).resolve().parent))
+    except Exception as error:  # onnx raises many types
+        message, hint = f"the external data cannot be read: {error}", "copy its files to the folder of the model"
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, at=at, hint=hint)
+    return model
 
 
 def _texts(model: Any) -> Iterator[str | bytes]:

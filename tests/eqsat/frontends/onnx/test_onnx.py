@@ -477,6 +477,21 @@ def test_files_bytes_and_what_is_neither(tmp_path: Path) -> None:
         assert caught.value.kind is Kind.MALFORMED_GRAPH
 
 
+def test_external_data_is_read_or_named(tmp_path: Path) -> None:
+    path, w = tmp_path / "m.onnx", normal(4, 3)
+    onnx.save(
+        one("MatMul", {"x": normal(2, 4)}, {"w": w}), path, save_as_external_data=True, location="w", size_threshold=0
+    )
+    np.testing.assert_array_equal(load_onnx(path)[1]["w"], w)
+    whole = (tmp_path / "w").read_bytes()
+    for damage in (lambda: (tmp_path / "w").write_bytes(whole[:7]), (tmp_path / "w").unlink):
+        damage()
+        with pytest.raises(EqsatError) as caught:
+            load_onnx(path)
+        assert caught.value.kind is Kind.MALFORMED_GRAPH
+        assert "external data" in str(caught.value)
+
+
 def test_damaged_bytes_raise_nothing_else() -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
