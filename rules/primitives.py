@@ -241,6 +241,13 @@ def accumulates(product: str, total: str) -> str:
 
 
 @Primitive
+def totals_alike(term: str, total: str) -> str:
+    """Terms of this dtype have the same total before and after a widening cast to it: integers wrap alike."""
+    both_integers = dtype(term).is_int and dtype(total).is_int
+    return yes(both_integers or bool(accumulates.answer(term, total)))
+
+
+@Primitive
 def widening_cast(source: str, to: str) -> str:
     """Every value of dtype `source` is a value of dtype `to`; both are floats, or both integers."""
     narrow, wide = dtype(source), dtype(to)

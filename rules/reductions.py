@@ -12,7 +12,6 @@ from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.analyses import Inlined, ProDtype
 from rules.constants import below_zero, finite, is_float, positive, times
 from rules.primitives import (
-    accumulates,
     accumulates_exactly,
     fill_of_reduction,
     invariant,
@@ -20,6 +19,7 @@ from rules.primitives import (
     non_expanding,
     nonempty,
     one_of,
+    totals_alike,
     widening_cast,
     without_last,
     without_unit,
@@ -153,7 +153,7 @@ element the result is the lowest value of the dtype, −∞, which only some ops
 
 _CASTS = (
     Rule("reduce_widening_cast", FAMILY, "⊕ₖ c(p) = ⊕ₖ p, accumulated in d",
-         Reduce(o, d, k, PUn("cast", c, p)), Reduce(o, d, k, p), (widening_cast(ProDtype(p), c), accumulates(c, d))),
+         Reduce(o, d, k, PUn("cast", c, p)), Reduce(o, d, k, p), (widening_cast(ProDtype(p), c), totals_alike(c, d))),
 )  # fmt: skip
 
 RULES = (*_NESTED, *_FACTORS, *_OF_CONTRACTIONS, *_ADDENDS, *_EXTREMA, *_CASTS)

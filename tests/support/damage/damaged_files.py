@@ -266,9 +266,16 @@ def trials_of_entries(
             said = f"{victim.suffix}: {trial.said}"
         else:
             document, said = changed(json.loads(body), rng)
-            document = resealed(document) if mode == "sealed" else document
+            if mode == "sealed":
+                document = resealed({**document, **_only_the_code_knows(whole)})
             write_checked(entry, json.dumps(document).encode())
         yield said, lambda: judged(lambda: compiled(target), expected)
+
+
+def _only_the_code_knows(entry: bytes) -> dict[str, Any]:
+    """The launches of an entry as they are. A sealed entry is compiled anew, with the contract of what it now says, so
+    that nothing shows how much memory its kernels need (`ir.module.launch_verify`)."""
+    return {"table": json.loads(entry.partition(b"\n")[2])["table"]}
 
 
 def _replaced(path: Path, data: bytes) -> None:
