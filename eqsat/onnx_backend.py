@@ -35,7 +35,7 @@ class PreparedModel:
             EqsatError: whatever `optimize_and_compile` and a call raise.
         """
         given = inputs if isinstance(inputs, Mapping) else dict(zip(self._names, _listed(inputs), strict=False))
-        arrays = {name: np.asarray(value) for name, value in given.items()}
+        arrays = {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in given.items()}
         while True:
             try:
                 results = self._program(arrays)(**{n: a for n, a in arrays.items() if n not in self._decisive})
@@ -47,9 +47,9 @@ class PreparedModel:
             else:
                 return results if isinstance(results, tuple) else (results,)
 
-    def _program(self, arrays: Mapping[str, np.ndarray]) -> Program:
+    def _program(self, arrays: Mapping[str, Any]) -> Program:
         """The program for the values of the inputs that decide shapes."""
-        known = {name: arrays[name] for name in self._decisive}
+        known = {name: np.asarray(arrays[name]) for name in self._decisive}
         key = tuple(array.tobytes() + repr(array.shape).encode() for array in known.values())
         if key not in self._programs:
             self._programs[key] = optimize_and_compile(self._model, constants=known, **self._options)
