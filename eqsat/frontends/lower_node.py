@@ -52,8 +52,8 @@ def lower_node(node: FrontendNode, inputs: Sequence[Tensor | None]) -> tuple[Ten
     lowering = _lowering(node)
     arguments = {**node.attrs} if node.fn is None else {"fn": node.fn, **node.attrs}
     try:
-        _check_operands(node, inputs)
-        result = lowering(*inputs, **_attributes(node, arguments))
+        _check_operands(node, lowering, inputs)
+        result = lowering(*inputs, **_attributes(node, lowering, arguments))
     except EqsatError as error:
         raise EqsatError(
             msgspec.structs.replace(diagnostic, message=f"{diagnostic.message} (in {node.op})", at=node.name)
@@ -88,9 +88,9 @@ def _lowering(node: FrontendNode) -> Lowering:
     return lowering
 
 
-def _check_operands(node: FrontendNode, inputs: Sequence[Tensor | None]) -> None:
+def _check_operands(node: FrontendNode, lowering: Lowering, inputs: Sequence[Tensor | None]) -> None:
     """Checks the number of inputs, and that no mandatory input is absent."""
-    places = [p for p in _parameters(_lowering(node)) if p.kind is not p.KEYWORD_ONLY]
+    places = [p for p in _parameters(lowering) if p.kind is not p.KEYWORD_ONLY]
     many = any(p.kind is p.VAR_POSITIONAL for p in places)
     least = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in places)
     absent = [p.name for p, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
@@ -106,9 +106,8 @@ def _check_operands(node: FrontendNode, inputs: Sequence[Tensor | None]) -> None
         )
 
 
-def _attributes(node: FrontendNode, given: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(node: FrontendNode, lowering: Lowering, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes, converted to the types of the lowering's keywords."""
-    lowering = _lowering(node)
     keywords = {p.name: p for p in _parameters(lowering) if p.kind is p.KEYWORD_ONLY}
     counted = {RESULTS: len(node.outputs)} if keywords.pop(RESULTS, None) else {}
     if TOGETHER in keywords:

@@ -31,8 +31,7 @@ def power(base: Tensor, exponent: Tensor) -> Tensor:
         return _integer_power(base, exponent)
     if base.dtype.is_float and exponent.dtype.is_float and exponent.dtype.bits <= base.dtype.bits:
         return base ** exponent.cast(base.dtype)
-    wide = base.dtype if base.dtype == fp64 else fp64
-    return (base.cast(wide) ** exponent.cast(wide)).cast(base.dtype)
+    return (base.cast(fp64) ** exponent.cast(fp64)).cast(base.dtype)
 
 
 def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:

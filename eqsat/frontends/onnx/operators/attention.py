@@ -116,13 +116,12 @@ def merge_heads(x: Tensor) -> Tensor:
 
 def repeat_heads(x: Tensor, heads: int) -> Tensor:
     """Each head of x [B, G, L, D] for heads / G queries in a row."""
-    batch, groups, length, width = x.shape
+    groups = x.shape[1]
     if groups in (0, heads):
         return x
     if heads % groups:
         malformed(f"{heads} heads of queries are no multiple of {groups} heads of keys")
-    repeated = x.unsqueeze(2).expand(batch, groups, heads // groups, length, width)
-    return repeated.reshape(batch, heads, length, width)
+    return x.repeat(heads // groups, 1)
 
 
 @operator("LinearAttention", since=27)

@@ -60,7 +60,7 @@ def _loop(
         trip += 1
     if scanned and not trip:
         refuse("a loop of no trips with scanned results")
-    return (*carried, *(stack(elements, 0) for elements in scanned))
+    return (*carried, *(tensor.stack(elements, 0) for elements in scanned))
 
 
 @operator("Scan", since=9)
@@ -100,10 +100,5 @@ def _scan(
     for place, elements in enumerate(scanned):
         back = scan_output_directions[place] if scan_output_directions else 0
         axis = scan_output_axes[place] if scan_output_axes else 0
-        stacked.append(stack(elements[::-1] if back else elements, axis))
+        stacked.append(tensor.stack(elements[::-1] if back else elements, axis))
     return (*carried, *stacked)
-
-
-def stack(parts: Sequence[Tensor], axis: int) -> Tensor:
-    """The tensors side by side along a new axis."""
-    return tensor.concatenate([part.unsqueeze(axis) for part in parts], axis)

@@ -92,20 +92,15 @@ def _tile_axis(x: Tensor, tiles: Tensor, axis: Tensor) -> Tensor:
     place = axis_in(int(known_number(axis, "the axis")), x.shape)
     counts = [1] * x.ndim
     counts[place] = int(known_number(tiles, "the number of tiles"))
-    return repeat_axes(x, counts)
+    return x.tile(counts)
 
 
 @operator("Tile", since=6)
 def _tile(x: Tensor, repeats: Tensor) -> Tensor:
-    return repeat_axes(x, known_integers(repeats, "the list of repeats"))
-
-
-def repeat_axes(x: Tensor, counts: list[int]) -> Tensor:
-    """The whole of x, this many times along each axis."""
-    ones = [size for each in x.shape for size in (1, each)]
-    full = [size for each, count in zip(x.shape, counts, strict=True) for size in (count, each)]
-    shape = [size * count for size, count in zip(x.shape, counts, strict=True)]
-    return x.reshape(ones).expand(full).reshape(shape) if x.ndim else x
+    counts = known_integers(repeats, "the list of repeats")
+    if len(counts) != x.ndim:
+        malformed(f"{len(counts)} repeats for {x.ndim} axes")
+    return x.tile(counts)
 
 
 @operator("Trilu", since=14)

@@ -74,8 +74,8 @@ def run(
         found, last = _run_direction(sequence, states, lengths, backwards, cell(own, place))
         outputs.append(found)
         ends.append(last)
-    y = tensor.concatenate([each.unsqueeze(1) for each in outputs], 1)
-    finals = [tensor.concatenate([end[k].unsqueeze(0) for end in ends], 0) for k in range(len(initial))]
+    y = tensor.stack(outputs, 1)
+    finals = [tensor.stack([end[k] for end in ends]) for k in range(len(initial))]
     if attributes.layout:
         return y.permute(2, 0, 1, 3), *[each.swapaxes(0, 1) for each in finals]
     return y, *finals
@@ -94,7 +94,7 @@ def _run_direction(
             runs: Tensor = (lengths.cast("i64") > place).unsqueeze(-1)
             states = tuple(tensor.where(runs, after, before) for after, before in zip(new, states, strict=True))
             found[place] = tensor.where(runs, new[0], 0)
-    return tensor.concatenate([found[place].unsqueeze(0) for place in order], 0), states
+    return tensor.stack([found[place] for place in order]), states
 
 
 def gates(x: Tensor, h: Tensor, weights: Weights) -> Tensor:

@@ -135,7 +135,7 @@ def _rotary_embedding(
         one, other = moved[..., : turned // 2], moved[..., turned // 2 :]
     pair = [one * angles[0] - other * angles[1], one * angles[1] + other * angles[0]]
     if interleaved:
-        joined = tensor.concatenate([each.unsqueeze(-1) for each in pair], -1).reshape(moved.shape)
+        joined = tensor.stack(pair, -1).reshape(moved.shape)
     else:
         joined = tensor.concatenate(pair, -1)
     whole = tensor.concatenate([joined, still], -1) if still.shape[-1] else joined

@@ -52,7 +52,7 @@ def transform(x: Tensor, length: Tensor | None, axis: int, inverse: bool, onesid
     angles = 2 * math.pi * np.outer(np.arange(size), places) / max(size, 1)
     matrix = np.exp(1j * angles) / max(size, 1) if inverse else np.exp(-1j * angles)
     found = multiply(real, imaginary, matrix, place)
-    return tensor.concatenate([each.unsqueeze(-1) for each in found], -1)
+    return tensor.stack(found, -1)
 
 
 def _inverse_real(size: int) -> np.ndarray:
