@@ -125,7 +125,7 @@ def _elementwise(x: Tensor, *others: Tensor, fn: str, to: str | None = None) -> 
     operands = (x, *others)
     if fn == "trunc_div":
         _require_operands(fn, operands, 2)
-        return _divide_to_zero(*operands)
+        return divide_to_zero(*operands)
     if fn in _ACTIVATIONS:
         _require_operands(fn, operands, 1)
         return _ACTIVATIONS[fn](x)
@@ -191,25 +191,25 @@ def _global_pool(x: Tensor, *, fn: Literal["max", "avg"]) -> Tensor:
 
 
 @op("Reshape")
-def _reshape(x: Tensor, *, shape: tuple[int, ...], allow_zero: bool = False) -> Tensor:
+def reshape(x: Tensor, *, shape: tuple[int, ...], allow_zero: bool = False) -> Tensor:
     """`shape` may hold one -1; a 0 keeps the size of the axis, unless `allow_zero`."""
     return x.reshape([x.shape[place] if size == 0 and not allow_zero else size for place, size in enumerate(shape)])
 
 
 @op("Flatten")
-def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
+def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
     """To rank 2: the axes before `axis`, and the others."""
     first = x.ndim if axis == x.ndim else axis_in(axis, x.shape)
     return x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
 
 
 @op("Squeeze")
-def _squeeze(x: Tensor, *, axes: Pair | None = None) -> Tensor:
+def squeeze(x: Tensor, *, axes: Pair | None = None) -> Tensor:
     return x.squeeze(axes)
 
 
 @op("Unsqueeze")
-def _unsqueeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
+def unsqueeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """`axes` are the positions in the result of the new axes of size 1."""
     rank = x.ndim + len(axes)
     places = {axis + rank if axis < 0 else axis for axis in axes}
@@ -240,7 +240,7 @@ def _identity(x: Tensor) -> Tensor:
     return x
 
 
-def _divide_to_zero(a: Tensor, b: Tensor) -> Tensor:
+def divide_to_zero(a: Tensor, b: Tensor) -> Tensor:
     """a / b; an integer quotient is rounded to zero, while IDIV rounds down."""
     if a.dtype.is_float:
         return _binary("FDIV", a, b)

@@ -9,19 +9,9 @@ from functools import reduce
 from eqsat import tensor
 from eqsat.frontends.onnx.operands import malformed
 from eqsat.frontends.onnx.operator_table import operator
+from eqsat.frontends.ops import divide_to_zero
 from eqsat.tensor import Tensor
 from ir.dtype import fp64
-
-
-def divide(a: Tensor, b: Tensor) -> Tensor:
-    """a / b; an integer quotient is rounded to zero, while `//` rounds down."""
-    if a.dtype.is_float:
-        return a / b
-    below: Tensor = a // b
-    if not a.dtype.is_signed:
-        return below
-    rounded: Tensor = ((a - below * b) != 0) & ((a < 0) != (b < 0))
-    return below + rounded.cast(a.dtype)
 
 
 def power(base: Tensor, exponent: Tensor) -> Tensor:
@@ -53,7 +43,7 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
 def remainder_to_zero(a: Tensor, b: Tensor) -> Tensor:
     """The remainder with the sign of a (C's fmod), floats by way of fp64."""
     if not a.dtype.is_float:
-        return a - divide(a, b) * b
+        return a - divide_to_zero(a, b) * b
     wide, by = a.cast(fp64), b.cast(fp64)
     quotient = wide / by
     whole = tensor.where(quotient < 0, quotient.ceil(), quotient.floor())
@@ -72,7 +62,7 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,
-    "Div": divide,
+    "Div": divide_to_zero,
     "Pow": power,
 }
 _VARIADIC: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

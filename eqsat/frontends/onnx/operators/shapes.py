@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from eqsat import tensor
+from eqsat.frontends import ops
 from eqsat.frontends.onnx.operands import known_integers
 from eqsat.frontends.onnx.operator_table import operator
-from eqsat.lazy.argument_checks import axis_in
 from eqsat.tensor import Tensor, broadcast_shape
 
 
@@ -23,29 +21,17 @@ def _size(x: Tensor) -> Tensor:
 
 @operator("Reshape")
 def _reshape_by_attribute(x: Tensor, *, shape: tuple[int, ...], consumed_inputs: list[int] | None = None) -> Tensor:
-    return reshape(x, shape, allow_zero=False)
+    return ops.reshape(x, shape=shape)
 
 
 @operator("Reshape", since=5)
 def _reshape(x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
-    return reshape(x, known_integers(shape, "the shape"), bool(allowzero))
+    return ops.reshape(x, shape=tuple(known_integers(shape, "the shape")), allow_zero=bool(allowzero))
 
 
-def reshape(x: Tensor, shape: list[int] | tuple[int, ...], allow_zero: bool) -> Tensor:
-    """`shape` may hold one -1; a 0 keeps the size of the axis, unless `allow_zero`."""
-    return x.reshape([x.shape[place] if size == 0 and not allow_zero else size for place, size in enumerate(shape)])
-
-
-@operator("Flatten")
-def _flatten(x: Tensor, *, axis: int = 1) -> Tensor:
-    """To rank 2: the axes before `axis`, and the others."""
-    first = x.ndim if axis == x.ndim else axis_in(axis, x.shape)
-    return x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
-
-
-@operator("Squeeze")
-def _squeeze_attribute(x: Tensor, *, axes: tuple[int, ...] | None = None) -> Tensor:
-    return x.squeeze(axes)
+operator("Flatten")(ops.flatten)
+operator("Squeeze")(ops.squeeze)
+operator("Unsqueeze")(ops.unsqueeze)
 
 
 @operator("Squeeze", since=13)
@@ -53,22 +39,9 @@ def _squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
     return x.squeeze(None if axes is None else known_integers(axes, "the list of axes"))
 
 
-@operator("Unsqueeze")
-def _unsqueeze_attribute(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
-    return unsqueeze(x, axes)
-
-
 @operator("Unsqueeze", since=13)
 def _unsqueeze(x: Tensor, axes: Tensor) -> Tensor:
-    return unsqueeze(x, known_integers(axes, "the list of axes"))
-
-
-def unsqueeze(x: Tensor, axes: list[int] | tuple[int, ...]) -> Tensor:
-    """New axes of size 1 at these positions of the result."""
-    rank = x.ndim + len(axes)
-    places = {axis_in(axis, (1,) * rank) for axis in axes}
-    sizes = iter(x.shape)
-    return x.reshape([1 if place in places else next(sizes) for place in range(rank)])
+    return ops.unsqueeze(x, axes=tuple(known_integers(axes, "the list of axes")))
 
 
 @operator("Expand", since=8)

@@ -450,6 +450,8 @@ def test_a_further_output_that_is_read() -> None:
         one("Reshape", {"x": X}, {"shape": np.asarray([0, 0, 0, 0, 0])}),
         one("Transpose", {"x": X}, perm="hwc"),
         one("Unsqueeze", {"x": X}, {"axes": np.asarray([9])}),
+        one("Unsqueeze", {"x": X}, {"axes": np.asarray([0, 0])}),
+        one("Tile", {"x": X}, {"repeats": np.asarray([2])}),
         one("Relu", {"x": X, "z": X}),
         model_of([helper.make_node("Constant", [], ["y"])], {}),
         model_of([helper.make_node("Relu", ["x"], [])], {"x": X}, ("x",)),
