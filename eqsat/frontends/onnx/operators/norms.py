@@ -74,9 +74,7 @@ def _instance_norm(
     x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5, consumed_inputs: list[int] | None = None
 ) -> Tensor:
     """Each channel of each image by its own mean and variance."""
-    over = tuple(range(2, x.ndim))
-    normal, _, _ = normalize(x.cast(x.dtype.accumulator), over, epsilon)
-    return normal.cast(x.dtype) * per_channel(scale, x) + per_channel(bias, x)
+    return nn.instance_norm(x, weight=scale, bias=bias, eps=epsilon)
 
 
 def per_channel(value: Tensor, x: Tensor) -> Tensor:
