@@ -33,12 +33,13 @@ _LOOSE, _CHOICE, _COMPARED, _SUM, _PRODUCT, _POWER, _TIGHT = range(7)
 _INFIX = {
     **dict.fromkeys(("cmplt", "cmple", "cmpgt", "cmpge", "cmpeq", "cmpne"), _COMPARED),
     **dict.fromkeys(("add", "sub", "±"), _SUM),
-    **dict.fromkeys(("mul", "fdiv", "and", "or", "xor", "mod", "∘", "∘′"), _PRODUCT),
+    **dict.fromkeys(("mul", "fdiv", "quotient", "and", "or", "xor", "mod", "∘", "∘′"), _PRODUCT),
     "pow": _POWER,
 }
 _SIGNS = {
-    "add": " + ", "sub": " − ", "mul": "·", "fdiv": " / ", "mod": " mod ", "pow": "^", "and": " ∧ ", "or": " ∨ ",
-    "cmplt": " < ", "cmple": " ≤ ", "cmpgt": " > ", "cmpge": " ≥ ", "cmpeq": " = ", "cmpne": " ≠ ",
+    "add": " + ", "sub": " − ", "mul": "·", "fdiv": " / ", "quotient": " / ", "mod": " mod ", "pow": "^",
+    "and": " ∧ ", "or": " ∨ ", "cmplt": " < ", "cmple": " ≤ ", "cmpgt": " > ", "cmpge": " ≥ ", "cmpeq": " = ",
+    "cmpne": " ≠ ",
 }  # fmt: skip
 _REDUCTIONS = {"sum": "Σ", "prod": "Π", "max": "max", "min": "min"}
 _BELOW = str.maketrans("kj", "ₖⱼ")

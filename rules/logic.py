@@ -49,7 +49,7 @@ RULES = (
     Rule("number_and_chosen_numbers", FAMILY, "w ∘ (p ? u : v) = p ? w ∘ u : w ∘ v",
          PBin(o, d, Imm(c, w, k), PTern("where", c, p, _u, _v)),
          _where(p, Imm(d, fold_binary(o, d, c, w, u), k), Imm(d, fold_binary(o, d, c, w, v), k)),
-         (one_of(o, "sub fdiv idiv mod pow"),)),
+         (one_of(o, "sub fdiv quotient idiv mod pow"),)),
     Rule("comparison_decided", FAMILY, "p ∘ v = true or false, as p < lowest is false",
          PBin(o, "bool", p, _v), Imm("bool", decided(o, c, v), k), (one_of(o, "cmplt cmple cmpgt cmpge"),)),
     Rule("not_of_comparison", FAMILY, "¬(p ∘ q) = p ∘′ q, as ¬(p = q) is p ≠ q",

@@ -32,6 +32,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "sub": operator.sub,
         "mul": operator.mul,
         "fdiv": operator.truediv,
+        "quotient": operator.truediv,
         "recip": lambda x: 1 / x,
         "neg": operator.neg,
         "abs": abs,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from eqsat.egraph.exact_quotients import exact_quotients
 from ir.dtype import DType, TensorType, promote
 from ir.index import moves
 from ir.index.expr import ZERO, axis, box_of, parse_expr
@@ -46,9 +47,10 @@ _COMBINES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 def tiny_to_terms(graph: Graph) -> tuple[tuple[Ref, App], ...]:
     """Each uop as a term of sort Buf, in order; a term reads earlier uops through variables with their names."""
+    exact = exact_quotients(graph)
+    nodes = [Node(node.id, "QUOTIENT", node.src) if node.id in exact else node for node in graph.nodes]
     return tuple(
-        (node.id, _LOWERINGS[node.op.kind](node, graph.operand_types(node), graph.types[node.id]))
-        for node in graph.nodes
+        (node.id, _LOWERINGS[node.op.kind](node, graph.operand_types(node), graph.types[node.id])) for node in nodes
     )
 
 

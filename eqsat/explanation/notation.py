@@ -17,6 +17,7 @@ INFIX = {
     "sub": " − ",
     "mul": "·",
     "fdiv": " / ",
+    "quotient": " / ",
     "idiv": " // ",
     "mod": " mod ",
     "pow": "^",
@@ -39,7 +40,7 @@ DEPTH = 9
 """Nested constructors that are written; deeper ones become an ellipsis."""
 
 _LOOSE, _SUM, _PRODUCT, _TIGHT = range(4)
-_BINDS = {"add": _SUM, "sub": _SUM, "mul": _PRODUCT, "fdiv": _PRODUCT}
+_BINDS = {"add": _SUM, "sub": _SUM, "mul": _PRODUCT, "fdiv": _PRODUCT, "quotient": _PRODUCT}
 
 
 class Notation:

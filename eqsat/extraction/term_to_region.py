@@ -154,7 +154,7 @@ class _Builder:
             case "PUn" | "EUn":
                 return _Step("unary", node.op, node.dtype, kids, domain)
             case "PBin" | "PTern" | "EBin" | "ETern":
-                return _Step("ewise", node.op, node.dtype, kids, domain)
+                return _Step("ewise", "fdiv" if node.op == "quotient" else node.op, node.dtype, kids, domain)
             case "Reduce" if not node.sizes:  # sums of one element: only the dtype changes
                 return _Step("cast", "cast", node.dtype, kids, domain)
             case "Reduce":

@@ -212,6 +212,7 @@ _BINARIES = (
     _binary("SUB", types.numbers, np.subtract, CHEAP, "x − y"),
     _binary("MUL", types.numbers, np.multiply, CHEAP, "x · y"),
     _binary("FDIV", types.floats, np.divide, 3, "x / y"),
+    _binary("QUOTIENT", types.floats, np.divide, 3, "x / y, rounded once at every level of exactness"),
     _binary("IDIV", types.integers, on_arrays.integer_division, 34, "⌊x / y⌋; 0 where y = 0"),
     _binary("MOD", types.integers, on_arrays.integer_remainder, 38, "x − y·⌊x / y⌋; 0 where y = 0"),
     _binary("MAX", types.numbers, np.maximum, 2, "the greater; NaN if either is"),

@@ -30,7 +30,9 @@ from ir.pricer import Rejected
 from ir.region.region import Region, is_order_bound
 from ir.uop.table import ELEMENTARY
 
-_EVALUATED = frozenset({"add", "sub", "mul", "fdiv", "recip", "sqrt", "rsqrt", *(name.lower() for name in ELEMENTARY)})
+_EVALUATED = frozenset(
+    {"add", "sub", "mul", "fdiv", "quotient", "recip", "sqrt", "rsqrt", *(name.lower() for name in ELEMENTARY)}
+)
 """Functions of floats that evaluators approximate, or whose denormal results they may flush."""
 
 
