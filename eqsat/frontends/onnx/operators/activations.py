@@ -17,8 +17,10 @@ def _leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | 
 
 
 @operator("PRelu")
-def _parametric_relu(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
-    return tensor.where(x < 0, x * slope, x)
+def _relu_by_channel(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
+    """The slope is one number, or one per channel, which is axis 1."""
+    factor = slope if slope.size == 1 else slope.reshape((slope.size,) + (1,) * max(0, x.ndim - 2))
+    return tensor.where(x < 0, x * factor, x)
 
 
 @operator("PRelu", since=7)

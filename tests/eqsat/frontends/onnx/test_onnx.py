@@ -279,6 +279,16 @@ def test_integers_divide_as_onnxruntime_has_them(dtype: type[np.integer]) -> Non
     agree(one("Div", {"a": a, "b": b}), {"a": a, "b": b})
 
 
+@pytest.mark.parametrize("slope", [[0.25], [0.5, -1, 2]])
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_slopes_of_early_opsets_are_by_channel(slope: list[float], rank: int) -> None:
+    x, factor = RNG.standard_normal((2, 3, 4, 5)[:rank]).astype("f"), np.array(slope, "f")
+    model = model_of([helper.make_node("PRelu", ["x", "s"], ["y"])], {"x": x}, constants={"s": factor}, opset=6)
+    bound = bind(model)
+    (found,) = playback(bound.graph, {"x": x, **bound.constants})
+    np.testing.assert_array_equal(found, np.where(x < 0, np.moveaxis(np.moveaxis(x, 1, -1) * factor, -1, 1), x))
+
+
 def test_batch_normalization_keeps_the_dtype_of_x() -> None:
     x, constants = normal(1, 2, 3, 3).astype(np.float16), {name: np.abs(normal(2)) for name in "sbmv"}
     model = one("BatchNormalization", {"x": x}, constants)
