@@ -1,9 +1,10 @@
 """Exports thirteen families of models by `torch.onnx.export(dynamo=True)`, random weights, for `bench.onnx_models`.
 
-    python -m bench.export_models FOLDER [--only bert]
+    python -m bench.export_models FOLDER [--only bert] [--dynamic]
 
 Needs torch, torchvision, transformers and onnxscript, which no other part of eqsat needs; this file imports nothing of
-eqsat. Writes NAME.onnx, and NAME.npz with the inputs.
+eqsat. Writes NAME.onnx, and NAME.npz with the inputs. With `--dynamic` the batch, and the length of texts, are symbols,
+and the names end in _dynamic.
 """
 
 # mypy: allow-subclassing-any, allow-untyped-calls
@@ -20,10 +21,11 @@ import numpy as np
 
 
 class Family(NamedTuple):
-    """A model and its inputs, built when they are wanted."""
+    """A model and its inputs, built when they are wanted. dynamic: the names of the input's first axes."""
 
     model: Callable[[], Any]
     inputs: Callable[[], tuple[Any, ...]]
+    dynamic: tuple[str, ...] = ("batch",)
 
 
 def import_torchvision() -> Any:
@@ -56,6 +58,7 @@ def families() -> dict[str, Family]:
 
     image = lambda size: lambda: (torch.randn(1, 3, size, size),)  # noqa: E731
     tokens = lambda length: lambda: (torch.randint(0, 1000, (1, length)),)  # noqa: E731
+    text = ("batch", "length")
     llama = {"hidden_size": 512, "intermediate_size": 1376, "num_attention_heads": 8, "num_key_value_heads": 4}
     small = {"num_hidden_layers": 4, "vocab_size": 1000, "use_cache": False}
     torchvision_models = {
@@ -71,14 +74,16 @@ def families() -> dict[str, Family]:
             name: Family(lambda each=each: getattr(vision.models, each)(weights=None), image(224))  # type: ignore[misc]
             for name, each in torchvision_models.items()
         },
-        "bert": Family(lambda: _one_result(hf.BertModel(hf.BertConfig(num_hidden_layers=4))), tokens(128)),
+        "bert": Family(lambda: _one_result(hf.BertModel(hf.BertConfig(num_hidden_layers=4))), tokens(128), text),
         "gpt2": Family(
-            lambda: _one_result(hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=4, use_cache=False)), "logits"), tokens(128)
+            lambda: _one_result(hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=4, use_cache=False)), "logits"),
+            tokens(128),
+            text,
         ),
         "llama": Family(
-            lambda: _one_result(hf.LlamaForCausalLM(hf.LlamaConfig(**llama, **small)), "logits"), tokens(64)
+            lambda: _one_result(hf.LlamaForCausalLM(hf.LlamaConfig(**llama, **small)), "logits"), tokens(64), text
         ),
-        "t5_encoder": Family(lambda: _one_result(hf.T5EncoderModel(hf.T5Config(num_layers=4))), tokens(64)),
+        "t5_encoder": Family(lambda: _one_result(hf.T5EncoderModel(hf.T5Config(num_layers=4))), tokens(64), text),
         "whisper_encoder": Family(
             lambda: _one_result(hf.WhisperModel(hf.WhisperConfig(encoder_layers=2, decoder_layers=1)).encoder),
             lambda: (torch.randn(1, 80, 3000),),
@@ -160,6 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="families whose name contains this")
+    parser.add_argument("--dynamic", action="store_true", help="batches and lengths are symbols")
     options = parser.parse_args()
     import torch
 
@@ -168,9 +174,15 @@ def main() -> None:
         if options.only in name:
             torch.manual_seed(0)
             model, inputs = family.model().eval(), family.inputs()
-            path = options.folder / f"{name}.onnx"
+            path = options.folder / f"{name}{'_dynamic' * options.dynamic}.onnx"
+            if options.dynamic:  # torch takes a size of 1 for a constant
+                inputs = tuple(torch.cat([each, each]) for each in inputs)
+            axes = {place: torch.export.Dim(axis) for place, axis in enumerate(family.dynamic)}
+            shapes = (axes,) if options.dynamic else None
             with torch.no_grad():
-                exported = torch.onnx.export(model, inputs, dynamo=True, input_names=["x"], verbose=False)
+                exported = torch.onnx.export(
+                    model, inputs, dynamo=True, input_names=["x"], dynamic_shapes=shapes, verbose=False
+                )
             assert exported is not None
             exported.save(str(path), external_data=False)
             np.savez(path.with_suffix(".npz"), x=inputs[0].numpy())

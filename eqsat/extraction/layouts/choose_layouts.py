@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.layouts.copies import Copies
-from eqsat.extraction.layouts.min_sum import Cost, Labels, least
+from eqsat.extraction.layouts.min_sum import MOST, Cost, least
 from eqsat.extraction.layouts.orders import has_orders, orders_of
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from eqsat.extraction.layouts.times import Combination, Times
@@ -39,7 +39,9 @@ def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
     """
     running = [kernel for kernel in cover.kernels if kernel.price]
     orders_of_buffer = orders_of(running, free_buffers(cover), permuted.walks)
-    choices = {buffer: orders for buffer, orders in orders_of_buffer.items() if len(orders) > 1}
+    several = {buffer: orders for buffer, orders in orders_of_buffer.items() if len(orders) > 1}
+    left_out = _beyond_tables(running, several)
+    choices = {buffer: orders for buffer, orders in several.items() if buffer not in left_out}
     number = {buffer: position for position, buffer in enumerate(choices)}
     counts = [len(orders) for orders in choices.values()]
     known: dict[tuple[object, ...], Times] = {}
@@ -59,7 +61,8 @@ def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
     chosen = {
         buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
     }
-    limits = _note_limits(cover, list(choices), labels)
+    fixed = {list(choices)[place] for place in labels.fixed}
+    limits = _note_limits(cover, [buffer for buffer in several if buffer in left_out | fixed])
     return replace(store_in_orders(cover, chosen, permuted), diagnostics=(*cover.diagnostics, *limits))
 
 
@@ -132,10 +135,24 @@ def store_in_orders(cover: Cover, chosen: Mapping[int, Order], permuted: Permute
     )
 
 
-def _note_limits(cover: Cover, buffers: Sequence[int], labels: Labels) -> tuple[Diagnostic, ...]:
-    """A note where the search was not exact."""
-    if not labels.fixed:
+def _beyond_tables(kernels: Sequence[CoverKernel], choices: Mapping[int, tuple[Order, ...]]) -> set[int]:
+    """The buffers that stay row-major since a kernel reads so many that the table of its times would be too large. The
+    first ones that a kernel reads keep their orders."""
+    left_out: set[int] = set()
+    for kernel in kernels:
+        entries = 1
+        for buffer in dict.fromkeys((*kernel.writes, *kernel.reads)):
+            if buffer in choices and buffer not in left_out:
+                entries *= len(choices[buffer])
+                if entries > MOST:
+                    left_out.add(buffer)
+    return left_out
+
+
+def _note_limits(cover: Cover, buffers: Sequence[int]) -> tuple[Diagnostic, ...]:
+    """A note where the search left these buffers out."""
+    if not buffers:
         return ()
-    names = [cover.names[buffers[position]] for position in labels.fixed]
+    names = [cover.names[buffer] for buffer in buffers]
     message = "some buffers stay row-major: with them the search for orders of axes would have been too wide"
     return (note(Kind.RESOURCE_EXCEEDED, STAGE, message, buffers=names),)

@@ -23,8 +23,9 @@ from eqsat.extraction.layouts.min_sum import Cost, least
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from eqsat.extraction.layouts.times import Combination, Times
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
-from eqsat.tensor import Tensor, constant
+from eqsat.tensor import Tensor, concatenate, constant
 from eqsat.tensor import input as input_
+from ir.diagnostics import Kind
 from ir.module.dump import dump_module, load_module
 from ir.module.module import verify
 from ir.pricer import Pricer
@@ -294,3 +295,14 @@ def test_what_is_known_is_exact_and_the_rest_is_finite(counts: list[int]) -> Non
         while times.learn(labels):
             pass
     assert np.array_equal(times.table, exact)
+
+
+def test_a_kernel_that_reads_seventy_buffers_leaves_some_row_major() -> None:
+    """NumPy's arrays have at most 64 axes, and a table has an axis per buffer."""
+    w = input_("w", (8, 7))
+    xs = [input_(f"x{place}", (6, 8)) for place in range(70)]
+    program = optimize_and_compile(concatenate([x @ w for x in xs], 1), target="cpu", threads=1)
+    (limit,) = program.diagnostics
+    assert limit.kind is Kind.RESOURCE_EXCEEDED
+    assert 0 < len(limit.details["buffers"]) < 70
+    program.verify()
