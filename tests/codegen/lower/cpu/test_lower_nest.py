@@ -51,8 +51,8 @@ def where(kind: str, m: int = 3, n: int = 37) -> Region:
 
 def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 37), index: str = "i32") -> Region:
     source = tuple(30 if each == axis else size for each, size in enumerate(shape))
-    coords = tuple("0" if each == axis else f"i{each}" for each in range(2))
-    op = Op("gather", "gather", kind, shape, (r.read("T", shape, *coords), r.same("I", shape)), axis=axis)
+    coords = tuple("i2" if each == axis else f"i{each}" for each in range(2))
+    op = Op("gather", "gather", kind, shape, (r.read("T", (*shape, 30), *coords), r.same("I", shape)))
     inputs = [r.buffer("T", source, kind), r.buffer("I", shape, index)]
     return r.region("gather_elements", inputs, [Definition("G", op)], shape, dtype=kind)
 
