@@ -18,6 +18,7 @@ from rules import (
     enlarging,
     epilogues,
     fusion,
+    gathers,
     indices,
     logic,
     merging,
@@ -31,7 +32,7 @@ from rules import (
 )
 
 _PHASES = (
-    (movement, casts, broadcast),
+    (movement, gathers, casts, broadcast),
     (algebra, elementary, logic, indices),
     (contraction, reductions, products, distribution, scaling, centring),
     (enlarging, merging, stacking),
@@ -55,7 +56,7 @@ PASSING = frozenset(
 )
 """Families that end with their phase: later phases only move the terms that these families have seen."""
 
-ORDINARY = ("movement", "casts", "broadcast", "contraction", "fusion", "epilogues")
+ORDINARY = ("movement", "gathers", "casts", "broadcast", "contraction", "fusion", "epilogues")
 """The families of ordinary fusion, which every compiler does: movements are merged, products are recognised, and
 elementwise ops are fused with their producers."""
 

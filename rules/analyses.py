@@ -25,6 +25,7 @@ from ir.term.language import (
     Input,
     Load,
     PBin,
+    PGather,
     PMax,
     PTern,
     PUn,
@@ -91,7 +92,7 @@ A, B, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
 _pro_ops = PUn(o, d, p), PBin(o, d, p, q), PTern(o, d, p, q, r)
 _epi_ops = EUn(o, d, e), EBin(o, d, e, f), ETern(o, d, e, f, g)
 _reduced, _product, _scanned = Reduce(o, d, k, p), Contract(d, k, p, q), Scan(o, d, axis, p)
-_streamed, _gathered = Stream(o, d, k, p, q), Gather(A, m, axis, p)
+_streamed, _gathered = Stream(o, d, k, p, q), Gather(A, m, p)
 _read_a, _read_b = Load(A, m), Load(B, n)
 _kernel, _stored = Store(e, t), Store(Pure(p), t)
 _accumulated = Store(Fin(a), t)
@@ -130,7 +131,7 @@ CLAUSES = (
     *(Clause(BufDtype(term), value=element_of(t)) for term in (Input(n, t), _kernel)),
     *(Clause(ProDtype(term), value=BufDtype(A)) for term in (_read_a, _gathered)),
     *(Clause(ProDtype(term), value=d) for term in (Imm(d, n, k), Index(d, m), *_pro_ops)),
-    *(Clause(ProDtype(term), value=ProDtype(p)) for term in (PView(p, m), PMax(n, k, p))),
+    *(Clause(ProDtype(term), value=ProDtype(p)) for term in (PView(p, m), PGather(p, m, q), PMax(n, k, p))),
     Clause(ProDtype(At(e, t, m)), value=EpiDtype(e)),
     *(Clause(AccDtype(term), value=d) for term in (_reduced, _product, _streamed, _scanned)),
     Clause(EpiDtype(Pure(p)), value=ProDtype(p)),
@@ -139,6 +140,7 @@ CLAUSES = (
     Clause(EpiDtype(EView(e, m)), value=EpiDtype(e)),
     *(_holds(Varies, term) for term in (_read_a, Index(d, m), _gathered, At(e, t, m))),
     *_some_operand(Varies, *_pro_ops, PView(p, m)),
+    _holds(Varies, PGather(p, m, q), Varies(p)),
     _holds(HasFin, Fin(a)),
     *_some_operand(HasFin, *_epi_ops, EView(e, m)),
     _holds(CanFin, Load(_kernel, m), HasFin(e), non_expanding(m)),
@@ -161,7 +163,7 @@ CLAUSES = (
     *_stored_where_read(Weight),
     Clause(Wanted(e), (Computed(_kernel),), pattern=_kernel),
     Clause(Wanted(e), (Output(_kernel),), pattern=_kernel),
-    Clause(Wanted(e), pattern=Gather(_kernel, m, axis, p)),
+    Clause(Wanted(e), pattern=Gather(_kernel, m, p)),
     *(clause for term in (At(e, t, m), *_epi_ops) for clause in _operands(Wanted, term)),
     Clause(Own(p), (Computed(_stored), Inlined(_stored)), pattern=_stored),
     Clause(OwnEpi(e), (Computed(_kernel), Inlined(_kernel)), pattern=_kernel),

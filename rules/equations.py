@@ -10,6 +10,7 @@ without its coordinates: `p` is p(i) or p(i, k). The notation:
     {p}            the tensor that holds p
     ⟨p⟩[m(i)]      p, finished inside the kernel before it is read
     p at n(i)      p, taken at n(i); of a variable p(n(i))
+    m(i, q)        m at the point i and the index q of a gather, one of |m|
     A·B            in families of matrix products: a contraction, or the product of two numbers; maps are left out
     [A|0], [0|A]   A with zeros after it, or before it
 
@@ -138,7 +139,13 @@ class _Side:
                 return _Text(_coordinates(read, point)[0])
             case "Gather", {"buffer": buffer, "map": read, "index": index}:
                 head = "gather " if self._marks else ""
-                return _Text(f"{head}{self.text(buffer).text}[{_coordinates(read, point)[0]}, {below(index).text}]")
+                at = _coordinates(read, (*point, below(index).text))
+                return _Text(f"{head}{self.text(buffer).text}[{', '.join(at)}]")
+            case "PGather", {"x": value, "map": read, "index": index}:
+                at = _coordinates(read, (*point, below(index).text))
+                if isinstance(value, Var):
+                    return self.text(value, at, own)
+                return _Text(f"{self.text(value, own, own).within(_POWER)} at {', '.join(at)}", _LOOSE)
             case (("PUn" | "EUn"), {"op": "cast", "dtype": element, "x": value}):
                 return _Text(f"{element}({below(value).text})")
             case (("PUn" | "EUn"), {"op": op, "x": value}):
@@ -217,6 +224,10 @@ class _Side:
                 return _binary("mul", _Text("n"), self._number(operand))
             case "repeats", _:
                 return _Text("n")
+            case "choice_size", {"view": view}:
+                return _Text(f"|{view}|")
+            case "highest_choice", {"view": view}:
+                return _Text(f"|{view}| − 1", _SUM)
             case "fill_everywhere", {"view": view}:
                 return _Text(f"fill of {view}", _LOOSE)
             case "of_equals", _:
@@ -295,7 +306,11 @@ def _coordinates(read: Term, point: Point) -> Point:
         case "index_and_index", {"left": left, "right": right}:
             return (f"({left} ± {right})({', '.join(point)})",)
         case "picked", {"read": view, "view": index}:
-            return *_coordinates(view, point), *_coordinates(index, point)
+            return _coordinates(view, (*point, *_coordinates(index, point)))
+        case "choices_together", {"read": outer, "view": inner}:
+            return (f"({outer}∘{inner})({', '.join(point)})",)
+        case (("compose_beside" | "outer_choice"), {"read": outer, "view": inner}):
+            return _coordinates(outer, (*_coordinates(inner, point[:-1]), point[-1]))
         case _, {"view": view} | {"read": view}:
             return _coordinates(view, point)
     raise TypeError(f"{read.fn.name} has no notation")

@@ -10,9 +10,9 @@ import ml_dtypes
 
 from ir.dtype import DType, dtype
 from ir.index.expr import AxisExpr, Box, constant, floordiv, interval, mod
-from ir.index.map import AxisMap, axis_map, parse_map
+from ir.index.map import AxisMap, axis_map, compose, identity, parse_map
 from ir.term.language import Primitive
-from ir.term.text import parse_number, parse_type
+from ir.term.text import parse_number
 
 
 @Primitive
@@ -62,15 +62,14 @@ def compared_with_index(op: str, left: str, right: str, element: str) -> str:
 
 
 @Primitive
-def picked(read: str, axis: str, view: str, type_: str, element: str) -> str:
-    """`read` with the index for its coordinate `axis`, where the index stays within a buffer of this type."""
-    map_, index, along = parse_map(read), parse_map(view), int(axis)
-    if map_.guards or map_.sizes != index.sizes or not _holds(index, dtype(element)):
+def picked(read: str, view: str, element: str) -> str:
+    """`read` with the index for the last axis of its domain, where the index stays within this axis."""
+    map_, index = parse_map(read), parse_map(view)
+    if map_.sizes[:-1] != index.sizes or not _holds(index, dtype(element)):
         return ""
-    if interval(index.exprs[0], index.interior)[1] >= parse_type(type_).shape[along]:
+    if interval(index.exprs[0], index.interior)[1] >= map_.sizes[-1]:
         return ""
-    exprs = [index.exprs[0] if place == along else expr for place, expr in enumerate(map_.exprs)]
-    return str(axis_map(map_.sizes, exprs))
+    return str(compose(map_, axis_map(index.sizes, [*identity(index.sizes).exprs, *index.exprs])))
 
 
 def _combine(op: str, left: AxisExpr, right: AxisExpr, box: Box) -> AxisExpr | None:

@@ -6,7 +6,7 @@ whose index is an index expression becomes a strided read.
 
 from __future__ import annotations
 
-from ir.term.language import Gather, Imm, Index, Input, Load, PBin, PUn, Store
+from ir.term.language import Gather, Imm, Index, Load, PBin, PUn
 from ir.term.rule import Rule, pattern_variables
 from rules.index_maps import (
     compared_with_index,
@@ -20,10 +20,10 @@ from rules.primitives import domain, one_of
 
 FAMILY = "indices"
 
-X, e, m, n, o, c, d, k, t, v, axis = pattern_variables("X:S e:E m:S n:S o:S c:S d:S k:S t:S v:S axis:I")
+T, m, n, o, c, d, k, v = pattern_variables("T:B m:S n:S o:S c:S d:S k:S v:S")
 _ARITHMETIC, _COMPARISONS = "add sub mul idiv mod", "cmplt cmple cmpgt cmpge cmpeq cmpne"
 _m, _n = Index(d, m), Index(d, n)
-_picked = picked(n, axis, m, t, d)
+_picked = picked(n, m, d)
 
 RULES = (
     Rule("cast_of_index", FAMILY, "d(m(i)) = m(i), d holds the index",
@@ -37,8 +37,6 @@ RULES = (
          (one_of(o, _COMPARISONS),)),
     Rule("compare_index_with_index", FAMILY, "m(i) ∘ n(i) = true or false, as the sizes tell",
          PBin(o, "bool", _m, _n), Imm("bool", compared_with_index(o, m, n, d), domain(m)), (one_of(o, _COMPARISONS),)),
-    Rule("gather_of_input_by_index", FAMILY, "gather X[n(i), m(i)] = X[n(i), m(i)]",
-         Gather(Input(X, t), n, axis, _m), Load(Input(X, t), _picked)),
-    Rule("gather_by_index", FAMILY, "gather {e}[n(i), m(i)] = {e}[n(i), m(i)]",
-         Gather(Store(e, t), n, axis, _m), Load(Store(e, t), _picked)),
+    Rule("gather_by_index", FAMILY, "gather T[n(i, m(i))] = T[n(i, m(i))]",
+         Gather(T, n, _m), Load(T, _picked)),
 )  # fmt: skip

@@ -299,18 +299,15 @@ class Instance:
         )
 
     def _gather(self, pattern: App, type_: TensorType) -> App:
-        if not type_.shape:
-            raise Unfit
-        along = int(self._rng.integers(len(type_.shape)))
-        read = identity(type_.shape)
-        source = tuple(self._pick((1, 2, 4)) if k == along else size for k, size in enumerate(type_.shape))
-        exprs = [expr * 0 if k == along else expr for k, expr in enumerate(read.exprs)]
-        return Gather(
-            self._buffer(pattern.field("buffer"), TensorType.of(type_.dtype, source)),
-            self._field(pattern.field("map"), [str(axis_map(type_.shape, exprs))]),
-            self._field(pattern.field("axis"), [along]),
-            self._value(pattern.field("index"), TensorType.of("i32", type_.shape)),
-        )
+        places = TensorType.of(type_.dtype, (*type_.shape, self._pick((1, 2, 3, 4))))
+        read, shape = self._map(pattern.field("map"), places, self._fills(type_))
+        source = TensorType.of(type_.dtype, shape)
+        index = TensorType.of(self._pick(("i32", "i32", "i64", "i8", "u64")), type_.shape)
+        if pattern.ctor is Gather:
+            held = self._buffer(pattern.field("buffer"), source)
+        else:
+            held = self._value(pattern.field("x"), source)
+        return App(pattern.ctor, (held, read, self._value(pattern.field("index"), index)))
 
     def _operation(self, pattern: App, type_: TensorType) -> App:
         """An elementwise op; its operands have dtypes for which the op gives the dtype of the value."""
@@ -413,7 +410,7 @@ _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {
     "Load": Instance._load,
     "Imm": Instance._imm,
     "Index": Instance._index,
-    "Gather": Instance._gather,
+    **dict.fromkeys(("Gather", "PGather"), Instance._gather),
     **dict.fromkeys(("PUn", "PBin", "PTern", "EUn", "EBin", "ETern"), Instance._operation),
     **dict.fromkeys(("PView", "EView"), Instance._view),
     "At": Instance._at,

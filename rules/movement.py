@@ -19,7 +19,6 @@ from ir.term.language import (
     ETern,
     EUn,
     EView,
-    Gather,
     Imm,
     Index,
     Input,
@@ -50,8 +49,8 @@ from rules.primitives import (
 
 FAMILY = "movement"
 
-T, X, p, q, r, e, f, g, m, n, o, s, t, d, k, c, v, axis = pattern_variables(
-    "T:B X:S p:P q:P r:P e:E f:E g:E m:S n:S o:S s:S t:S d:S k:S c:S v:S axis:I"
+T, X, p, q, r, e, f, g, m, n, o, s, t, d, k, c, v = pattern_variables(
+    "T:B X:S p:P q:P r:P e:E f:E g:E m:S n:S o:S s:S t:S d:S k:S c:S v:S"
 )
 _unary = fill_of_unary(n, o, d, ProDtype(p))
 _binary = [fill_of_binary(n, o, d, ProDtype(p), ProDtype(q), side) for side in "01"]
@@ -60,7 +59,6 @@ _epi_unary = fill_of_unary(n, o, d, EpiDtype(e))
 _epi_binary = [fill_of_binary(n, o, d, EpiDtype(e), EpiDtype(f), side) for side in "01"]
 _epi_ternary = [fill_of_ternary(n, o, d, EpiDtype(e), EpiDtype(f), EpiDtype(g), side) for side in "012"]
 _read = Load(Store(Pure(p), t), m)
-_picked = Gather(T, m, axis, p)
 _one, _two, _three = PUn(o, d, p), PBin(o, d, p, q), PTern(o, d, p, q, r)
 _epi_one, _epi_two, _epi_three = EUn(o, d, e), EBin(o, d, e, f), ETern(o, d, e, f, g)
 _two_imm, _imm_two = PBin(o, d, p, Imm(c, v, k)), PBin(o, d, Imm(c, v, k), p)
@@ -90,8 +88,6 @@ RULES = (
          EView(e, n), Pure(Imm(EpiDtype(e), fill_everywhere(n, EpiDtype(e)), domain(n)))),
     Rule("compose_index", FAMILY, "m(i) at n(i) = m(n(i))",
          PView(Index(d, m), n), Index(d, compose(m, n)), (unguarded(n),)),
-    Rule("view_through_gather", FAMILY, "T[m(i), p] at n(i) = T[m(n(i)), p(n(i))]",
-         PView(_picked, n), Gather(T, compose(m, n), axis, PView(p, n)), (Own(_picked), unguarded(n))),
     Rule("view_through_unary", FAMILY, "o(p) at n(i) = o(p(n(i)))",
          PView(_one, n), PUn(o, d, PView(p, _unary)), (Own(_one),)),
     Rule("view_through_binary", FAMILY, "(p ∘ q) at n(i) = p(n(i)) ∘ q(n(i))",

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from ir.term.language import App, Fact, Prim, Primitive, Term, Var, subterms
 from ir.term.rule import Equal, Rule
+from rules.choices import compose_beside, outer_domain, total
 from rules.primitives import (
     compose,
     fill_beside,
@@ -33,7 +34,10 @@ from rules.primitives import (
 Tree: TypeAlias = "tuple[Any, ...]"
 """("if", guard, inside, outside), or an expression, whose first element names it."""
 Point: TypeAlias = "tuple[Any, ...]"
-"""The maps from the point i to this one, first to last; ("lift", point, sizes) for a point with reduced axes."""
+"""The maps from the point i to this one, first to last. They may start from ("lift", point, sizes), a point with
+reduced axes, or from ("at", point, index), a point and the value of the index of a gather there."""
+CHOICE = "choice"
+"""The sizes over which the map of a view is lifted that moves the point of a gather, and not its index."""
 
 
 class Unproved(Exception):  # noqa: N818 - a signal, not an error
@@ -53,7 +57,7 @@ class _Facts:
     """The facts about the maps of a rule. Its conditions name the identities, the maps without a guard, the maps that
     other maps undo, and the known fills; its right side names the maps that read nothing.
 
-    A map of an index or of a gather has no guard, or the left side would be ill-typed.
+    A map of an index has no guard, or the left side would be ill-typed.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -70,7 +74,7 @@ class _Facts:
             str(view) for view, type_ in arguments_of(reads_all, "view", "type") if (view, type_) in reads
         }
         self.total = {str(view) for (view,) in arguments_of(unguarded, "view")}
-        self.total |= {str(term.field("map")) for term in terms if term.ctor.name in ("Index", "Gather")}
+        self.total |= {str(term.field("map")) for term in terms if term.ctor.name == "Index"}
         self.undone = {(str(view), str(back)) for view, back in arguments_of(undone, "view", "back")}
         self.total |= {back for _, back in self.undone}
         self.empty = _empty_views(rule)
@@ -159,8 +163,14 @@ def _value_at(term: Term, point: Point, facts: _Facts) -> Tree:
             return _through(_stages(read, value, facts), point, facts, lambda at: _value_at(value, at, facts))
         case "Index", {"dtype": element, "map": read}:
             return "index", element, _total(read, point, facts)
-        case "Gather", {"buffer": source, "map": read, "axis": axis, "index": index}:
-            return "gather", source, axis, _total(read, point, facts), _value_at(index, point, facts)
+        case ("Gather", {"buffer": source, "map": read, "index": index}) | (
+            "PGather",
+            {"x": source, "map": read, "index": index},
+        ):
+            if not facts.closed:
+                facts.check_domain(point, outer_domain(read))
+            chosen: Point = ("at", point, _value_at(index, point, facts))
+            return _through(_stages(read, source, facts), chosen, facts, lambda at: _value_at(source, at, facts))
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element}):
             values = [_value_at(operand, point, facts) for operand in term.operands]
             if op == "cast" and term.field("x") in facts.kept:
@@ -197,6 +207,11 @@ def _through(stages: Sequence[_MapStage], point: Point, facts: _Facts, value: Ca
         return _through(others, point[:-1], facts, value)
     if stage.lifted is None:
         outer, after = point, (*point, stage.name)
+    elif stage.lifted == CHOICE:
+        if point[:1] != ("at",) or len(point) != 3:
+            raise Unproved
+        outer = point[1]
+        after = ("at", (*outer, stage.name), _inside(point[2], (stage.name, outer)))
     else:
         if point[:1] != ("lift",) or point[2] != stage.lifted:
             raise Unproved
@@ -225,6 +240,10 @@ def _stages(read: Term, source: Term | None, facts: _Facts) -> list[_MapStage]:
             return [_MapStage(read.name, facts.fill(read.name))]
         case Prim(fn=fn, arguments={"read": outer, "view": inner}) if fn == compose:
             return [*_stages(inner, None, facts), *_stages(outer, source, facts)]
+        case Prim(fn=fn, arguments={"read": outer, "view": inner}) if fn == compose_beside:
+            return [_MapStage(_name(inner), facts.fill(_name(inner)), CHOICE), *_stages(outer, source, facts)]
+        case Prim(fn=fn, arguments={"view": view}) if fn == total:
+            return [_MapStage(_name(view), ("zero",))]
         case Prim(fn=fn, arguments={"view": view, "op": op, "result": element, **others}) if fn in _FILLS_OF_OPS:
             place = int(str(others.pop("side", 0)))
             operands = tuple(others.values())
@@ -286,6 +305,11 @@ def _join(trees: Sequence[Tree], leaf: Callable[..., Tree], comes_out: Callable[
         return leaf(*trees)
     inside, outside = ([tree[place] if tree[:2] == ("if", guard) else tree for tree in trees] for place in (2, 3))
     return _branch(guard, _join(inside, leaf, comes_out), _join(outside, leaf, comes_out))
+
+
+def _inside(tree: Tree, guard: tuple[str, Point]) -> Tree:
+    """The value where the guard holds."""
+    return tree[2] if tree[:2] == ("if", guard) else tree
 
 
 def _branch(guard: tuple[str, Point], inside: Tree, outside: Tree) -> Tree:

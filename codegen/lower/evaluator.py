@@ -118,12 +118,11 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
         return self.read_through(op.index_map, point, op.dtype, block, where, read)
 
-    def _gather_source(self, op: Op) -> tuple[Operand, int, int]:
-        """The buffer that a gather reads, the axis along which it picks, and the size of that axis."""
+    def _gather_source(self, op: Op) -> tuple[Operand, int]:
+        """The read of a gather's source, and the size of the axis into which the index is clamped."""
         source = op.inputs[0]
         assert isinstance(source, Operand)
-        assert op.axis is not None
-        return source, op.axis, self.buffers[source.value].memref.shape[op.axis]
+        return source, source.map.sizes[-1]
 
     def _index_value(self, value: V, operand: Operand | Number, size: int) -> V:
         """The value of a gather's index as i64, for an axis of `size`. i64 does not hold every u64, and a large u64 is

@@ -29,6 +29,11 @@ def weight(op: Op, target: Target) -> float:
     return additions
 
 
+def division_weight(target: Target) -> float:
+    """Additions-worth of dividing the index of a gather."""
+    return target.weights.get("idiv i64", 2.0 * UOPS["IDIV"].flops)
+
+
 def score_weight(fn: str, dtype: str, target: Target) -> float:
     """Additions-worth of one term of a stream, without its sum: maximum, difference and exponential."""
     wide = 2 if DTYPES[dtype].bytes == 8 else 1

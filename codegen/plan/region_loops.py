@@ -45,13 +45,19 @@ class Group:
 @dataclass(frozen=True)
 class View:
     """An access to a buffer of `shape`. `map` and `strides` are in terms of a scope's axes, then of the loops inside.
-    `indirect`: a gather, whose data-dependent coordinate counts as 0. `stored`: a write."""
+    `data`: the axes along which the index of a gather moves the access; one place stands for all that it may read.
+    `stored`: a write."""
 
     map: AxisMap
     shape: Shape
     strides: tuple[Stride, ...]
-    indirect: bool = False
+    data: frozenset[int] = frozenset()
     stored: bool = False
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes along which the access moves."""
+        return support(self.map) | self.data
 
     @property
     def linear(self) -> AxisExpr:
@@ -129,17 +135,17 @@ class RegionLoops:
         loaded: set[tuple[str, AxisMap]] = set()
         for access in self.core.accesses:
             if access.scope == scope and access.map.sizes == shape and (access.buffer, access.map) not in loaded:
-                indirect, stored = access.indirect is not None, access.input < 0
-                loaded |= set() if indirect else {(access.buffer, access.map)}
-                yield View(access.map, shapes[access.buffer], access.strides, indirect, stored)
+                loaded |= set() if access.indirect else {(access.buffer, access.map)}
+                data, stored = frozenset(access.data), access.input < 0
+                yield View(access.map, shapes[access.buffer], access.strides, data, stored)
         for site in self.core.sites:
             if site.scope == scope and site.map.sizes == shape and site.value in self.core.scopes:
                 op = self.ops[site.value]
                 kept = len(op.domain) - op.reduced
                 for inner in self.views(site.value, op.domain):
                     composed = compose(inner.map, lift(site.map, inner.map.sizes[kept:]))
-                    strides = strides_of(composed, inner.shape)
-                    yield View(composed, inner.shape, strides, inner.indirect, inner.stored)
+                    data = _moved(inner.data, site.map, kept)
+                    yield View(composed, inner.shape, strides_of(composed, inner.shape, data), data, inner.stored)
 
     def lane_score(self, scope: str, shape: Shape, axis: int) -> float:
         """How well lanes run along an axis: the sum over accesses of 1 for neighbours, 0 for one number in all lanes
@@ -289,6 +295,13 @@ class RegionLoops:
                 exprs += [*read.exprs, *_bounds(read)]
             exprs += _bounds(site.map)
         return exprs
+
+
+def _moved(axes: Iterable[int], at: AxisMap, kept: int) -> frozenset[int]:
+    """Axes of an accumulator's scope as axes of the scope around, followed by the loops over terms. The first `kept`
+    axes are at `at`."""
+    outer = [at.exprs[axis].axes if axis < kept else {axis - kept + len(at.sizes)} for axis in axes]
+    return frozenset().union(*outer)
 
 
 def _bounds(view: AxisMap) -> list[AxisExpr]:

@@ -9,7 +9,7 @@ from codegen.poly.value_sites import Read, Sites
 from ir.index.facts import offset
 from ir.index.map import AxisMap, identity
 from ir.poly.core import MemoryAccess, Stride
-from ir.region.region import Op, Region
+from ir.region.region import Op, Operand, Region
 
 
 def memory_accesses(region: Region, found: Sites) -> tuple[MemoryAccess, ...]:
@@ -28,10 +28,18 @@ def memory_accesses(region: Region, found: Sites) -> tuple[MemoryAccess, ...]:
 
 
 def _read(read: Read, shape: tuple[int, ...], op: Op) -> MemoryAccess:
-    indirect = op.axis if op.kind == "gather" and read.input == 0 else None
-    return MemoryAccess(
-        read.value, read.input, read.source, read.scope, read.map, strides_of(read.map, shape), indirect
-    )
+    strides = strides_of(read.map, shape, read.data)
+    indirect, data = _computed(read, op), tuple(sorted(read.data))
+    return MemoryAccess(read.value, read.input, read.source, read.scope, read.map, strides, indirect, data)
+
+
+def _computed(read: Read, op: Op) -> tuple[int, ...]:
+    """The coordinates that data decides: those of a gather's source that depend on the index."""
+    source = op.inputs[0] if op.is_computed_place(read.input) else None
+    if not isinstance(source, Operand):
+        return ()
+    index = len(source.map.sizes) - 1
+    return tuple(place for place, expr in enumerate(source.map.exprs) if index in expr.axes)
 
 
 def _write(read: Read, shape: tuple[int, ...], at: AxisMap | None) -> MemoryAccess:
@@ -40,12 +48,13 @@ def _write(read: Read, shape: tuple[int, ...], at: AxisMap | None) -> MemoryAcce
 
 
 @lru_cache(maxsize=1 << 14)
-def strides_of(view: AxisMap, shape: tuple[int, ...]) -> tuple[Stride, ...]:
-    """The strides of an access to a row-major buffer of `shape`, one per axis of the map's domain."""
+def strides_of(view: AxisMap, shape: tuple[int, ...], data: frozenset[int] = frozenset()) -> tuple[Stride, ...]:
+    """The strides of an access to a row-major buffer of `shape`, one per axis of the map's domain. Along the axes of
+    `data`, data moves the access."""
     if view.is_empty:
         return tuple(Stride(size, 0, guarded=False, interior=(0, size)) for size in view.sizes)
     linear = offset(view, shape)
-    return tuple(_stride(view, linear.coeff(axis), axis) for axis in range(len(view.sizes)))
+    return tuple(_stride(view, None if axis in data else linear.coeff(axis), axis) for axis in range(len(view.sizes)))
 
 
 def _stride(view: AxisMap, step: int | None, axis: int) -> Stride:

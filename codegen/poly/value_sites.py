@@ -22,13 +22,15 @@ ACCUMULATORS = frozenset({"contraction", "reduce", "stream", "scan"})
 @dataclass(frozen=True)
 class Read:
     """Access number `input` of `value` in the IndexBook reads `source` at `map`, over the axes of `scope`. For a yield
-    `input` is −1, `value` is the output and `source` is the value that is written."""
+    `input` is −1, `value` is the output and `source` is the value that is written. `data`: the axes along which the
+    index of a gather moves the read."""
 
     value: str
     input: int
     source: str
     scope: str
     map: AxisMap
+    data: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,12 @@ def _reads(let: Definition, book: IndexBook, places: Iterable[tuple[str, AxisMap
     accesses = list(enumerate(book.reads(let.name)))
     if let.op.kind in ACCUMULATORS:
         return [Read(let.name, position, access.value_id, let.name, access.map) for position, access in accesses]
+    index = accesses[1][1].map if let.op.kind == "gather" and len(accesses) > 1 else None
     return [
-        Read(let.name, position, access.value_id, scope, compose(access.map, at))
+        Read(
+            *(let.name, position, access.value_id, scope, compose(access.map, at)),
+            data=support(compose(index, at)) if index is not None and position == 0 else frozenset(),
+        )
         for scope, at in places
         for position, access in accesses
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from eqsat.egraph.tiny_to_term import movement_map, reduced_map
+from eqsat.egraph.tiny_to_term import gathered_map, movement_map, reduced_map
 from ir.index.facts import is_injective
 from ir.index.map import AxisMap, compose, floors, identity, lift
 from ir.tiny.graph import Graph, Ref
@@ -86,8 +86,18 @@ def _stored_producers(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
                     read(node.refs[0], compose(at, lift(place, at.sizes[len(place.exprs) :])))
             case UOpKind.SCAN | UOpKind.MOVEMENT:
                 read(node.refs[0])
-            case UOpKind.UNARY | UOpKind.BINARY | UOpKind.TERNARY | UOpKind.CAST | UOpKind.GATHER:
-                for ref in node.refs[1:] if node.op.kind is UOpKind.GATHER else node.refs:
+            case UOpKind.UNARY | UOpKind.BINARY | UOpKind.TERNARY | UOpKind.CAST:
+                for ref in node.refs:
+                    read(ref)
+                    for place in wanted:
+                        read(ref, place)
+            case UOpKind.GATHER:
+                source, *index = node.refs
+                at = gathered_map(node, graph)
+                read(source, at)
+                for place in wanted:
+                    read(source, compose(at, lift(place, at.sizes[-1:])))
+                for ref in index:
                     read(ref)
                     for place in wanted:
                         read(ref, place)

@@ -15,7 +15,7 @@ from eqsat.egraph.egglog_text import (
     table_text,
 )
 from eqsat.egraph.engine import CALL
-from ir.term.language import CTORS, App, EView, PView, subterms
+from ir.term.language import CTORS, App, EView, Gather, PGather, PView, subterms
 from ir.term.rule import Clause, Rule
 from rules import PASSING, PHASES
 from rules import analyses as known
@@ -79,7 +79,7 @@ def combine_rulesets(name: str, rulesets: Iterable[str]) -> str:
 
 def _marks(rule: Rule) -> Marks:
     """The facts that hold for nodes that the rule builds. A rule that moves a view builds no new parts of values."""
-    moves = any(isinstance(part, App) and part.ctor in (PView, EView) for part in subterms(rule.lhs))
+    moves = any(isinstance(part, App) and part.ctor in (PView, EView, Gather, PGather) for part in subterms(rule.lhs))
     return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
 
 

@@ -64,6 +64,11 @@ def reduced_map(node: Node, graph: Graph) -> AxisMap:
     return _reduced_map(node, graph.operand_types(node))
 
 
+def gathered_map(node: Node, graph: Graph) -> AxisMap:
+    """The map by which a GATHER reads its source; the last axis of the domain is the index."""
+    return _gathered_map(node, graph.operand_types(node), graph.types[node.id])
+
+
 def buffer(ref: Ref) -> Var:
     """The variable that stands for the buffer of a uop."""
     return Var(ref, Sort.BUF)
@@ -118,14 +123,16 @@ def _scan(node: Node, src: Types, out: TensorType) -> App:
 
 
 def _gather(node: Node, src: Types, out: TensorType) -> App:
+    read = str(_gathered_map(node, src, out))
+    return _store(Pure(Gather(buffer(node.refs[0]), read, _operand(node.src[1], src[1]))), out)
+
+
+def _gathered_map(node: Node, src: Types, out: TensorType) -> AxisMap:
     along = node.arg["axis"]
-    if out.size:
-        box = box_of(out.shape)
-        exprs = [ZERO if axis_ == along else axis(axis_, box) for axis_ in range(out.rank)]
-    else:
-        exprs = [ZERO] * out.rank
-    read = str(axis_map(out.shape, exprs))
-    return _store(Pure(Gather(buffer(node.refs[0]), read, along, _operand(node.src[1], src[1]))), out)
+    coordinates = [out.rank if axis_ == along else axis_ for axis_ in range(out.rank)]
+    domain = (*out.shape, src[0].shape[along])
+    box = box_of(domain) if 0 not in domain else ()
+    return axis_map(domain, [axis(place, box) for place in coordinates] if box else [ZERO] * out.rank)
 
 
 def _store(value: App, out: TensorType) -> App:

@@ -9,7 +9,7 @@ from eqsat.egraph.enode import ENode
 from ir.dtype import TensorType
 from ir.term.language import Sort
 
-STEPS = ("PView", "EView", "PMax")
+STEPS = ("PView", "EView", "PGather", "PMax")
 """Steps of derivations, as movements on their way down to the reads: no kernel can hold one."""
 
 

@@ -13,7 +13,7 @@ from ir.term.rule import Condition, Equal, Exists, Rule, steers
 
 Binding = Mapping[str, int | str]
 
-_MOVED = ("Load", "PView", "EView", "PMax", "Pure")
+_MOVED = ("Load", "PView", "EView", "PGather", "PMax", "Pure")
 """Constructors that only move a value, and compute nothing."""
 
 

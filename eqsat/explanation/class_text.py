@@ -11,7 +11,7 @@ from eqsat.explanation.notation import Notation
 from ir.diagnostics import Kind, fail
 
 _MARKS = ("Pure", "Fin", "Store")
-_VIEWS = ("PView", "EView", "PMax")
+_VIEWS = ("PView", "EView", "PGather", "PMax")
 
 
 def class_lines(history: History, uop: str) -> list[str]:

@@ -6,9 +6,10 @@ value at other coordinates. A read at the kernel's own coordinates has no bracke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from eqsat.egraph.enode import ENode
+from ir.index.expr import axis_names
 from ir.index.map import AxisMap, identity
 from ir.term.language import App, Term
 
@@ -108,7 +109,9 @@ class Notation:
             case "Index":
                 return ", ".join(map(str, node.map.exprs))
             case "Gather":
-                return self._gather(node, below(node.index))
+                return f"{self._text(node.buffer, 2, _TIGHT)}{_coordinates(node.map, below(node.index))}"
+            case "PGather":
+                return f"({below(node.x, _TIGHT)} at {_coordinates(node.map, below(node.index))})"
             case "PUn" | "EUn" if node.op == "cast":
                 return f"{node.dtype}({below(node.x)})"
             case "PUn" | "EUn":
@@ -139,10 +142,6 @@ class Notation:
         if shape is not None and read == identity(shape):
             return tensor
         return f"({tensor}{_coordinates(read)})" if read.guards else f"{tensor}{_coordinates(read)}"
-
-    def _gather(self, node: ENode, index: str) -> str:
-        at = [index if place == node.axis else str(expr) for place, expr in enumerate(node.map.exprs)]
-        return f"{self._text(node.buffer, 2, _TIGHT)}[{', '.join(at)}]"
 
     def _over(self, term: int, node: ENode) -> str:
         """The reduced axes of a term with this root: the last axes of the operands' domain."""
@@ -211,8 +210,10 @@ def read_text(read: AxisMap) -> str:
     return _coordinates(read) + (f" for {over}" if over else "")
 
 
-def _coordinates(read: AxisMap) -> str:
-    """`[i0, 2·i1] if 0≤i1<3 else 0`."""
-    guards: Sequence[str] = [str(guard) for guard in read.guards]
-    at = f"[{', '.join(map(str, read.exprs))}]"
-    return " ".join([at, *guards])
+def _coordinates(read: AxisMap, index: str | None = None) -> str:
+    """`[i0, 2·i1] if 0≤i1<3 else 0`; `index` is the text of the last axis, where this is the index of a gather."""
+    names = axis_names(len(read.sizes))
+    if index is not None:
+        names[-1] = index
+    at = f"[{', '.join(expr.text(tuple(names)) for expr in read.exprs)}]"
+    return " ".join([at, *(guard.text(tuple(names)) for guard in read.guards)])

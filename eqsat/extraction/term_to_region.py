@@ -148,7 +148,7 @@ class _Builder:
             case "Index":
                 return _Step("index", "index", node.dtype, (), domain)
             case "Gather":
-                return _Step("gather", "gather", self._dtype(tree), kids, domain, along=node.axis)
+                return _Step("gather", "gather", self._dtype(tree), kids, domain)
             case "PUn" | "EUn" if node.op == "cast":
                 return _Step("cast", "cast", node.dtype, kids, domain)
             case "PUn" | "EUn":
@@ -223,15 +223,15 @@ class _Builder:
 
     def _gather(self, tree: Tree, step: _Step) -> _Value:
         (index,) = step.operands
-        order = tuple(sorted({*used_axes(tree.node.map), *self._axes(index, step.domain)}))
-        source = Operand(self._input(tree.node.buffer).name, _project(tree.node.map, order))
+        view, place = tree.node.map, len(step.domain)
+        order = tuple(sorted({*used_axes(view), *self._axes(index, step.domain)} - {place}))
+        source = Operand(self._input(tree.node.buffer).name, _project(view, (*order, place)))
         op = Op(
             kind="gather",
             fn="gather",
             dtype=step.dtype,
             domain=tuple(step.domain[axis_] for axis_ in order),
             inputs=(source, self._operand(index, step.domain, order)),
-            axis=step.along,
         )
         return self._let(op, order)
 

@@ -108,6 +108,17 @@ def offset(view: AxisMap, shape: tuple[int, ...]) -> AxisExpr:
     return flat(view.exprs, row_major(shape))
 
 
+@lru_cache(maxsize=_CACHE)
+def index_divisions(view: AxisMap, shape: tuple[int, ...]) -> int:
+    """How many divisions of its index a gather through `view` makes, to find its place in an operand of this shape. The
+    index is the last axis of the map's domain."""
+    if view.is_empty:
+        return 0
+    bounds = [bound.expr for guard in view.guards for bound in guard.bounds]
+    floors = {term for expr in (offset(view, shape), *bounds) for term, _ in expr.terms if not isinstance(term, int)}
+    return sum(len(view.sizes) - 1 in term.expr.axes for term in floors)
+
+
 def picked_axes(view: AxisMap, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The axis of the domain that each coordinate is, if the map only picks whole axes of `sizes`, else None. Axes of
     size 1 are left out."""

@@ -30,6 +30,8 @@ __all__ = [
     "Bound",
     "Guard",
     "apply",
+    "apply_at",
+    "at_choice",
     "axis_map",
     "compose",
     "constant_map",
@@ -163,6 +165,19 @@ def lift(view: AxisMap, sizes: tuple[int, ...]) -> AxisMap:
 
 
 @lru_cache(maxsize=_CACHE)
+def at_choice(view: AxisMap) -> AxisMap:
+    """The map without the last axis of its domain, which is at one place: the first at which a point may be inside all
+    guards. It stands for the places at which a gather reads."""
+    outer, last = view.sizes[:-1], len(view.sizes) - 1
+    if view.is_empty:
+        return axis_map(outer, (ZERO,) * len(view.exprs), view.guards)
+    box = box_of(outer)
+    steps = (*(axis(k, box) for k in range(last)), AxisExpr(view.interior[last][0]))
+    place = AxisMap(outer, steps, (), box)
+    return compose(view, place)
+
+
+@lru_cache(maxsize=_CACHE)
 def support(view: AxisMap) -> frozenset[int]:
     """The axes of the domain that the value depends on."""
     used: frozenset[int] = frozenset()
@@ -249,6 +264,16 @@ def apply(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if 0 in view.sizes:
         return np.empty(view.sizes, array.dtype)
     grid = np.meshgrid(*map(np.arange, view.sizes), indexing="ij", sparse=True)
+    return apply_at(view, array, grid)
+
+
+def apply_at(
+    view: AxisMap, array: np.ndarray[Any, Any], points: Sequence[np.ndarray[Any, Any]]
+) -> np.ndarray[Any, Any]:
+    """The elements of `array` that the map reads at points of its domain: one array of coordinates per axis. The result
+    has the shape that these arrays broadcast to."""
+    shape = np.broadcast_shapes(*(axis_points.shape for axis_points in points))
+    grid = list(points)
     holds = [np.asarray(guard.holds(grid)) for guard in view.guards]
     if array.size:
         inside = np.logical_and.reduce(np.broadcast_arrays(True, *holds))
@@ -257,7 +282,7 @@ def apply(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         result = np.zeros((), array.dtype)
     for guard, inside in reversed(list(zip(view.guards, holds, strict=True))):
         result = np.where(inside, result, np.asarray(guard.fill).astype(array.dtype))
-    return np.ascontiguousarray(np.broadcast_to(result, view.sizes)).reshape(view.sizes)
+    return np.ascontiguousarray(np.broadcast_to(result, shape)).reshape(shape)
 
 
 @lru_cache(maxsize=_CACHE)

@@ -112,9 +112,9 @@ class StreamRoles(msgspec.Struct, frozen=True):
 class Stride(msgspec.Struct, frozen=True):
     """How an access to memory moves along one axis of its scope.
 
-    step: elements per step of the axis; None if it is not constant (a floordiv). guarded: the access is padded
-    somewhere along this axis. interior: the half-open range of the axis in which the axis causes no padding, whatever
-    the other axes are; the whole axis if not guarded.
+    step: elements per step of the axis; None if it is not constant (a floordiv, or the index of a gather). guarded: the
+    access is padded somewhere along this axis. interior: the half-open range of the axis in which the axis causes no
+    padding, whatever the other axes are; the whole axis if not guarded.
     """
 
     size: int
@@ -128,7 +128,8 @@ class MemoryAccess(msgspec.Struct, frozen=True):
     (`input` -1), over the axes of `scope`.
 
     `map` is the access in the scope's axes, composed through the values between; `strides` describe it, one per axis.
-    A gather's data-dependent coordinate counts as 0 and `indirect` is its position.
+    One place stands for all that the index of a gather may be. `indirect` are the coordinates that
+    depend on the index, and `data` are the axes that the index depends on.
     """
 
     value: str
@@ -137,7 +138,8 @@ class MemoryAccess(msgspec.Struct, frozen=True):
     scope: str
     map: AxisMap
     strides: tuple[Stride, ...]
-    indirect: int | None = None
+    indirect: tuple[int, ...] = ()
+    data: tuple[int, ...] = ()
 
 
 class PolyCore(msgspec.Struct, frozen=True):

@@ -63,10 +63,7 @@ def in_orders(region: Region, orders: Mapping[str, Order]) -> Region:
             permute_read(old) if isinstance(old, Operand) and is_moved else old
             for old, is_moved in zip(op.inputs, moved, strict=True)
         )
-        along = op.axis
-        if op.kind == "gather" and moved[0] and isinstance(op.inputs[0], Operand) and along is not None:
-            along = orders[op.inputs[0].value].index(along)
-        return msgspec.structs.replace(op, inputs=tuple(operands), axis=along)
+        return msgspec.structs.replace(op, inputs=tuple(operands))
 
     def permute_yield(end: Yield) -> Yield:
         own, points = orders.get(end.buffer), orders.get(first)

@@ -15,7 +15,7 @@ from ir.dtype import DType, TensorType, dtype, fp64, promote
 from ir.host.memory import memory_for
 from ir.index.map import AxisMap, apply, support
 from ir.region.region import MemRef, Number, Op, Operand, Region, Yield
-from ir.uop.playback import Array, clamp_index, convert, storage
+from ir.uop.playback import Array, convert, gather_at, storage
 from ir.uop.table import SCANS, UOPS
 
 
@@ -138,15 +138,7 @@ def _gather(op: Op, values: Mapping[str, Array]) -> Array:
     source, index = op.inputs
     assert isinstance(source, Operand)
     assert isinstance(index, Operand | Number)
-    array = values[source.value]
-    if source.map.is_empty:
-        return np.empty(op.shape, array.dtype)
-    assert op.axis is not None
-    grid = np.meshgrid(*map(np.arange, source.map.sizes), indexing="ij", sparse=True)
-    at = [np.asarray(expr.eval(grid)) for expr in source.map.exprs]
-    at[op.axis] = clamp_index(_operand(index, op, values, wide=False), array.shape[op.axis])
-    taken: Array = array[tuple(at)]
-    return taken
+    return gather_at(source.map, values[source.value], _operand(index, op, values, wide=False))
 
 
 def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:

@@ -24,7 +24,7 @@ import msgspec
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import DTYPES, dtype
-from ir.index.map import AxisMap
+from ir.index.map import AxisMap, at_choice
 from ir.post_order import post_order
 
 STAGE = "region"
@@ -88,8 +88,8 @@ class Op(msgspec.Struct, frozen=True):
     stream       exp, exp2                score, value: the sum of fn(score - m)·value, accumulated in `dtype`; m is the
                                           maximum of score over the reduced axes; NaN if m is NaN or infinite
     scan         sum prod max             one, accumulated along `axis` of the domain
-    gather       "gather"                 source buffer, index: source at map(point), coordinate `axis`
-                                          replaced by the index's value, clamped
+    gather       "gather"                 source buffer, index: source at map(point, index), where the last axis of the
+                                          map's domain is the index's value, clamped into the axis
     index        "index"                  none: `index_map`'s only coordinate
     """
 
@@ -104,13 +104,22 @@ class Op(msgspec.Struct, frozen=True):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The inputs that are reads, without numbers."""
-        return tuple(operand for operand in self.inputs if isinstance(operand, Operand))
+        """The inputs that are reads, without numbers. Data decides where a gather reads its source: one place
+        stands for all."""
+        reads = tuple(operand for operand in self.inputs if isinstance(operand, Operand))
+        if self.kind != "gather" or not reads:
+            return reads
+        source, *index = reads
+        return (Operand(source.value, at_choice(source.map)), *index)
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The names of the values and buffers that the op reads."""
         return tuple(operand.value for operand in self.operands)
+
+    def is_computed_place(self, place: int) -> bool:
+        """Whether input number `place` is read at a computed place: the source of a gather."""
+        return self.kind == "gather" and place == 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -279,9 +288,10 @@ def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, .
         source = op.inputs[0]
         from_memory = isinstance(source, Operand) and source.value in {buffer.name for buffer in region.inputs}
         _require(from_memory, region, let.name, "a gather reads an input buffer")
-    for operand in op.inputs:
+    for place, operand in enumerate(op.inputs):
         if isinstance(operand, Operand):
-            _verify_read(region, let.name, operand, op.domain, readable)
+            domain = operand.map.sizes[-1:] if op.is_computed_place(place) else ()
+            _verify_read(region, let.name, operand, op.domain + domain, readable)
         else:
             _require(operand.dtype in DTYPES, region, let.name, f"a number of no dtype {operand.dtype!r}")
 
@@ -317,19 +327,23 @@ def _split(op: Op) -> tuple[str, str]:
 
 def _operands(op: Op) -> Iterator[str]:
     kept = len(op.domain) - op.reduced
-    for operand in op.inputs:
-        yield str(operand.number) if isinstance(operand, Number) else _read(operand.value, operand.map, kept)
+    for place, operand in enumerate(op.inputs):
+        if isinstance(operand, Number):
+            yield str(operand.number)
+        else:
+            yield _read(operand.value, operand.map, kept, "at" if op.is_computed_place(place) else "r")
     if op.index_map is not None:
         yield _reading(op.index_map, kept)
 
 
-def _read(value: str, view: AxisMap, kept: int) -> str:
-    return f"{value}{_reading(view, kept)}"
+def _read(value: str, view: AxisMap, kept: int, others: str = "r") -> str:
+    return f"{value}{_reading(view, kept, others)}"
 
 
-def _reading(view: AxisMap, kept: int) -> str:
-    """The coordinates and guards of a map; the reduced axes (from `kept` on) are written r0, r1, …"""
-    names = tuple(f"i{axis}" if axis < kept else f"r{axis - kept}" for axis in range(len(view.sizes)))
+def _reading(view: AxisMap, kept: int, others: str = "r") -> str:
+    """The coordinates and guards of a map. The axes from `kept` on are written r0, r1, … if they are reduced, and at0
+    if the axis is the index of a gather."""
+    names = tuple(f"i{axis}" if axis < kept else f"{others}{axis - kept}" for axis in range(len(view.sizes)))
     coordinates = ", ".join(expr.text(names) for expr in view.exprs)
     return " ".join([f"[{coordinates}]", *(guard.text(names) for guard in view.guards)])
 

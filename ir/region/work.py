@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 
 from ir.dtype import dtype
 from ir.index.expr import AxisExpr, Box, interval
+from ir.index.facts import index_divisions
 from ir.index.map import AxisMap, project, support
 from ir.region.region import Op, Operand, Region
 from ir.uop.table import UOPS
@@ -18,7 +20,8 @@ MULTIPLY_ADD = 2
 def region_flops(region: Region) -> int:
     """Additions-worth of a region's work. A value is computed once, and so are the exponentials that streams of one
     score share. `ir.uop.table` has the weights."""
-    return sum(op_flops(let.op) for let in region.body) + sum(_exponentials(region).values())
+    own = sum(op_flops(let.op) for let in region.body)
+    return own + sum(_exponentials(region).values()) + sum(_index_divisions(region))
 
 
 def op_flops(op: Op) -> int:
@@ -42,6 +45,18 @@ def _exponentials(region: Region) -> dict[tuple[str, str, AxisMap | None], int]:
             own = project(score.map, sorted(support(score.map)))
             work[let.op.fn, score.value, own] = score_points(let.op) * (2 + UOPS[let.op.fn.upper()].flops)
     return work
+
+
+def _index_divisions(region: Region) -> Iterator[int]:
+    """Additions-worth of the divisions of the indices of gathers, once per index."""
+    shapes = {buffer.name: buffer.memref.shape for buffer in region.inputs}
+    for let in region.body:
+        if let.op.kind == "gather":
+            source, index = let.op.inputs
+            assert isinstance(source, Operand)
+            used = support(index.map) if isinstance(index, Operand) else frozenset()
+            points = math.prod(size for axis, size in enumerate(let.op.domain) if axis in used)
+            yield points * index_divisions(source.map, shapes[source.value]) * UOPS["IDIV"].flops
 
 
 def flops_per_point(kind: str, fn: str) -> int:
@@ -69,8 +84,8 @@ def read_bytes(region: Region) -> dict[str, int]:
     for let in region.body:
         for slot, operand in enumerate(let.op.inputs):
             if isinstance(operand, Operand) and operand.value in elements:
-                if let.op.kind == "gather" and slot == 0:
-                    read = math.prod(let.op.domain)
+                if let.op.is_computed_place(slot):
+                    read = min(math.prod(let.op.domain), footprint(operand.map))
                 else:
                     read = footprint(operand.map)
                 elements[operand.value] = min(elements[operand.value] + read, sizes[operand.value])

@@ -331,9 +331,10 @@ Imm = Ctor("Imm", (("dtype", _S), ("value", _S), ("sizes", _S)), _P, "a number, 
 Index = Ctor("Index", (("dtype", _S), ("map", _S)), _P, "the index itself: the one coordinate of map(index)")
 Gather = Ctor(
     "Gather",
-    (("buffer", _B), ("map", _S), ("axis", _I), ("index", _P)),
+    (("buffer", _B), ("map", _S), ("index", _P)),
     _P,
-    "a read whose coordinate `axis` is the value of `index`, clamped into the buffer",
+    "a read at a computed place: the buffer at map(point, index), where the map's last axis is the index, clamped into "
+    "the axis",
 )
 PUn = Ctor("PUn", (("op", _S), ("dtype", _S), ("x", _P)), _P, "a unary op; dtype is the result's")
 PBin = Ctor("PBin", (("op", _S), ("dtype", _S), ("x", _P), ("y", _P)), _P, "a binary op")
@@ -345,6 +346,7 @@ At = Ctor(
     "a value of this type, finished inside the kernel before it is read at map(index)",
 )
 PView = Ctor("PView", (("x", _P), ("map", _S)), _P, "x at map(index)")
+PGather = Ctor("PGather", (("x", _P), ("map", _S), ("index", _P)), _P, "x at a computed place, as a Gather's")
 PMax = Ctor(
     "PMax",
     (("domain", _S), ("sizes", _S), ("x", _P)),
@@ -375,7 +377,7 @@ CTORS: Mapping[str, Ctor] = {
     ctor.name: ctor
     for ctor in (
         *(Input, Store),
-        *(Load, Imm, Index, Gather, PUn, PBin, PTern, At, PView, PMax),
+        *(Load, Imm, Index, Gather, PUn, PBin, PTern, At, PView, PGather, PMax),
         *(Reduce, Contract, Stream, Scan),
         *(Pure, Fin, EUn, EBin, ETern, EView),
     )

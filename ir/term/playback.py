@@ -19,7 +19,7 @@ from ir.index.expr import interval
 from ir.index.map import apply, parse_map
 from ir.term.language import CTORS, App, Term, Var
 from ir.term.text import parse_number, parse_sizes, parse_type
-from ir.uop.playback import clamp_index, convert
+from ir.uop.playback import convert, gather_at
 from ir.uop.table import SCANS, UOPS
 
 Array = NDArray[Any]
@@ -76,8 +76,11 @@ def _value_of(ctor: str, fields: Mapping[str, Any], inputs: Mapping[str, Array],
             return np.broadcast_to(convert(np.asarray(parse_number(number)), dtype(element), wide), parse_sizes(sizes))
         case "Index", {"dtype": element, "map": coordinate}:
             return _index(element, coordinate, wide)
-        case "Gather", {"buffer": buffer, "map": read, "axis": along, "index": index}:
-            return _gather(buffer, read, along, index)
+        case ("Gather", {"buffer": value, "map": read, "index": index}) | (
+            "PGather",
+            {"x": value, "map": read, "index": index},
+        ):
+            return gather_at(parse_map(read), value, index)
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element, **operands}):
             return _elementwise(op, element, *operands.values(), wide=wide)
         case "PMax", {"sizes": sizes, "x": value}:
@@ -106,16 +109,6 @@ def _index(element: str, coordinate: str, wide: bool) -> Array:
     view = parse_map(coordinate)
     last = 0 if view.is_empty else interval(view.exprs[0], view.interior)[1]
     return convert(apply(view, np.arange(last + 1)), dtype(element), wide)
-
-
-def _gather(buffer: Array, read: str, along: int, index: Array) -> Array:
-    view = parse_map(read)
-    if view.is_empty:
-        return np.empty(view.sizes, buffer.dtype)
-    grid = np.meshgrid(*map(np.arange, view.sizes), indexing="ij", sparse=True)
-    at = [np.broadcast_to(expr.eval(grid), view.sizes) for expr in view.exprs]
-    at[along] = clamp_index(index, buffer.shape[along])
-    return np.asarray(buffer[tuple(at)])
 
 
 def _elementwise(op: str, element: str, *operands: Array, wide: bool) -> Array:

@@ -55,8 +55,11 @@ def _type_of(ctor: str, fields: Mapping[str, Any]) -> TensorType:
             return TensorType.of(element, parse_sizes(sizes))
         case "Index", {"dtype": element, "map": read}:
             return _index(element, read)
-        case "Gather", {"buffer": source, "map": read, "axis": axis, "index": index}:
-            return _gather(source, read, axis, index)
+        case ("Gather", {"buffer": source, "map": read, "index": index}) | (
+            "PGather",
+            {"x": source, "map": read, "index": index},
+        ):
+            return _gather(source, read, index)
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element, **operands}):
             return _operation(op, element, list(operands.values()))
         case "PMax", {"domain": domain, "sizes": sizes, "x": value}:
@@ -84,22 +87,22 @@ def _store(value: TensorType, type_: str) -> TensorType:
 def _read(source: TensorType, read: str) -> TensorType:
     view = parse_map(read)
     _require(len(view.exprs) == source.rank, f"{view} reads {source}")
-    _check_bounds(view, source, range(source.rank))
+    _check_bounds(view, source)
     for guard in view.guards:
         holds = source.dtype.is_float or parse_number(str(guard.fill)) == source.dtype.numpy.type(guard.fill)
         _require(holds, f"{guard.fill} is no {source.dtype}")
     return TensorType.of(source.dtype, view.sizes)
 
 
-def _check_bounds(view: AxisMap, source: TensorType, axes: range | list[int]) -> None:
-    """Requires that every element read along these axes exists."""
+def _check_bounds(view: AxisMap, source: TensorType) -> None:
+    """Requires that every element read exists."""
     if view.is_empty:
         return
     grid = np.meshgrid(*map(np.arange, view.sizes), indexing="ij", sparse=True)
     reads: Any = np.asarray(True)
     for guard in view.guards:
         reads = reads & guard.holds(grid)
-    for axis in axes:
+    for axis in range(source.rank):
         at, inside = np.broadcast_arrays(view.exprs[axis].eval(grid), reads)
         wrong = inside & ((at < 0) | (at >= source.shape[axis]))
         _require(not wrong.any(), f"{view} reads outside {source}, along axis {axis}")
@@ -111,13 +114,12 @@ def _index(element: str, read: str) -> TensorType:
     return TensorType.of(element, view.sizes)
 
 
-def _gather(source: TensorType, read: str, axis: int, index: TensorType) -> TensorType:
+def _gather(source: TensorType, read: str, index: TensorType) -> TensorType:
     view = parse_map(read)
-    fits = 0 <= axis < source.rank == len(view.exprs) and not view.guards
-    _require(fits and index.dtype.is_int and index.shape == view.sizes, f"{source} gathered at {view} by {index}")
-    _require(view.is_empty or source.shape[axis] > 0, f"nothing to gather in {source}")
-    _check_bounds(view, source, [k for k in range(source.rank) if k != axis])
-    return TensorType.of(source.dtype, view.sizes)
+    fits = len(view.sizes) > 0 and index.dtype.is_int and index.shape == view.sizes[:-1]
+    _require(fits, f"{source} gathered at {view} by {index}")
+    _require(index.size == 0 or view.sizes[-1] > 0, f"nothing to gather in {source}")
+    return TensorType.of(_read(source, read).dtype, index.shape)
 
 
 def _operation(op: str, element: str, operands: Sequence[TensorType]) -> TensorType:

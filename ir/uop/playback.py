@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype, fp64, promote
+from ir.index.map import AxisMap, apply_at
 
 Array = NDArray[Any]
 Meaning = Callable[[Sequence[Array], Mapping[str, Any], TensorType, bool], Array]
@@ -126,6 +127,14 @@ def gather(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: b
     inside = clamp_index(index, src.shape[axis])
     box = tuple(slice(None) if k == axis else slice(size) for k, size in enumerate(out.shape))
     return np.take_along_axis(src[box], inside, axis=axis)
+
+
+def gather_at(view: AxisMap, source: Array, index: Array) -> Array:
+    """The elements of `source` at view(point, index), where the map's last axis is the index, clamped into the axis."""
+    if view.is_empty:
+        return np.empty(view.sizes[:-1], source.dtype)
+    grid = np.meshgrid(*map(np.arange, view.sizes[:-1]), indexing="ij", sparse=True)
+    return apply_at(view, source, [*grid, clamp_index(index, view.sizes[-1])])
 
 
 def clamp_index(index: Array, size: int) -> NDArray[np.int64]:

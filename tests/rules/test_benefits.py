@@ -103,7 +103,7 @@ CASES = {
     "¬(x = 0) ? x : 1": Case("logic", "not_of_comparison",
                              _program(lambda t, x: t.op("WHERE", t.op("NOT", t.op("CMPEQ", x, 0.0)), x, 1.0))),
     "2i + 1 < 2n + 1": Case("indices", "index_and_number compare_index_with_number", _program(_masked_by_size)),
-    "T[2i]": Case("indices", "index_and_number gather_of_input_by_index", _program(_positions)),
+    "T[2i]": Case("indices", "index_and_number gather_by_index", _program(_positions)),
     "mean of means": Case("reductions", "factor_of_sum nested_sums", _program(_mean_of_means)),
     "Σₖ x[i,k]/r[i]": Case("reductions", "invariant_divisor", _program(_row_scaled_sum)),
     "max relu(2x)": Case(

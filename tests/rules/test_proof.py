@@ -15,7 +15,7 @@ from ir.index import moves
 from ir.index.expr import axis, box_of
 from ir.index.isl import isl_read
 from ir.index.map import AxisMap, apply, compose, identity, lift, parse_map
-from ir.term.language import EBin, ETern, EUn, Imm, Load, PBin, Primitive, PUn, Pure, PView, Reduce
+from ir.term.language import EBin, ETern, EUn, Gather, Imm, Load, PBin, PGather, Primitive, PUn, Pure, PView, Reduce
 from ir.term.playback import evaluate
 from ir.term.rule import Certificate, Rule, pattern_variables
 from ir.term.text import number_text
@@ -23,6 +23,7 @@ from ir.uop.table import UOPS
 from rules import RULES
 from rules.analyses import ProDtype
 from rules.certificates import certificate
+from rules.choices import compose_beside, total
 from rules.op_fills import preimage, same_number
 from rules.primitives import compose as composed
 from rules.primitives import domain, fill_everywhere, fill_of_reduction, fill_of_unary, filled_with, reads_all
@@ -158,6 +159,28 @@ def test_a_reduction_takes_the_fills_found_to_the_fill(op: str) -> None:
     assert found
 
 
+@pytest.mark.parametrize("size", range(1, 5))
+def test_a_view_beside_an_index_reads_what_two_reads_do(size: int) -> None:
+    for shape, view in movements(size):
+        for choices in (1, 3):
+            read = moves.permute((choices, *shape), [*range(1, len(shape) + 1), 0])
+            array = numbered((choices, *shape))
+            both = parse_map(compose_beside.fn(str(read), str(view)))
+            wanted = np.stack([apply(view, array[choice]) for choice in range(choices)], -1)
+            assert np.array_equal(apply(both, array), wanted), f"{read} beside {view}"
+
+
+@pytest.mark.parametrize("size", range(1, 5))
+def test_total_changes_nothing_but_fills(size: int) -> None:
+    for shape, view in movements(size):
+        if view.fill is None:
+            array = numbered(shape)
+            inside = apply(view, array) != 7
+            found = apply(parse_map(total.fn(str(view))), array)
+            assert np.array_equal(found[inside], apply(view, array)[inside])
+            assert not found[~inside].any()
+
+
 WRONG = {
     "a map forgotten": Rule("w", "w", "", PView(Load(b, m), n), Load(b, m)),
     "maps in the wrong order": Rule("w", "w", "", PView(Load(b, m), n), Load(b, composed(n, m))),
@@ -172,6 +195,15 @@ WRONG = {
     ),
     "a number in a dtype that nothing is known of": Rule(
         "w", "w", "", PView(PUn(o, d, p), n), Imm(d, fill_everywhere(n, d), domain(n))
+    ),
+    "a gather whose index is not moved": Rule(
+        "w", "w", "", PView(Gather(b, m, p), n), Gather(b, compose_beside(m, n), p)
+    ),
+    "a gather of ops, with the fill of the result": Rule(
+        "w", "w", "", PGather(PUn(o, d, p), n, q), PUn(o, d, PGather(p, n, q))
+    ),
+    "a gather at another index": Rule(
+        "w", "w", "", PGather(PUn(o, d, Load(b, m)), n, PUn(o, d, p)), PUn(o, d, Gather(b, composed(m, n), p))
     ),
     "the domain of another map": Rule(
         "w", "w", "", PView(PView(Imm(d, v, k), m), n), Imm(d, v, domain(m)),

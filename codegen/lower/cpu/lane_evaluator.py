@@ -14,9 +14,11 @@ Every op rounds to its dtype.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
 from typing import TypeAlias
 
+from codegen.lower.conversions import constant
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.lane_values import CONVERSIONS
 from codegen.lower.cpu.rows_on_chip import Row
@@ -25,7 +27,7 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.index.expr import AxisExpr
+from ir.index.expr import AxisExpr, FloorDiv, Term
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, Inside, Lanes, Load, Value
 from ir.kernel.nodes import Const, Pick, Within, register_type
@@ -173,19 +175,15 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     # --- ops ---
 
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gather_source(op)
+        source, size = self._gather_source(op)
         chosen = op.inputs[1]
         index = self._index_value((yield self._operand(chosen, point, block, where)), chosen, size)
         depends = index_axes(chosen, point, self.writer)
-
-        def read(at: Point, inner: CpuBlock, conditions: Where) -> Value:
-            if not inner.moves_in_lanes(depends):
-                picked = self._bind_index(index, size, inner.home(depends))
-                return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
-            held = CpuCall("min", (CpuCall("max", (index, Const(0, "i64")), "i64"), Const(size - 1, "i64")), "i64")
-            return self._gather_lanes(source.value, axis, at, inner, conditions, held)
-
-        return self.read_through(source.map, point, self.dtype(source.value), block, where, read)
+        if block.moves_in_lanes(depends):
+            return (yield self._gather_lanes(source, point, index, block, where))
+        place = (*point, self._bind_index(index, size, block.home(depends)))
+        read = partial(self._value, source.value)
+        return (yield self._read_through(source.map, place, self.dtype(source.value), block, where, read))
 
     def _bind_index(self, index: Value, size: int, home: CpuBlock) -> AxisExpr:
         """An index that is the same in all lanes, as a variable of the kernel, so that its load needs no gather."""
@@ -199,20 +197,80 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         assert isinstance(found, Lanes)
         return found.expr
 
-    def _gather_lanes(self, buffer: str, axis: int, at: Point, block: CpuBlock, where: Where, index: Value) -> Value:
-        assert block.lane_axis is not None
-        stride = row_major(self.buffers[buffer].memref.shape)[axis]
-        base = self.offset(buffer, (*at[:axis], AxisExpr(), *at[axis + 1 :]))
-        along = Lanes(base, block.lane_axis.variable if block.moves_in_lanes(base.axes) else None, "i64")
-        scaled = index if stride == 1 else CpuCall("mul", (index, Const(stride, "i64")), "i64")
-        total = block.let("at", scaled if base == AxisExpr() else CpuCall("add", (along, scaled), "i64"))
-        mask = self.mask(where, block, existing=True)
-        dtype = register_type(self.dtype(buffer))
-        return block.let(buffer, Load(self.writer.buffer(buffer), AxisExpr(), dtype, "gather", index=total, mask=mask))
+    def _gather_lanes(self, source: Operand, point: Point, index: Value, block: CpuBlock, where: Where) -> Evaluation:
+        """A gather whose index differs between lanes. A bound on the index is a mask."""
+        last = Const(source.map.sizes[-1] - 1, "i64")
+        picked = self.writer.variable("at", 0, source.map.sizes[-1] - 1)
+        held = block.let("at", CpuCall("min", (CpuCall("max", (index, Const(0, "i64")), "i64"), last), "i64"))
+        place = (*point, self.writer.axis(picked))
+        at, dtype = self.writer.at(source.map.exprs, place), self.dtype(source.value)
+        guards = [(self.writer.conditions(guard, place), constant(guard.fill, dtype)) for guard in source.map.guards]
+        lanes = {picked: held}
+
+        def read(guards: Sequence[tuple[Where, Const]], masks: tuple[Value, ...]) -> Read[CpuBlock, Value]:
+            def load(_: Point, inner: CpuBlock, conditions: Where) -> Evaluation:
+                offset = self._lanes_of(self.offset(source.value, at), lanes, inner)
+                return self._load_lanes(source.value, inner.let("at", offset), inner, conditions, masks)
+                yield  # makes this a generator
+
+            def select(_: Point, inner: CpuBlock, conditions: Where) -> Evaluation:
+                (bounds, fill), *others = guards
+                mask = _all_of(self._within(bound, lanes, inner) for bound in bounds if picked in bound.expr.axes)
+                known = masks if mask is None else (*masks, inner.let("inside", mask))
+                value = yield read(others, known)(at, inner, conditions)
+                return value if mask is None else CpuCall("where", (known[-1], value, fill), fill.dtype)
+
+            def guarded(_: Point, inner: CpuBlock, conditions: Where) -> Evaluation:
+                bounds, fill = guards[0]
+                plain = tuple(bound for bound in bounds if picked not in bound.expr.axes)
+                return (yield self._read_guarded([(plain, fill)], at, inner, conditions, select))
+
+            return guarded if guards else load
+
+        return (yield read(guards, ())(at, block, where))
+
+    def _within(self, condition: Within, lanes: Mapping[int, Value], block: CpuBlock) -> Value | None:
+        """The lanes in which a condition on variables that differ between lanes holds; None: all."""
+        if self.writer.proves(condition):
+            return None
+        value = block.let("at", self._lanes_of(condition.expr, lanes, block))
+        low, high = (Const(bound, "i64") for bound in (condition.low, condition.high))
+        return _all_of([CpuCall("cmpge", (value, low), "bool"), CpuCall("cmplt", (value, high), "bool")])
+
+    def _lanes_of(self, expr: AxisExpr, lanes: Mapping[int, Value], block: CpuBlock) -> Value:
+        """An index in all lanes, as i64. `lanes`: the variables of the index that differ between lanes, with their
+        values."""
+        moved = [(term, c) for term, c in expr.terms if not _axes_of_term(term).isdisjoint(lanes)]
+        rest = AxisExpr(expr.const, tuple(entry for entry in expr.terms if entry not in moved))
+        total: Value = self._position(rest, "i64", block)
+        for term, c in moved:
+            value = lanes[term] if isinstance(term, int) else self._quotient(term, lanes, block)
+            scaled = value if c == 1 else CpuCall("mul", (value, Const(c, "i64")), "i64")
+            total = scaled if total == Lanes(AxisExpr(), None, "i64") else CpuCall("add", (total, scaled), "i64")
+        return total
+
+    def _quotient(self, term: FloorDiv, lanes: Mapping[int, Value], block: CpuBlock) -> Value:
+        return CpuCall("idiv", (self._lanes_of(term.expr, lanes, block), Const(term.divisor, "i64")), "i64")
+
+    def _load_lanes(self, buffer: str, index: Value, block: CpuBlock, where: Where, masks: tuple[Value, ...]) -> Value:
+        """The elements at these offsets, in the lanes that all masks select."""
+        name, dtype = self.writer.buffer(buffer), register_type(self.dtype(buffer))
+        mask = _all_of([self.mask(where, block, existing=True), *masks])
+        return block.let(buffer, Load(name, AxisExpr(), dtype, "gather", index=index, mask=mask))
 
     def _position(self, expr: AxisExpr, dtype: str, block: CpuBlock) -> Value:
         moving = block.lane_axis if block.moves_in_lanes(expr.axes) else None
         return Lanes(expr, moving.variable if moving else None, dtype)
+
+
+def _all_of(masks: Iterable[Value | None]) -> Value | None:
+    """The lanes that all masks select; None is the mask of all lanes."""
+    several = [mask for mask in masks if mask is not None]
+    return reduce(lambda a, b: CpuCall("and", (a, b), "bool"), several) if several else None
+
+
+def _axes_of_term(term: Term) -> frozenset[int]:
+    return frozenset([term]) if isinstance(term, int) else term.expr.axes
 
 
 def index_axes(operand: Operand | Number, point: Point, writer: CpuWriter) -> frozenset[int]:

@@ -48,7 +48,7 @@ class _Access:
     buffer: str
     map: AxisMap
     follows: frozenset[tuple[int, int]]
-    indirect: int | None
+    indirect: tuple[int, ...]
 
 
 def merged_axes(loops: RegionLoops, outer: Runs, terms: Callable[[str], Runs]) -> BufferAxes:
@@ -104,7 +104,7 @@ def _runs(shape: tuple[int, ...], accesses: Sequence[_Access]) -> tuple[tuple[in
 def _can_merge(access: _Access, shape: tuple[int, ...], run: Sequence[int], axis: int) -> bool:
     """Whether one number gives the coordinates of `run` and of the next axis, `axis`, in an access."""
     view = access.map
-    if access.indirect == axis or access.indirect in run or view.is_empty:
+    if view.is_empty or not {*run, axis}.isdisjoint(access.indirect):
         return False
     guarded = {axis for guard in view.guards for bound in guard.bounds for axis in bound.expr.axes}
     if any(guarded & view.exprs[position].axes for position in (*run, axis)):

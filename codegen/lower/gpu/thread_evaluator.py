@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -85,18 +86,15 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
     # --- ops ---
 
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
-        source, axis, size = self._gather_source(op)
+        source, size = self._gather_source(op)
         chosen = op.inputs[1]
         index = self._index_value((yield self._operand(chosen, point, block, where)), chosen, size)
         variable = self.writer.variable("at", 0, size - 1)
         block.add(Pick(variable, index))
         block.variables.add(variable)
-        picked = self.writer.axis(variable)
-
-        def read(at: Point, inner: GpuBlock, conditions: Where) -> Value:
-            return self._load(source.value, (*at[:axis], picked, *at[axis + 1 :]), inner, conditions)
-
-        return self.read_through(source.map, point, self.dtype(source.value), block, where, read)
+        place = (*point, self.writer.axis(variable))
+        read = partial(self._value, source.value)
+        return (yield self._read_through(source.map, place, self.dtype(source.value), block, where, read))
 
     def _position(self, expr: AxisExpr, dtype: str, block: GpuBlock) -> Value:
         return Index(expr, dtype)

@@ -5,6 +5,7 @@ Figures are additions-worth, per element of an operand or per vector of sums. No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,7 +100,11 @@ class ContractionValues:
         return post_order(yielded, below)
 
     def _weight_of(self, value: str) -> float:
-        return sum(weight(self._ops[name], self.target) for name in self._values(value))
+        """Additions-worth of one element of a value. Values behind it that have fewer points, as the index of a row
+        that is gathered, are computed once for several elements."""
+        points = math.prod(self._ops[value].shape) if value in self._ops else 1
+        shares = ((name, min(1.0, math.prod(self._ops[name].shape) / max(points, 1))) for name in self._values(value))
+        return sum(weight(self._ops[name], self.target) * share for name, share in shares)
 
     def _values(self, value: str) -> list[str]:
         """The values from which `value` is computed, and `value`."""

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.region_loops import RegionLoops, Shape, View
-from ir.index.map import support
 from ir.target import Target
 
 EXPOSED_SHARE = 0.5
@@ -32,7 +31,8 @@ class AccessShape(NamedTuple):
     """All of an access that its cycles depend on.
 
     axes         the axes along which the access moves
-    sizes, steps size of every axis, and elements per step along it; the first `rank` axes are those of the outputs
+    sizes, steps size of every axis, and elements per step along it, None where that varies; the first `rank` axes are
+                 those of the outputs
     inner        accesses per point of the outputs
     """
 
@@ -47,7 +47,7 @@ class AccessShape(NamedTuple):
     @staticmethod
     def of(view: View, rank: int) -> AccessShape:
         sizes, steps = view.map.sizes, tuple([stride.step for stride in view.strides])
-        return AccessShape(support(view.map), sizes, steps, rank, math.prod(sizes[rank:]), view.indirect, view.stored)
+        return AccessShape(view.axes, sizes, steps, rank, math.prod(sizes[rank:]), bool(view.data), view.stored)
 
 
 class LaneCycles(NamedTuple):
@@ -145,7 +145,7 @@ class NestAccesses:
                 return None
             axis = len(access.sizes) - 1
         size, step = access.sizes[axis], access.steps[axis]
-        if step in (0, 1) and not access.indirect:
+        if step in (0, 1):
             cycles = self.target.vector_cycles / max(1, min(self.target.lanes, size))
             return LaneCycles(cycles, cycles)
         times = 2 if access.stored else 1

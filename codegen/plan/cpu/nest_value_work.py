@@ -12,12 +12,13 @@ from typing import NamedTuple
 from codegen.plan.cpu.dependency_chains import chain_waits
 from codegen.plan.cpu.kept_rows import KeptRow, computed_in
 from codegen.plan.cpu.nest_trips import PlannedNest
-from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
+from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, division_weight, score_weight, weight
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import stream_dtype
-from ir.index.map import AxisMap, support
+from ir.index.facts import index_divisions
+from ir.index.map import AxisMap, compose, support
 from ir.poly.core import Site
-from ir.region.region import Op
+from ir.region.region import Op, Operand
 from ir.region.work import score_points
 from ir.target import Target
 
@@ -188,6 +189,8 @@ class NestValues:
 
     def _computations(self) -> Iterator[Computed]:
         for name, op in self.loops.ops.items():
+            if op.kind == "gather":
+                yield from self._index_divisions(name, op)
             point = self._weights[name] + self._scores.get(name, 0.0)
             if op.kind == "reduce" and op.fn in ("max", "min"):
                 point = max(point, _EXTREME_WEIGHT)
@@ -201,6 +204,16 @@ class NestValues:
                 divides = op.fn in _DIVIDING
                 is_computed = (self._is_computed_at(site) for site in self._sites.get(name, ()))
                 yield from (Computed(point, axes, within, divides) for axes, within in compress(places, is_computed))
+
+    def _index_divisions(self, name: str, op: Op) -> Iterator[Computed]:
+        """The divisions by which a gather finds its place: made once for all elements of one index."""
+        source, index = op.inputs
+        assert isinstance(source, Operand)
+        shape = next(buffer.memref.shape for buffer in self.loops.region.inputs if buffer.name == source.value)
+        point = index_divisions(source.map, shape) * division_weight(self.target)
+        if point and isinstance(index, Operand):
+            sites = (Site(name, site.scope, compose(index.map, site.map)) for site in self._sites.get(name, ()))
+            yield from (Computed(point, axes, within) for axes, within in map(self._place, sites))
 
     def _is_computed_at(self, site: Site) -> bool:
         """Whether the value is computed at the site, and not read from a kept row."""

@@ -112,7 +112,7 @@ def crossing_reads(loops: RegionLoops, axes: Sequence[Sequence[int]]) -> tuple[M
     across, along = axes[-2][-1], axes[-1][-1]
     reads: dict[tuple[str, AxisMap], MemoryAccess] = {}
     for access in loops.core.accesses:
-        if access.scope == loops.scope and access.input >= 0 and access.indirect is None and not access.map.guards:
+        if access.scope == loops.scope and access.input >= 0 and not access.indirect and not access.map.guards:
             steps = access.strides[across].step, access.strides[along].step
             if steps[0] == 1 and steps[1] not in (0, 1):
                 reads.setdefault((access.buffer, access.map), access)

@@ -296,7 +296,7 @@ class GpuNestWork:
             staged = axis is not None and axis == launch.across
             wide = launch.width if step == 1 else 1
             slots += times * (_MOVE_SLOTS * (3 if staged else 1) + launch.indexing) / wide
-            fetched = _SECTOR_BYTES if step is None or view.indirect else min(_SECTOR_BYTES, size * abs(step))
+            fetched = _SECTOR_BYTES if step is None else min(_SECTOR_BYTES, size * abs(step))
             beyond += times * (max(size, fetched) - size)
             whole = math.prod(view.shape) * size
             read += whole if whole <= self.target.l1_bytes // _IN_L1 else times * size
@@ -323,7 +323,7 @@ class GpuNestWork:
         across = launch.across
         if across is not None and not view.stored and not view.map.guards and view.strides[across].step == 1:
             return across
-        return launch.lane if launch.lane is not None and launch.lane in support(view.map) else None
+        return launch.lane if launch.lane is not None and launch.lane in view.axes else None
 
     def _access_count(self, view: View, rows: Rows | None) -> float:
         """How often an access is made."""

@@ -14,6 +14,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.enumeration.structures import Structure, Structures, leaf
 from eqsat.extraction.enumeration.work import ValueWork, union
 from ir.dtype import TensorType
+from ir.index.facts import index_divisions
 from ir.index.map import AxisMap, support
 from ir.post_order import post_order
 from ir.region.work import flops_per_point, footprint
@@ -31,6 +32,7 @@ class Tree:
     flops    operations of this tree, shared values once
     ops      how many values it computes, shared ones once
     accumulators  the accumulators below, shared ones once
+    gathered the buffers that gathers below read at computed places, apart from those of the gathers' indices
     finished domain axes at which an on-chip value is read
     captured whether an accumulator would recompute such a value for each of its terms
     structure the tree up to its buffers; computed on demand
@@ -38,7 +40,7 @@ class Tree:
     """
 
     __slots__ = (
-        *("_kinds", "accumulators", "axes", "captured", "finished", "flops"),
+        *("_kinds", "accumulators", "axes", "captured", "finished", "flops", "gathered"),
         *("kids", "node", "ops", "own", "rank", "reads", "serial", "structure", "work"),
     )
 
@@ -50,6 +52,7 @@ class Tree:
         self.own: int | None = None
         self.flops = self.ops = 0
         self.accumulators: frozenset[Tree] = frozenset()
+        self.gathered: frozenset[int] = frozenset()
         self.finished: frozenset[int] = frozenset()
         self.captured = False
         self.structure: Structure | None = None
@@ -64,6 +67,7 @@ class Tree:
         self.reads = {renamed[buffer]: size for buffer, size in other.reads.items()}
         self.axes, self.rank, self.finished, self.captured = other.axes, other.rank, other.finished, other.captured
         self.own, self.flops, self.ops = other.own, other.flops, other.ops
+        self.gathered = frozenset(renamed[buffer] for buffer in other.gathered)
         self.accumulators = _accumulators_of(self.kids)
         if other in other.accumulators:
             self.accumulators |= {self}
@@ -131,15 +135,20 @@ class Forest:
         node = tree.node
         match node.ctor:
             case "Load":
-                self._read(tree, node.buffer, node.map)
+                self._read(tree, node)
             case "At":
-                self._finish(tree, node.map)
+                self._finish(tree, node)
             case "Gather":
-                self._place(tree, node.map)
+                tree.gathered = frozenset([node.buffer])
+                divisions = index_divisions(node.map, self.type_of(node.buffer).shape)
+                if divisions:
+                    tree.own = math.prod(tree.axes.values()) * divisions * flops_per_point("ewise", "idiv")
+                    tree.flops += tree.own
+                self._place(tree, node)
                 points = math.prod(tree.axes.values())
                 tree.reads = _more(tree.reads, node.buffer, points, self.type_of(node.buffer))
             case "Index":
-                self._place(tree, node.map)
+                self._place(tree, node)
             case "Reduce" | "Contract" | "Stream":
                 self._reduce(tree)
             case "Scan":
@@ -151,6 +160,7 @@ class Forest:
     def _gather_below(self, tree: Tree) -> None:
         """What the kids have, together."""
         work = union([kid.work or self._work_of(kid) for kid in tree.kids])
+        tree.gathered = frozenset().union(*[kid.gathered for kid in tree.kids])
         tree.flops, tree.ops = work.flops, work.size
         if len(tree.kids) == 1:
             (kid,) = tree.kids
@@ -179,21 +189,22 @@ class Forest:
             assert tree.work is not None
         return tree.work
 
-    def _place(self, tree: Tree, view: AxisMap) -> None:
+    def _place(self, tree: Tree, node: ENode) -> None:
         """A read or an index knows its domain."""
-        tree.axes = {**tree.axes, **{axis: view.sizes[axis] for axis in used_axes(view)}}
-        tree.rank = len(view.sizes)
+        sizes, used = mapped_domain(node)
+        tree.axes = {**tree.axes, **{axis: sizes[axis] for axis in used}}
+        tree.rank = len(sizes)
 
-    def _finish(self, tree: Tree, view: AxisMap) -> None:
+    def _finish(self, tree: Tree, node: ENode) -> None:
         """What is finished on chip has a domain of its own."""
         tree.axes = {}
-        self._place(tree, view)
+        self._place(tree, node)
         tree.finished = frozenset(tree.axes)
 
-    def _read(self, tree: Tree, buffer: int, view: AxisMap) -> None:
-        self._place(tree, view)
-        if view.fill is None:
-            tree.reads = _more(tree.reads, buffer, footprint(view), self.type_of(buffer))
+    def _read(self, tree: Tree, node: ENode) -> None:
+        self._place(tree, node)
+        if node.map.fill is None:
+            tree.reads = _more(tree.reads, node.buffer, footprint(node.map), self.type_of(node.buffer))
 
     def _reduce(self, tree: Tree) -> None:
         """The exponentials of streams are not counted, since those of one score share them."""
@@ -237,6 +248,13 @@ def streamed_scores(accumulator: Tree) -> Tree | None:
         return None
     sizes = scores.node.map.sizes
     return scores if all(axis in scores.finished for axis, size in enumerate(sizes) if size > 1) else None
+
+
+def mapped_domain(node: ENode) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes of the domain of a Load, Gather, Index or At, and the axes of the domain that the map depends on. The
+    last axis of a Gather's map is the index, and no axis of the domain."""
+    sizes = node.map.sizes[:-1] if node.ctor == "Gather" else node.map.sizes
+    return sizes, tuple(axis for axis in used_axes(node.map) if axis < len(sizes))
 
 
 def used_axes(view: AxisMap) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ class EnumerationLimits(msgspec.Struct, frozen=True):
     constants     of these, the trees that read nothing but constants
     candidates    trees of one kind that survive per buffer
     reductions    how many accumulators a kind names: kernels that differ in further ones are of one kind
+    gathered      how many values, stored to be gathered, a kind tells apart
     combinations  choices of operands that are tried per node
     """
 
@@ -19,6 +20,7 @@ class EnumerationLimits(msgspec.Struct, frozen=True):
     constants: int = 2
     candidates: int = 12
     reductions: int = 3
+    gathered: int = 3
     combinations: int = 144
 
 

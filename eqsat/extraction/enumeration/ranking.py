@@ -18,7 +18,9 @@ from ir.dtype import TensorType
 LowerBound = Callable[[float, float], float]
 """(flops, bytes) → a time in ns that no plan can beat."""
 
-_Kind = tuple[str, ...]
+_Kind = tuple[tuple[str, ...], int]
+"""The accumulators of a tree, and how many values are stored to be gathered: one less where the source of a gather is
+computed in place."""
 _Starts = Mapping[frozenset[int], list[Tree]]
 """Trees by the values that are stored for them."""
 
@@ -102,7 +104,9 @@ class Ranking:
         ranked = sorted(distinct, key=lambda tree: self._rank(tree, written, inner))
         kinds: dict[_Kind, list[Tree]] = {}
         for tree in ranked:
-            kinds.setdefault(tree.kinds[: self._limits.reductions], []).append(tree)
+            gathered = sum(map(self._is_stored, tree.gathered))
+            kind = tree.kinds[: self._limits.reductions], min(gathered, self._limits.gathered)
+            kinds.setdefault(kind, []).append(tree)
         first, *others = _take_turns([self._of_one_kind(alike, keep) for alike in kinds.values()])
         whole = min(ranked, key=lambda tree: (self._count_stored(tree), not tree.accumulators))
         if whole is first:
@@ -127,7 +131,12 @@ class Ranking:
 
     def _count_stored(self, tree: Tree) -> int:
         """How many values are stored for a tree."""
-        return sum([not (read.given or read.constant) for read in map(self.facts, tree.reads)])
+        return sum(map(self._is_stored, tree.reads))
+
+    def _is_stored(self, buffer: int) -> bool:
+        """Whether a kernel is spent on storing the buffer."""
+        facts = self.facts(buffer)
+        return not (facts.given or facts.constant)
 
     def _is_own(self, tree: Tree) -> bool:
         """Whether it reads no buffer that a rule made."""

@@ -26,6 +26,9 @@ class ReadFacts:
         self._view, self._given, self._constant = view, given, constant
         self._readers = _readers(view)
         self._loaded = frozenset(view.tiny.values())
+        self._gathered = frozenset(
+            node.buffer for nodes in view.classes.values() for node in nodes if node.ctor == "Gather"
+        )
         self._avoidable: dict[int, bool] = {}
         self._copies: dict[int, bool] = {}
         self._readers_of: dict[int, frozenset[int]] = {}
@@ -61,8 +64,9 @@ class ReadFacts:
 
     def successor(self, buffer: int) -> int | None:
         """The one buffer that is computed from this, where storing that instead is always as good: it is no larger,
-        computed index by index, and can be written in this one's place. Of buffers that would replace one another in a
-        circle, the first has none."""
+        computed index by index, and can be written in this one's place. A buffer that is gathered has none, since a
+        gather may read an element several times. Of buffers that would replace one another in a circle, the first has
+        none."""
         if buffer not in self._successors:
             path, end = [buffer], self._replacement(buffer)
             while end is not None and end not in path and end not in self._successors:
@@ -81,6 +85,7 @@ class ReadFacts:
             end is not None
             and buffer not in self._given
             and buffer not in self._constant
+            and buffer not in self._gathered
             and any(True for _ in self._values_without_accumulator(end))
             and self._view.type_of(end).nbytes <= self._view.type_of(buffer).nbytes
             and (self.is_avoidable(buffer) or self._is_epilogue(end))

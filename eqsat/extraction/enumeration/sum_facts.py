@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.enumeration.kernel_tree import used_axes
+from eqsat.extraction.enumeration.kernel_tree import mapped_domain
 from ir.dtype import dtype
 from ir.index.map import AxisMap
 from ir.post_order import post_order
@@ -135,7 +135,8 @@ class SumFacts:
         nodes = self._view.classes[value]
         for node in nodes:
             if node.ctor in _MAPPED:
-                return _Domain(node.map.sizes, frozenset(used_axes(node.map)))
+                sizes, used = mapped_domain(node)
+                return _Domain(sizes, frozenset(used))
         for node in nodes:
             if node.ctor in _OPS:
                 kids = [self._domains.get(kid, _ANY) for kid in node.inline_children]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from eqsat.extraction.cover import CoverKernel
 from ir.index.map import AxisMap, compose, identity, lift
 from ir.region.order import Order, settle
-from ir.region.region import Operand, Region
+from ir.region.region import Region
 
 MOST_ORDERS = 4
 """Per buffer: a kernel is priced at the combinations of those of all that it reads and writes."""
@@ -117,13 +117,12 @@ def _walks(region: Region) -> Iterator[Walk]:
             continue
         op = let.op
         point = lift(at[let.name], op.domain[len(op.shape) :])
-        for operand in op.inputs:
-            if isinstance(operand, Operand):
-                read = compose(operand.map, point)
-                if operand.value in positions:
-                    yield Walk(positions[operand.value], _movers(read))
-                else:
-                    at.setdefault(operand.value, read)
+        for operand in op.operands:
+            read = compose(operand.map, point)
+            if operand.value in positions:
+                yield Walk(positions[operand.value], _movers(read))
+            else:
+                at.setdefault(operand.value, read)
 
 
 def _movers(view: AxisMap) -> tuple[int, ...]:

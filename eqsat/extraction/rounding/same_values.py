@@ -19,7 +19,7 @@ import numpy as np
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 
-_PASSED_ON = frozenset({"PView", "EView", "Load", "Gather", "Store", "Pure", "Fin", "At"})
+_PASSED_ON = frozenset({"PView", "EView", "PGather", "Load", "Gather", "Store", "Pure", "Fin", "At"})
 """Constructors whose value consists of points of their first child."""
 
 
@@ -75,6 +75,6 @@ def _picked_classes(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:
 
 def _is_number(node: ENode) -> bool:
     """Whether a value is one number at all its points; a read of padding alone is that, and no point of the buffer."""
-    if node.ctor in ("Load", "PView", "EView"):
+    if node.ctor in ("Load", "Gather", "PView", "PGather", "EView"):
         return node.map.fill is not None
     return node.ctor == "Imm"

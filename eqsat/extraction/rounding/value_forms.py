@@ -87,7 +87,7 @@ class ValueForms:
 
     def _is_padded(self, class_: int) -> bool:
         """Whether a class holds a value read under padding."""
-        reads = (node for node in self._view.classes[class_] if node.ctor in ("Load", "PView"))
+        reads = (node for node in self._view.classes[class_] if node.ctor in ("Load", "Gather", "PView", "PGather"))
         return any(node.map.guards for node in reads)
 
     def _forms_behind(self, class_: int, forms: Mapping[int, list[int]]) -> list[int]:

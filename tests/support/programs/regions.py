@@ -325,7 +325,7 @@ def gather(rows: int = 10, width: int = 4, count: int = 6) -> Region:
     body = [
         Definition(
             "G",
-            Op("gather", "gather", "fp32", out, (read("T", out, "0", "i1"), read("index", out, "i0")), axis=0),
+            Op("gather", "gather", "fp32", out, (read("T", (*out, rows), "i2", "i1"), read("index", out, "i0"))),
         )
     ]
     return region("gather", [buffer("T", (rows, width)), buffer("index", (count,), "i64")], body, out)

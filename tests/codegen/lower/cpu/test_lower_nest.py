@@ -51,10 +51,20 @@ def where(kind: str, m: int = 3, n: int = 37) -> Region:
 
 def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 37), index: str = "i32") -> Region:
     source = tuple(30 if each == axis else size for each, size in enumerate(shape))
-    coords = tuple("0" if each == axis else f"i{each}" for each in range(2))
-    op = Op("gather", "gather", kind, shape, (r.read("T", shape, *coords), r.same("I", shape)), axis=axis)
+    coords = tuple("i2" if each == axis else f"i{each}" for each in range(2))
+    op = Op("gather", "gather", kind, shape, (r.read("T", (*shape, 30), *coords), r.same("I", shape)))
     inputs = [r.buffer("T", source, kind), r.buffer("I", shape, index)]
     return r.region("gather_elements", inputs, [Definition("G", op)], shape, dtype=kind)
+
+
+def gather_of_padded_parts(by_rows: bool) -> Region:
+    """A gather whose index is divided and may lie in padding: one index per row, or one per element."""
+    shape, choices = (5, 37), 90
+    place = r.read("T", (*shape, choices), "i2 // 3 - 2", "i2 - 3*(i2 // 3)", pad={0: 25}, fill=1.5)
+    index = (5,) if by_rows else shape
+    op = Op("gather", "gather", "fp32", shape, (place, r.read("I", shape, *(f"i{k}" for k in range(len(index))))))
+    inputs = [r.buffer("T", (25, 3)), r.buffer("I", index, "i32")]
+    return r.region("gather_of_padded_parts", inputs, [Definition("G", op)], shape)
 
 
 def scanned(fn: str, kind: str, m: int, n: int, axis: int) -> Region:
@@ -113,6 +123,7 @@ STRUCTURES = [
     *(r.outer_sum(), r.transpose(), r.transpose(40, 50), r.transpose(300, 410), reshaped(5, 9), reshaped(40, 30)),
     *(r.pad2d(), r.pad2d(20, 40), r.pad2d(3, 20, fill=float("-inf")), r.padded_chain(), r.padded_chain(50)),
     *(r.iota(), r.iota(3, 40), r.gather(), r.gather(10, 40, 5), gather_elements(0), gather_elements(1)),
+    *(gather_of_padded_parts(by_rows) for by_rows in (True, False)),
     *(r.row_reduce(), r.row_reduce(5, 200), r.row_reduce(3, 5000, "max"), r.row_reduce(400, 1000)),
     *(r.row_reduce(0, 4), r.row_reduce(4, 0), r.row_reduce(4, 0, "max"), r.row_reduce(1, 1), r.row_reduce(2, 17)),
     *(r.column_reduce(), r.column_reduce(300, 70), r.column_reduce(30000, 3), r.total(), r.total((0,))),

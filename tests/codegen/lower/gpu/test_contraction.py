@@ -93,7 +93,9 @@ def looked_up(m: int, n: int, k: int, rows: int, dtype: str = "fp16") -> Region:
     over, out = (m, n, k), (m, n)
     body = [
         contraction("C", over, 1, read("A", over, "i0", "i2"), read("B", over, "i2", "i1"), dtype),
-        Definition("G", Op("gather", "gather", dtype, out, (read("T", out, "0", "i1"), read("at", out, "i0")), axis=0)),
+        Definition(
+            "G", Op("gather", "gather", dtype, out, (read("T", (*out, rows), "i2", "i1"), read("at", out, "i0")))
+        ),
         ewise("S", "add", out, same("C", out), same("G", out), dtype=dtype),
         Definition("I", Op("index", "index", "i32", out, index_map=index_map(out, "i1"))),
         Definition("J", Op("index", "index", "i32", out, index_map=index_map(out, "i0"))),
