@@ -16,7 +16,7 @@ from codegen.poly.stream_roles import holds_contraction, stream_roles
 from codegen.poly.value_sites import ACCUMULATORS, Sites, outer_scope
 from ir.diagnostics import Kind
 from ir.index.facts import is_injective, picked_axes
-from ir.index.map import AxisMap
+from ir.index.map import AxisMap, identity, support
 from ir.poly.core import Site, StreamRoles
 from ir.poly.indexbook import MOST_PIECES
 from ir.poly.view import PolyView
@@ -65,7 +65,7 @@ _Rule = Callable[[Candidate], Iterator[str]]
 def reason_against(candidate: Candidate) -> tuple[Kind | None, str]:
     """The kind of diagnostic and the reason why the region can be no kernel; (None, "") if it can be one."""
     in_tiles = isinstance(candidate.streams, StreamRoles) or holds_contraction(candidate.accumulators)
-    loops: tuple[_Rule, ...] = (_streams,) if in_tiles else (_accumulators, _contractions, _scans)
+    loops: tuple[_Rule, ...] = (_streams,) if in_tiles else (_accumulators, _contractions, _scans, _scatters)
     rules: tuple[tuple[Kind, _Rule], ...] = (
         (Kind.UNSUPPORTED_OP, _outputs),
         (Kind.EXCESSIVE_PIECEWISE, _pieces),
@@ -181,6 +181,27 @@ def _scans(candidate: Candidate) -> Iterator[str]:
         if along not in (None, candidate.carried[let.name]):
             yield f"`{let.name}` scans along another axis than the scan before it"
         along = candidate.carried[let.name]
+
+
+def _scatters(candidate: Candidate) -> Iterator[str]:
+    """A scatter is the only accumulator, and it is the kernel's only output, element by element: updates are combined
+    in the output's memory."""
+    for let, sites in candidate.accumulators:
+        if let.op.kind != "scatter":
+            continue
+        if len(candidate.accumulators) > 1:
+            yield f"the scatter `{let.name}` shares the kernel with another accumulator"
+        written = [end for end in candidate.region.yields if end.value == let.name and end.at is None]
+        if len(written) < len(candidate.region.yields) or len(written) > 1:
+            yield f"the kernel of the scatter `{let.name}` has other results"
+        if any(let.name in reader.op.reads for reader in candidate.region.body):
+            yield f"the scatter `{let.name}` is read before it is stored"
+        if any(site.map != identity(let.op.shape) for site in sites):
+            yield f"the scatter `{let.name}` is stored at {sites[0].map}, not element by element"
+        source, *updates = (operand for operand in let.op.inputs)
+        free = ((source, len(let.op.shape)), *((operand, let.op.axis) for operand in updates))
+        if any(isinstance(operand, Operand) and axis in support(operand.map) for operand, axis in free):
+            yield f"the operands of the scatter `{let.name}` depend on more axes than their own"
 
 
 def _scanned_axis(let: Definition, site: Site) -> int | None:

@@ -28,6 +28,7 @@ from ir.term.language import (
     Pure,
     Reduce,
     Scan,
+    Scatter,
     Sort,
     Store,
     Term,
@@ -126,6 +127,20 @@ def _gather(node: Node, src: Types, out: TensorType) -> App:
     return _store(Pure(Gather(buffer(node.refs[0]), read, along, _operand(node.src[1], src[1]))), out)
 
 
+def _scatter(node: Node, src: Types, out: TensorType) -> App:
+    """A scatter of no updates is a copy."""
+    source, index, updates = map(_operand, node.src, src)
+    sizes = src[2].shape
+    if 0 in sizes or not out.size:
+        return _store(Pure(source), out)
+    return _store(
+        Fin(
+            Scatter(node.arg["op"].lower(), type_text(out), sizes_text(sizes), node.arg["axis"], source, index, updates)
+        ),
+        out,
+    )
+
+
 def _store(value: App, out: TensorType) -> App:
     return Store(value, type_text(out))
 
@@ -173,4 +188,5 @@ _LOWERINGS: Mapping[UOpKind, Callable[[Node, Types, TensorType], App]] = {
     UOpKind.REDUCE: _reduce,
     UOpKind.SCAN: _scan,
     UOpKind.GATHER: _gather,
+    UOpKind.SCATTER: _scatter,
 }

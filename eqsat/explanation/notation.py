@@ -108,6 +108,9 @@ class Notation:
                 return ", ".join(map(str, node.map.exprs))
             case "Gather":
                 return self._gather(node, below(node.index))
+            case "Scatter":
+                index, value = below(node.index), below(node.value)
+                return f"scatter.{node.op}[i{node.axis}]({below(node.x)}, at {index}: {value})"
             case "PUn" | "EUn" if node.op == "cast":
                 return f"{node.dtype}({below(node.x)})"
             case "PUn" | "EUn":

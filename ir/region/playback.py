@@ -69,6 +69,8 @@ def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
             result = _index(op, op.index_map, wide)
         case "gather":
             result = _gather(op, values)
+        case "scatter":
+            result = _scatter(op, values, wide)
         case _:
             operands = [_operand(operand, op, values, wide) for operand in op.inputs]
             result = _apply(op, operands, wide, ordered)
@@ -147,6 +149,14 @@ def _gather(op: Op, values: Mapping[str, Array]) -> Array:
     at[op.axis] = clamp_index(_operand(index, op, values, wide=False), array.shape[op.axis])
     taken: Array = array[tuple(at)]
     return taken
+
+
+def _scatter(op: Op, values: Mapping[str, Array], wide: bool) -> Array:
+    source, index, updates = (_operand(operand, op, values, wide) for operand in op.inputs)
+    assert op.axis is not None
+    at_updates = [np.moveaxis(np.take(operand, 0, op.axis), -1, op.axis) for operand in (index, updates)]
+    arg = {"op": op.fn.upper(), "axis": op.axis}
+    return UOPS["SCATTER"].apply([source[..., 0], *at_updates], arg, TensorType.of(op.dtype, op.shape), wide)
 
 
 def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:
