@@ -84,6 +84,8 @@ def check_scatter_plan(view: ScatterView, plan: CpuScatterPlan) -> None:
     for loop in plan.loops:
         if not 1 <= loop.tile <= max(1, view.extent(loop.axes)):
             fail_malformed(view, f"a tile of {loop.tile} along {loop.name}")
+    if plan.threads is not None and not 0 <= plan.threads < len(plan.loops):
+        fail_malformed(view, f"tasks along loop {plan.threads} of {len(plan.loops)}")
     cut = [position for position, loop in enumerate(plan.loops) if loop.tile < view.extent(loop.axes)]
     if cut not in ([], [plan.threads]):
         fail(Kind.UNSUPPORTED_OP, STAGE, "tasks of a scatter divide one loop", at=view.region.name, loops=plan.loops)

@@ -29,10 +29,14 @@ def _scatter_elements(
 def _scatter_slices(x: Tensor, index: Tensor, updates: Tensor, *, reduction: Combination = "none") -> Tensor:
     """Slices of x at positions in its first axes: each vector along the last axis of `index` is one."""
     depth = index.shape[-1]
-    slots, width = math.prod(x.shape[:depth]), math.prod(x.shape[depth:])
-    flat = flat_positions(index, x.shape[:depth])
-    at = flat.reshape(flat.size, 1).expand(flat.size, width)
-    return x.reshape(slots, width).scatter(0, at, updates.reshape(flat.size, width), reduction).reshape(x.shape)
+    places, rest = x.shape[:depth], x.shape[depth:]
+    flat = flat_positions(index, places)
+    for place, size in enumerate(places):
+        along = from_start(index[..., place], size)
+        flat = tensor.where((along >= 0) & (along < size), flat, -1)
+    at = flat.reshape(flat.size, *(1 for _ in rest)).expand(flat.size, *rest)
+    slices = x.reshape(math.prod(places), *rest)
+    return slices.scatter(0, at, updates.reshape(flat.size, *rest), reduction).reshape(x.shape)
 
 
 @operator("TensorScatter", since=24)
