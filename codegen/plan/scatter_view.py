@@ -77,6 +77,14 @@ class ScatterView:
         return COMBINING.get(self.op.fn)
 
     @cached_property
+    def index_dtype(self) -> str:
+        """The dtype of the index."""
+        if isinstance(self.index, Number):
+            return self.index.dtype
+        dtypes = {buffer.name: buffer.memref.dtype for buffer in self.region.inputs}
+        return dtypes[self.index.value] if self.index.value in dtypes else self.loops.ops[self.index.value].dtype
+
+    @cached_property
     def index_axes(self) -> frozenset[int]:
         """The axes of the result on which the index depends."""
         return support(self.index.map) if isinstance(self.index, Operand) else frozenset()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from codegen.plan.gpu.scatter_parts import blocks_of, owners
+from codegen.plan.gpu.scatter_parts import blocks_of
 from codegen.plan.scatter_view import ScatterView, scatter_view
 from ir.dtype import dtype
 from ir.kernel.gpu.kernel import WARP_LANES
@@ -26,10 +26,13 @@ _SECTOR_BYTES = 32
 """Bytes that memory moves at least."""
 _REGISTERS = 24
 """Registers of a thread: indices, addresses, a position and an element; estimated."""
-_POSITION_CLOCKS = 20
-"""Clocks of one thread from one update's position to the next, which the nearest cache holds; estimated."""
+_POSITION_CLOCKS, _POSITION_SLOTS = 20, 10
+"""Clocks of one thread from one update's position to the next, which the nearest cache holds; and the issue slots of a
+warp that they take. Estimated."""
 _ELEMENT_CLOCKS = 60
 """Clocks of one thread to write an element of the source, several of which are in flight; estimated."""
+_SCHEDULERS = 4
+"""Warps of an SM that issue an instruction in one clock."""
 
 
 def scatter_candidates(region: Region, core: PolyCore, target: Target) -> list[tuple[GpuScatterPlan, Work]]:
@@ -38,23 +41,22 @@ def scatter_candidates(region: Region, core: PolyCore, target: Target) -> list[t
     if view is None:
         return []
     columns = math.prod(view.shape) // view.slots
-    wanted = [target.units * HIDING_THREADS * more // columns for more in (0, 1, 2, 8)]
+    wanted = [target.units * threads // columns for threads in (0, _THREADS, 2 * _THREADS, HIDING_THREADS)]
     parts = dict.fromkeys(max(1, min(view.slots, count)) for count in wanted)
     plans = [GpuScatterPlan(arch=target.arch, parts=count, threads=_THREADS) for count in parts]
     return [(plan, _work(view, target, plan)) for plan in plans]
 
 
 def _work(view: ScatterView, target: Target, plan: GpuScatterPlan) -> Work:
-    """The work of a plan. The turns of a thread count as waits, once per wave of blocks."""
+    """The work of a plan. The turns of threads count as waits."""
     blocks = blocks_of(view, plan)
-    waves = -(-blocks * plan.threads // (target.units * HIDING_THREADS))
-    clocks = -(-view.slots // plan.parts) * _ELEMENT_CLOCKS + view.count * _POSITION_CLOCKS
-    occupancy = min(1.0, blocks / target.units)
-    size = dtype(view.op.dtype).bytes
+    size, index = dtype(view.op.dtype).bytes, dtype(view.index_dtype).bytes
     updates = math.prod(view.shape) // view.slots * view.count
-    beyond = updates * (_SECTOR_BYTES - size) * 2 if view.axis == len(view.shape) - 1 else 0
+    apart = view.axis == len(view.shape) - 1
+    beyond = updates * 2 * (_SECTOR_BYTES - size) if apart else 0
+    again = updates * index * (-(-plan.parts // plan.threads) - 1) if apart else updates * index * (plan.parts - 1)
+    occupancy = min(1.0, blocks / target.units)
     cycle = target.cycle_ns / target.units
-    again = max(0, math.prod(owners(view, plan)) // WARP_LANES * view.count - updates) * size
     return Work(
         flops=max(1.0, float(region_flops(view.region))),
         bytes=float(region_bytes(view.region)),
@@ -62,7 +64,18 @@ def _work(view: ScatterView, target: Target, plan: GpuScatterPlan) -> Work:
         occupancy=occupancy,
         efficiency=0.5,
         reread=again / target.cache_bandwidth * 1e9 / cycle,
-        layout=beyond / target.cache_bandwidth * 1e9 / cycle + clocks * waves * 2 * target.units * occupancy,
+        layout=beyond / target.cache_bandwidth * 1e9 / cycle
+        + _clocks(view, target, plan) * 2 * target.units * occupancy,
         block_threads=plan.threads,
         thread_registers=_REGISTERS,
     )
+
+
+def _clocks(view: ScatterView, target: Target, plan: GpuScatterPlan) -> float:
+    """Clocks of an SM: those of one thread after another, or the slots of all its warps if they are more."""
+    blocks = -(-blocks_of(view, plan) // target.units)
+    threads = blocks * plan.threads
+    waves = -(-threads // HIDING_THREADS)
+    written = waves * -(-view.slots // plan.parts) * _ELEMENT_CLOCKS
+    slots = threads // WARP_LANES * _POSITION_SLOTS / _SCHEDULERS
+    return written + view.count * max(waves * _POSITION_CLOCKS, slots)
