@@ -142,7 +142,7 @@ CLAUSES = (
     Clause(EpiDtype(EView(e, m)), value=EpiDtype(e)),
     *(_holds(Varies, term) for term in (_read_a, Index(d, m), _gathered, At(e, t, m))),
     *_some_operand(Varies, *_pro_ops, PView(p, m)),
-    *(_holds(HasFin, Fin(term)) for term in (_reduced, _product, _streamed, _scanned)),
+    _holds(HasFin, Fin(a)),
     *_some_operand(HasFin, *_epi_ops, EView(e, m)),
     _holds(CanFin, Load(_kernel, m), HasFin(e), non_expanding(m)),
     *_some_operand(CanFin, *_pro_ops),

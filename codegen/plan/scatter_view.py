@@ -1,9 +1,10 @@
 """A scatter as its templates see it: the loops that write the source, and the axes over which updates are combined.
 
-A scatter over [i0, N, i2] with K updates runs in two steps:
+A scatter over [i0, N, i2] with K updates runs in two steps, and a third if the region applies functions to it:
 
     result[i0, n, i2] = source[i0, n, i2]                              a nest of its own
     for k in 0 .. K:  n = index[i0, k, i2]; result[i0, n, i2] = result[i0, n, i2] ∘ updates[i0, k, i2]
+    result[i0, n, i2] = function(result[i0, n, i2])                    a nest of its own
 """
 
 from __future__ import annotations
@@ -105,6 +106,20 @@ class ScatterView:
         region = _source_region(self.region, self.scatter)
         return RegionLoops(region, analyse(region).core)
 
+    @cached_property
+    def finish(self) -> RegionLoops | None:
+        """The loops of the region that applies functions to the finished elements of the result, which it reads as its
+        input `before`; None if there is nothing to apply."""
+        if self.region.yields[0].value == self.scatter.name:
+            return None
+        region = _finishing_region(self.region, self.scatter, self.before)
+        return RegionLoops(region, analyse(region).core)
+
+    @property
+    def before(self) -> str:
+        """The name of the result as the input of `finish`."""
+        return f"{self.result}.before"
+
     def extent(self, axes: Sequence[int]) -> int:
         """Points of a loop over these axes of the result."""
         return math.prod(self.shape[axis] for axis in axes)
@@ -132,4 +147,23 @@ def _source_region(region: Region, scatter: Definition) -> Region:
         inputs=tuple(buffer for buffer in region.inputs if buffer.name in needed),
         body=body,
         yields=(Yield(scatter.name, region.outputs[0].name, identity(op.shape)),),
+    )
+
+
+def _finishing_region(region: Region, scatter: Definition, before: str) -> Region:
+    """The region with a read of the buffer `before` in place of the scatter."""
+    op = scatter.op
+    read = Operand(before, identity(op.shape))
+    copy = Op(kind="copy", fn="copy", dtype=op.dtype, domain=op.shape, inputs=(read,))
+    ops = {let.name: let.op for let in region.body} | {scatter.name: copy}
+    needed = set(behind(ops, *(end.value for end in region.yields)))
+    body = (msgspec.structs.replace(scatter, op=copy) if let is scatter else let for let in region.body)
+    (output,) = region.outputs
+    return msgspec.structs.replace(
+        region,
+        inputs=(
+            *(buffer for buffer in region.inputs if buffer.name in needed),
+            msgspec.structs.replace(output, name=before),
+        ),
+        body=tuple(let for let in body if let.name in needed),
     )

@@ -184,20 +184,19 @@ def _scans(candidate: Candidate) -> Iterator[str]:
 
 
 def _scatters(candidate: Candidate) -> Iterator[str]:
-    """A scatter is the only accumulator, and it is the kernel's only output, element by element: updates are combined
-    in the output's memory."""
+    """A scatter is the only accumulator. Updates are combined in the memory of the only output, so that the output has
+    the scatter's dtype and is computed from the scatter element by element."""
     for let, sites in candidate.accumulators:
         if let.op.kind != "scatter":
             continue
         if len(candidate.accumulators) > 1:
             yield f"the scatter `{let.name}` shares the kernel with another accumulator"
-        written = [end for end in candidate.region.yields if end.value == let.name and end.at is None]
-        if len(written) < len(candidate.region.yields) or len(written) > 1:
+        if len(candidate.region.outputs) > 1:
             yield f"the kernel of the scatter `{let.name}` has other results"
-        if any(let.name in reader.op.reads for reader in candidate.region.body):
-            yield f"the scatter `{let.name}` is read before it is stored"
-        if any(site.map != identity(let.op.shape) for site in sites):
-            yield f"the scatter `{let.name}` is stored at {sites[0].map}, not element by element"
+        if candidate.region.outputs[0].memref.dtype != let.op.dtype:
+            yield f"the result of the scatter `{let.name}` has another dtype than the scatter"
+        if any(site.map != identity(candidate.region.outputs[0].memref.shape) for site in sites):
+            yield f"the scatter `{let.name}` is read at {sites[0].map}, not element by element"
         source, *updates = (operand for operand in let.op.inputs)
         free = ((source, len(let.op.shape)), *((operand, let.op.axis) for operand in updates))
         if any(isinstance(operand, Operand) and axis in support(operand.map) for operand, axis in free):

@@ -186,13 +186,15 @@ class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class CpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu scatter"):
-    """How a scatter runs on a CPU: a nest writes the source to the result, then updates are combined in their order.
+    """How a scatter runs on a CPU: a nest writes the source to the result, then updates are combined in their order,
+    then a nest applies the region's functions to the result.
 
-    source  how the nest runs
+    source  how the first nest runs
     loops   over the axes of the result, in row-major order. The axis of the scatter has a loop of its own, which the
             updates take the place of
     lanes   the position of the loop that lanes run along; None where updates are combined one element at a time
     threads the position of the loop whose blocks are tasks; the tiles of all other loops are whole
+    finish  how the last nest runs; None if the region applies no functions to the scatter
     """
 
     arch: str
@@ -200,9 +202,10 @@ class CpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     loops: tuple[PlannedLoop, ...]
     lanes: int | None = None
     threads: int | None = None
+    finish: CpuNestPlan | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def vectors(self) -> int:
-        """Neighbouring elements of a step of the nest."""
+        """Neighbouring elements of a step of the first nest."""
         return self.source.vectors

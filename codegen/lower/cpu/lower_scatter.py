@@ -1,4 +1,5 @@
-"""A scatter and a CpuScatterPlan → a CPU kernel: a nest writes the source, then updates are combined in their order.
+"""A scatter and a CpuScatterPlan → a CPU kernel: a nest writes the source, then updates are combined in their order,
+then a nest applies the region's functions to the elements of the result.
 
     plan   loops i0 (positions) and i1 in blocks of 256, which are tasks, lanes along i1
     kernel phase t in 0 .. 4: …                                    the nest
@@ -37,6 +38,11 @@ def lower_scatter(view: ScatterView, plan: CpuScatterPlan, name: str = "eq_k") -
     writer = CpuWriter(LANES[plan.arch])
     params = params_of(view.region, writer)
     phases = [*nest_phases(view.source, plan.source, writer), _Updates(view, plan, writer).phase()]
+    comments = [str(view.region), nest_comment(view.source.region, plan.source), _comment(plan)]
+    if view.finish is not None and plan.finish is not None:
+        writer.share_buffer(view.before, view.result)
+        phases += nest_phases(view.finish, plan.finish, writer)
+        comments.append(nest_comment(view.finish.region, plan.finish))
     return CpuKernel(
         name=name,
         lanes=writer.lanes,
@@ -45,7 +51,7 @@ def lower_scatter(view: ScatterView, plan: CpuScatterPlan, name: str = "eq_k") -
         phases=tuple(phases),
         shared=tuple(writer.shared),
         private=tuple(writer.private),
-        comment="\n".join([str(view.region), nest_comment(view.source.region, plan.source), _comment(plan)]),
+        comment="\n".join(comments),
     )
 
 

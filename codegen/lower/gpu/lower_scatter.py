@@ -1,5 +1,5 @@
 """A scatter and a GpuScatterPlan → a GPU kernel: a thread writes the source at its own positions of one column, then
-combines the updates of these positions in their order.
+combines the updates of these positions in their order, then applies the region's functions to them.
 
     plan   2 parts of [N, 64], 128 threads
     kernel (part, i1) = 128*block_x + thread, where below 2*64
@@ -13,6 +13,8 @@ No two threads write one element, so that nothing is atomic, and the bits are th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from codegen.lower.gpu.buffer_axes import separate_axes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
@@ -39,6 +41,7 @@ def lower_scatter(view: ScatterView, plan: GpuScatterPlan, name: str = "eq_k") -
         thread = _Thread(view, plan, ev, tuple(place))
         thread.write_source(inside)
         thread.combine_updates(inside)
+        thread.finish(inside)
     return GpuKernel(
         name=name,
         arch=plan.kernel_arch,
@@ -69,13 +72,10 @@ class _Thread:
         """Writes the source at the thread's positions."""
         view, ev = self.view, self.ev
         source = view.op.inputs[0]
-        with block.loop("turn", AxisExpr(-(-view.slots // self.parts))) as (body, turn):
-            slot = ev.named(body, "n", turn * self.parts + self.part)
-            with body.guard(Within(slot, 0, view.slots)) as inside:
-                point = self._at(slot)
-                value = ev.operand(source, (*point, ZERO), inside)
-                value = convert(value, ev.operand_dtype(source), view.op.dtype)
-                ev.store(view.result, point, value, inside, ())
+        with self._positions(block) as (inside, point):
+            value = ev.operand(source, (*point, ZERO), inside)
+            value = convert(value, ev.operand_dtype(source), view.op.dtype)
+            ev.store(view.result, point, value, inside, ())
 
     def combine_updates(self, block: GpuBlock) -> None:
         """Combines the updates at the thread's positions."""
@@ -92,6 +92,25 @@ class _Thread:
                 part = self.writer.split(slot, self.parts)[1]
                 with inside.guard(Within(part - self.part, 0, 1)) as own:
                     self._combine(read, self._at(slot), own)
+
+    def finish(self, block: GpuBlock) -> None:
+        """Applies the region's functions to the elements at the thread's positions."""
+        view, ev = self.view, self.ev
+        (end,) = view.region.yields
+        if end.value == view.scatter.name:
+            return
+        ev.provided[view.scatter.name] = lambda point, inside, _: ev.load_now(view.result, point, inside)
+        with self._positions(block) as (inside, point):
+            value = ev.yielded_value(end.value, end.map, point, inside, ())
+            ev.store(view.result, point, convert(value, ev.dtype(end.value), view.op.dtype), inside, ())
+
+    @contextmanager
+    def _positions(self, block: GpuBlock) -> Iterator[tuple[GpuBlock, Point]]:
+        """The body of a loop over the thread's positions, and the point there."""
+        with block.loop("turn", AxisExpr(-(-self.view.slots // self.parts))) as (body, turn):
+            slot = self.ev.named(body, "n", turn * self.parts + self.part)
+            with body.guard(Within(slot, 0, self.view.slots)) as inside:
+                yield inside, self._at(slot)
 
     def _combine(self, read: Point, point: Point, block: GpuBlock) -> None:
         view, ev = self.view, self.ev

@@ -75,9 +75,13 @@ def check_scatter_plan(view: ScatterView, plan: CpuScatterPlan) -> None:
     lanes do not fill the blocks; MalformedGraph where the plan contradicts the region; UnsupportedOp where the template
     does not have the choice."""
     check_cpu(plan.arch)
-    if plan.source.arch != plan.arch:
-        fail_malformed(view, f"the source is written by a plan for {plan.source.arch}")
+    if any(nest.arch != plan.arch for nest in (plan.source, plan.finish) if nest is not None):
+        fail_malformed(view, f"a nest runs by a plan for another machine than {plan.arch}")
+    if (view.finish is None) != (plan.finish is None):
+        fail_malformed(view, "the plan and the region do not both apply functions to the scatter")
     check_nest_plan(view.source, plan.source)
+    if view.finish is not None and plan.finish is not None:
+        check_nest_plan(view.finish, plan.finish)
     axes = [axis for loop in plan.loops for axis in loop.axes]
     if axes != list(range(len(view.shape))) or (view.axis,) not in [loop.axes for loop in plan.loops]:
         fail_malformed(view, f"the loops {[loop.name for loop in plan.loops]} are not those of the scatter")

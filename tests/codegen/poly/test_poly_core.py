@@ -403,8 +403,14 @@ def test_a_scatter_is_alone_and_stored_as_it_is() -> None:
     given = regions.scatter((4, 7))
     (let,) = given.body
     after = ewise("R", "relu", (4, 7), same("S", (4, 7)))
-    epilogue = region("r", given.inputs, [let, after], (4, 7))
-    refused(epilogue, "other results")
+    assert core(region("relu", given.inputs, [let, after], (4, 7))).legal
+    both = (given.yields[0], Yield("R", "Z", index_map((4, 7), "i0", "i1")))
+    outputs = (*given.outputs, buffer("Z", (4, 7)))
+    refused(Region("both", given.inputs, outputs, (let, after), both), "other results")
+    half = ewise("H", "cast", (4, 7), same("S", (4, 7)), dtype="fp16")
+    refused(region("half", given.inputs, [let, half], (4, 7), dtype="fp16"), "another dtype")
+    mirrored = ewise("M", "relu", (4, 7), read("S", (4, 7), "3 - i0", "i1"))
+    refused(region("mirrored", given.inputs, [let, mirrored], (4, 7)), "element by element")
     turned = region("turned", given.inputs, [let], (7, 4), at=("i1", "i0"))
     refused(turned, "element by element")
     rows = reduction("T", "max", (7, 4), 1, read("X", (7, 4), "i1", "i0"))

@@ -94,7 +94,21 @@ def test_operands_are_computed_in_the_kernel_of_the_scatter() -> None:
     program.verify()
 
 
-def test_what_reads_a_scatter_is_a_kernel_of_its_own() -> None:
+def test_functions_of_the_result_are_applied_in_the_kernel_of_the_scatter() -> None:
+    """A step of gradient descent: the gradient of an embedding, and the weights less a part of it."""
+    weights, g = tensor.input("w", (50, 8)), tensor.input("g", (20, 8))
+    index = tensor.input("i", (20,), "i64").unsqueeze(-1).expand(20, 8)
+    gradient = tensor.full((50, 8), 0.0).scatter(0, index, g, "add")
+    made = weights - gradient * 0.1
+    a, b, i = values((50, 8), 0), values((20, 8), 1), np.random.default_rng(2).integers(0, 50, 20)
+    total = scattered(np.zeros_like(a), 0, np.broadcast_to(i[:, None], (20, 8)), b, "add")
+    for target in ("cpu", "sm_80"):
+        program = optimize_and_compile(made, target=target, exactness="exact", emulate=target != "cpu")
+        assert [len(kernel.writes) for kernel in program.kernels] == [1]
+        assert program(w=a, g=b, i=i).tobytes() == (a - total * np.float32(0.1)).tobytes()
+
+
+def test_what_reads_a_scatter_elsewhere_is_a_kernel_of_its_own() -> None:
     x, index = tensor.input("x", (7, 6)), tensor.input("i", (3, 6), "i64")
     put = x.scatter(0, index, 1.5, "add")
     made = (put.T.relu(), put.sum(0), put.scatter(1, put.cast("i64"), 2.0))

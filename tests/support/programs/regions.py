@@ -341,9 +341,10 @@ def scatter(
     index: str = "i64",
     along: Sizes | None = None,
     prologue: bool = False,
+    epilogue: bool = False,
 ) -> Region:
     """Y = X with U combined in at the positions I along `axis`. `along`: the axes of Y on which the index depends, by
-    default all. `prologue`: Y = 2·X with U + U."""
+    default all. `prologue`: Y = 2·X with U + U. `epilogue`: Y = Y + Y·X."""
     own = tuple(range(len(shape))) if along is None else along
     at_updates = tuple(count if k == axis else size for k, size in enumerate(shape))
     at_index = tuple(count if k == axis else size if k in own else 1 for k, size in enumerate(shape))
@@ -362,7 +363,12 @@ def scatter(
         axis=axis,
     )
     inputs = [buffer("X", shape, dtype), buffer("I", at_index, index), buffer("U", at_updates, dtype)]
-    return region("scatter", inputs, [*(body if prologue else []), Definition("S", op)], shape, dtype=dtype)
+    after = [
+        ewise("P", "mul", shape, same("S", shape), same("X", shape), dtype=dtype),
+        ewise("Q", "add", shape, same("S", shape), same("P", shape), dtype=dtype),
+    ]
+    body = [*(body if prologue else []), Definition("S", op), *(after if epilogue else [])]
+    return region("scatter", inputs, body, shape, dtype=dtype)
 
 
 # --- reductions and scans -------------------------------------------------------------------------

@@ -15,6 +15,8 @@ SHAPES = [
     *(scatter((6, 70), 0, 9, along=()), scatter((3, 9, 20), 1, 6, along=(0, 1)), scatter((3, 9, 20), 1, 6, along=(2,))),
     *(scatter((2, 3, 4, 5), 2, 7, "last"), scatter((4, 5, 33), 0, 7, along=(1,)), scatter((1, 1), 1, 3)),
     *(scatter((6, 40), 0, 9, "sum", along=(), prologue=True), scatter((5, 6), 1, 9, "prod", prologue=True)),
+    *(scatter((6, 40), 0, 9, along=(), epilogue=True), scatter((50, 7), 1, 9, prologue=True, epilogue=True)),
+    *(scatter((70,), 0, 9, dtype="fp16", epilogue=True), scatter((5, 2, 3), 1, 4, dtype="i8", epilogue=True)),
     *(scatter((5, 6), 1, 9, index=index) for index in ("i8", "u8", "i16", "u16", "i32", "u32", "u64")),
 ]
 DTYPED = [

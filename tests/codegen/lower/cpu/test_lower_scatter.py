@@ -90,6 +90,7 @@ def test_a_plan_of_another_region_is_refused() -> None:
     refused(Kind.MALFORMED_GRAPH, loops=(rows, PlannedLoop((1,), 65)))
     refused(Kind.MALFORMED_GRAPH, lanes=2)
     refused(Kind.MALFORMED_GRAPH, threads=2)
+    refused(Kind.MALFORMED_GRAPH, finish=plan.source)
     refused(Kind.MALFORMED_GRAPH, source=plans_of(region, "generic")[0].source)
     refused(Kind.UNSUPPORTED_OP, lanes=0)
     refused(Kind.UNSUPPORTED_OP, loops=(rows, PlannedLoop((1,), 16)))

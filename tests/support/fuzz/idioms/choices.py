@@ -256,7 +256,7 @@ def put_at_positions(pool: Pool) -> None:
         index = index.reshape(*(count if position == axis else 1 for position in range(x.ndim))).expand(shape)
     updates = pool.fresh(*shape, dtype=x.dtype.name)
     put = x.scatter(axis, index, updates * 2 + 1, pool.pick(("none", "add", "add", "mul", "max", "min")))
-    pool.add(put, put.max(axis) if put.shape[axis] else put)
+    pool.add(put, x - put * 0.5, put.max(axis) if put.shape[axis] else put)
 
 
 CHOICES: tuple[Idiom, ...] = (
