@@ -72,7 +72,8 @@ def _lane_loop(view: ScatterView, loops: tuple[PlannedLoop, ...]) -> int | None:
 
 
 def _work(view: ScatterView, target: Target, plan: CpuScatterPlan, nests: Sequence[Work]) -> Work:
-    """The work of the nests and of the updates. Cycles of updates count as `layout`, as lanes that lie apart do."""
+    """The work of the nests and of the updates. Cycles of updates count as `layout`, as lanes that lie apart do. The
+    last nest reads the result again and writes it again, from a cache that holds the result."""
     loops = update_loops(view, plan)
     divided = loops.divided
     tasks = divided.blocks if divided is not None else 1
@@ -88,7 +89,8 @@ def _work(view: ScatterView, target: Target, plan: CpuScatterPlan, nests: Sequen
     return msgspec.structs.replace(
         source,
         flops=max(sum(nest.flops for nest in nests), float(region_flops(view.region))),
-        bytes=float(region_bytes(view.region) + 2 * result * len(nests[1:])),
+        bytes=float(region_bytes(view.region)),
+        reread=source.reread + 2 * result * len(nests[1:]) * target.refetch_cycles(result),
         layout=source.layout + others + cycles * source.occupancy / busy,
         parallel=tasks > 1 or any(nest.parallel for nest in nests),
     )

@@ -55,6 +55,8 @@ def _work(view: ScatterView, target: Target, plan: GpuScatterPlan) -> Work:
     apart = view.axis == len(view.shape) - 1
     beyond = updates * 2 * (_SECTOR_BYTES - size) if apart else 0
     again = updates * index * (-(-plan.parts // plan.threads) - 1) if apart else updates * index * (plan.parts - 1)
+    if view.region.yields[0].value != view.scatter.name:  # the result is read and written again
+        again += 2 * view.region.outputs[0].memref.nbytes
     occupancy = min(1.0, blocks / target.units)
     cycle = target.cycle_ns / target.units
     return Work(
