@@ -108,6 +108,14 @@ def test_functions_of_the_result_are_applied_in_the_kernel_of_the_scatter() -> N
         assert program(w=a, g=b, i=i).tobytes() == (a - total * np.float32(0.1)).tobytes()
 
 
+def test_kernels_of_one_title_have_phases_of_their_own() -> None:
+    x, index = tensor.input("x", (7, 6)), tensor.input("i", (3, 6), "i64")
+    parts = [(x * scale).scatter(0, index, scale, "add").relu() for scale in (1.5, 2.5, 3.5)]
+    program = optimize_and_compile(parts)
+    assert [kernel.function for kernel in program.kernels].count("eq_scatter_relu_2") == 1
+    program.verify()
+
+
 def test_what_reads_a_scatter_elsewhere_is_a_kernel_of_its_own() -> None:
     x, index = tensor.input("x", (7, 6)), tensor.input("i", (3, 6), "i64")
     put = x.scatter(0, index, 1.5, "add")
