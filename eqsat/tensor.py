@@ -196,6 +196,30 @@ class Tensor(Operators, Movements):
         end."""
         return Tensor("GATHER", [self, as_tensor(index)], {"axis": axis_in(axis, self.shape)})
 
+    def scatter(self, axis: int, index: Any, updates: Any, reduction: str = "none") -> Tensor:
+        """As torch.scatter: the tensor with `updates` put in, result[index[i, j], j] = updates[i, j] for axis 0. Index
+        and updates have one shape, which is no larger than the tensor's off the axis; updates may be broadcast to it,
+        and may be a number. A position below 0 or beyond the axis changes nothing.
+
+        reduction: "none" keeps the last update of an element; "add", "mul", "max" and "min" combine the element with
+        all its updates, one after another in the order of the index, and round each result. So the result has the same
+        bits on every machine and with every number of threads. The work grows with the elements and the updates.
+        """
+        place, at = axis_in(axis, self.shape), as_tensor(index)
+        own = [size for position, size in enumerate(self.shape) if position != place]
+        theirs = [size for position, size in enumerate(at.shape) if position != place]
+        if at.ndim != self.ndim or any(want > have for want, have in zip(theirs, own, strict=True)):
+            message = "the index has the tensor's rank, and is no larger off the axis"
+            refuse(Kind.AXIS_SIZE_MISMATCH, "scatter", message, self.shape, at.shape, hint="pad or slice the index")
+        if reduction not in _COMBINATIONS:
+            hint = ", ".join(_COMBINATIONS)
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"scatter has no reduction {reduction!r}", at="scatter", hint=hint)
+        values = (constant(updates, self.dtype) if is_number(updates) else as_tensor(updates)).expand(at.shape)
+        wider = [(0, 0 if k == place else size - at.shape[k]) for k, size in enumerate(self.shape)]
+        if any(high for _, high in wider):
+            at, values = at.cast("i64").pad(wider, -1), values.pad(wider)
+        return Tensor("SCATTER", [self, at, values], {"axis": place, "op": _COMBINATIONS[reduction]})
+
     def take(self, index: Any, axis: int = 0) -> Tensor:
         """As numpy.take: whole slices along `axis`, in the shape of `index`. Negative positions count from the end.
         Positions outside are an error in a constant; others are clamped to the nearest end at run time."""
@@ -453,4 +477,6 @@ def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
         return array.astype(element.numpy, copy=False)
 
 
+_COMBINATIONS = {"none": "LAST", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}
+"""The op of a SCATTER for each reduction."""
 _FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full)

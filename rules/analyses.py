@@ -33,6 +33,7 @@ from ir.term.language import (
     PView,
     Reduce,
     Scan,
+    Scatter,
     Sort,
     Store,
     Stream,
@@ -92,6 +93,7 @@ A, B, p, q, r, a, e, f, g, m, n, o, t, d, k, axis = pattern_variables(
 _pro_ops = PUn(o, d, p), PBin(o, d, p, q), PTern(o, d, p, q, r)
 _epi_ops = EUn(o, d, e), EBin(o, d, e, f), ETern(o, d, e, f, g)
 _reduced, _product, _scanned = Reduce(o, d, k, p), Contract(d, k, p, q), Scan(o, d, axis, p)
+_scattered = Scatter(o, t, k, axis, p, q, r)
 _streamed, _gathered = Stream(o, d, k, p, q), Gather(A, m, p)
 _read_a, _read_b = Load(A, m), Load(B, n)
 _kernel, _stored = Store(e, t), Store(Pure(p), t)
@@ -134,6 +136,7 @@ CLAUSES = (
     *(Clause(ProDtype(term), value=ProDtype(p)) for term in (PView(p, m), PGather(p, m, q), PMax(n, k, p))),
     Clause(ProDtype(At(e, t, m)), value=EpiDtype(e)),
     *(Clause(AccDtype(term), value=d) for term in (_reduced, _product, _streamed, _scanned)),
+    Clause(AccDtype(_scattered), value=element_of(t)),
     Clause(EpiDtype(Pure(p)), value=ProDtype(p)),
     Clause(EpiDtype(Fin(a)), value=AccDtype(a)),
     *(Clause(EpiDtype(term), value=d) for term in _epi_ops),
@@ -172,6 +175,6 @@ CLAUSES = (
     *_some_operand(Statistic, *_epi_ops[:2]),
     *(clause for term in (Pure(p), Fin(_reduced), Fin(_product)) for clause in _operands(Held, term, Wanted(term))),
     Clause(Held(q), (Wanted(Fin(_streamed)),), pattern=Fin(_streamed)),
-    *_operands(Held, Fin(_scanned), Wanted(Fin(_scanned))),
+    *(clause for term in (Fin(_scanned), Fin(_scattered)) for clause in _operands(Held, term, Wanted(term))),
     *(clause for term in (_gathered, *_pro_ops) for clause in _operands(Held, term, Held(term))),
 )

@@ -33,6 +33,6 @@ def _ops(rule: Rule) -> Iterator[str]:
     }
     for side in (rule.lhs, rule.rhs):
         for term in subterms(side):
-            if isinstance(term, App) and "op" in term.fields and term.ctor.name not in ("Reduce", "Scan"):
+            if isinstance(term, App) and "op" in term.fields and term.ctor.name not in ("Reduce", "Scan", "Scatter"):
                 op = term.field("op")
                 yield from (op,) if isinstance(op, str) else choices.get(op, ("?",))

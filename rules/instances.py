@@ -32,6 +32,7 @@ from ir.term.language import (
     PView,
     Reduce,
     Scan,
+    Scatter,
     Sort,
     Store,
     Stream,
@@ -376,6 +377,23 @@ class Instance:
             self._value(pattern.field("x"), type_),
         )
 
+    def _scatter(self, pattern: App, type_: TensorType) -> App:
+        if not type_.shape:
+            raise Unfit
+        along = int(self._field(pattern.field("axis"), range(len(type_.shape))))
+        count = self._pick((1, 2, 4))
+        sizes = tuple(count if axis == along else size for axis, size in enumerate(type_.shape))
+        ops = ("last", "max", "min") if type_.dtype.is_bool else ("last", "sum", "max", "min", "prod")
+        return Scatter(
+            self._field(pattern.field("op"), ops),
+            self._field(pattern.field("type"), [type_text(type_)]),
+            self._field(pattern.field("sizes"), [sizes_text(sizes)]),
+            along,
+            self._value(pattern.field("x"), type_),
+            self._value(pattern.field("index"), TensorType.of("i32", sizes)),
+            self._value(pattern.field("value"), TensorType.of(type_.dtype, sizes)),
+        )
+
     def _wrap(self, pattern: App, type_: TensorType) -> App:
         (operand,) = pattern.operands
         return App(pattern.ctor, (self._value(operand, type_),))
@@ -419,5 +437,6 @@ _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {
     "Stream": Instance._stream,
     "PMax": Instance._greatest,
     "Scan": Instance._scan,
+    "Scatter": Instance._scatter,
     **dict.fromkeys(("Pure", "Fin"), Instance._wrap),
 }

@@ -110,7 +110,7 @@ def _value(ctor: Ctor, args: Sequence[Any], type_: TensorType, inputs: Mapping[s
             return _fractions(np.full(parse_sizes(sizes), parse_number(number), object), type_)
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element, **operands}):
             return _operation(op, dtype(element), list(operands.values()))
-        case "Stream", _:
+        case (("Stream" | "Scatter"), _):
             raise NotRational
         case "PMax", {"sizes": sizes, "x": value} if type_.dtype.is_float:
             return _greatest(sizes, value)

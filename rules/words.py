@@ -7,7 +7,23 @@ from difflib import get_close_matches
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
-from ir.term.language import App, Ctor, EBin, ETern, EUn, Imm, PBin, PTern, PUn, Reduce, Scan, Stream, Term, subterms
+from ir.term.language import (
+    App,
+    Ctor,
+    EBin,
+    ETern,
+    EUn,
+    Imm,
+    PBin,
+    PTern,
+    PUn,
+    Reduce,
+    Scan,
+    Scatter,
+    Stream,
+    Term,
+    subterms,
+)
 from ir.term.rule import Rule
 from ir.term.text import parse_number
 from ir.uop.table import SCANS, UOPS
@@ -23,6 +39,7 @@ _OPS: Mapping[Ctor, Collection[str]] = {
     **dict.fromkeys((PTern, ETern), _elementwise(3)),
     Reduce: ("sum", "max", "min", "prod"),
     Scan: tuple(SCANS),
+    Scatter: ("last", "sum", "max", "min", "prod"),
     Stream: ("exp", "exp2"),
 }
 

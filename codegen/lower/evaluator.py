@@ -133,6 +133,20 @@ class ValueEvaluator(ABC, Generic[V, B]):
             value = self._conversions.call("min", (value, last), dtype)
         return self._conversions.convert(value, dtype, "i64")
 
+    def position_after(self, value: V, operand: Operand | Number, size: int) -> V:
+        """1 + the value of a scatter's index as i64, for an axis of `size`: below 1 or above `size` if the index is
+        outside the axis."""
+        position = self._index_value(value, operand, size + 1)
+        return self._conversions.call("add", (position, cast("V", constant(1, "i64"))), "i64")
+
+    def combine(self, fn: str | None, element: Callable[[], V], update: V, dtype: str) -> V:
+        """An element of a scatter's result of this dtype after an update: `fn` of both, rounded; without `fn` the
+        update."""
+        if fn is None:
+            return update
+        result = self._conversions.call(fn, (element(), update), register_type(dtype))
+        return result if fn in ROUNDS_ALREADY else self._conversions.round_value(result, dtype)
+
     @abstractmethod
     def _value(self, name: str, point: Point, block: B, where: Where) -> Evaluation[V]: ...
 

@@ -67,6 +67,10 @@ class Names:
             found = self._buffers[name] = self.fresh(name)
         return found
 
+    def share_buffer(self, name: str, other: str) -> None:
+        """Makes `name` another name of the region's buffer `other`."""
+        self._buffers[name] = self.buffer(other)
+
     def bounds(self, expr: AxisExpr) -> tuple[int, int]:
         """The least and the greatest value of an expression over the variables, or numbers beyond them."""
         return interval(expr, self._box)

@@ -9,6 +9,7 @@ from codegen.plan.fit_plan import TemplateView
 from codegen.plan.gpu.contraction_shared import operand_ring
 from codegen.plan.gpu.nest_tiling import crossing_reads
 from codegen.plan.region_loops import RegionLoops
+from codegen.plan.scatter_view import ScatterView
 from codegen.plan.stream_view import StreamView
 from codegen.poly.value_sites import ACCUMULATORS
 from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
@@ -52,6 +53,8 @@ def _kept_buffers(region: Region, view: TemplateView, plan: Plan) -> Iterator[Pl
                 yield PlannedBuffer(MinBuffer(name, "stack"))
             for packed in plan.packed:
                 yield PlannedBuffer(MinBuffer(packed.tensor, "packed"))
+        case _, ScatterView():
+            yield PlannedBuffer(MinBuffer(view.scatter.name, "gmem"))
         case CpuNestPlan(), _:
             for row in plan.kept:
                 yield PlannedBuffer(MinBuffer(row.value, "stack"))

@@ -189,6 +189,15 @@ class RegionLoops:
         merged = [group for run in runs for group in self._merged_axes(self.scope, shape, run)]
         return [*merged, *([axis] for axis in carried)]
 
+    def groups_around(self, axis: int) -> list[Axes]:
+        """The output axes in row-major order, merged where possible; `axis` is merged with no other."""
+        before, after = range(axis), range(axis + 1, len(self.shape))
+        return [
+            *self._merged_axes(self.scope, self.shape, before),
+            [axis],
+            *self._merged_axes(self.scope, self.shape, after),
+        ]
+
     def finishing_order(self, groups: Sequence[Axes], numbers: Iterable[int]) -> list[int]:
         """The `numbers` of loops over `groups`, sorted: first the loops on which most accumulators depend, so that
         inner loops do not compute them again."""

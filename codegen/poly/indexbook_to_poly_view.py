@@ -1,7 +1,8 @@
 """IndexBook → Poly-View: one block per value, a contraction with its product in one (seed 000 §5.2, seed 001 §2).
 
 Axes keep the names of the IndexBook. Data decides where a gather reads, so the gather is no part of the view: a reader
-of its value reads a tensor.
+of its value reads a tensor. A scatter is a part of the view as a reduction: an element reads all its updates, and data
+decides which of them count.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _KINDS: dict[str, BlockKind] = {
     "reduce": "reduce",
     "stream": "stream",
     "scan": "scan",
+    "scatter": "scatter",
 }
 
 

@@ -16,7 +16,7 @@ from codegen.poly.stream_roles import holds_contraction, stream_roles
 from codegen.poly.value_sites import ACCUMULATORS, Sites, outer_scope
 from ir.diagnostics import Kind
 from ir.index.facts import is_injective, picked_axes
-from ir.index.map import AxisMap
+from ir.index.map import AxisMap, identity, support
 from ir.poly.core import Site, StreamRoles
 from ir.poly.indexbook import MOST_PIECES
 from ir.poly.view import PolyView
@@ -65,7 +65,7 @@ _Rule = Callable[[Candidate], Iterator[str]]
 def reason_against(candidate: Candidate) -> tuple[Kind | None, str]:
     """The kind of diagnostic and the reason why the region can be no kernel; (None, "") if it can be one."""
     in_tiles = isinstance(candidate.streams, StreamRoles) or holds_contraction(candidate.accumulators)
-    loops: tuple[_Rule, ...] = (_streams,) if in_tiles else (_accumulators, _contractions, _scans)
+    loops: tuple[_Rule, ...] = (_streams,) if in_tiles else (_accumulators, _contractions, _scans, _scatters)
     rules: tuple[tuple[Kind, _Rule], ...] = (
         (Kind.UNSUPPORTED_OP, _outputs),
         (Kind.EXCESSIVE_PIECEWISE, _pieces),
@@ -181,6 +181,26 @@ def _scans(candidate: Candidate) -> Iterator[str]:
         if along not in (None, candidate.carried[let.name]):
             yield f"`{let.name}` scans along another axis than the scan before it"
         along = candidate.carried[let.name]
+
+
+def _scatters(candidate: Candidate) -> Iterator[str]:
+    """A scatter is the only accumulator. Updates are combined in the memory of the only output, so that the output has
+    the scatter's dtype and is computed from the scatter element by element."""
+    for let, sites in candidate.accumulators:
+        if let.op.kind != "scatter":
+            continue
+        if len(candidate.accumulators) > 1:
+            yield f"the scatter `{let.name}` shares the kernel with another accumulator"
+        if len(candidate.region.outputs) > 1:
+            yield f"the kernel of the scatter `{let.name}` has other results"
+        if candidate.region.outputs[0].memref.dtype != let.op.dtype:
+            yield f"the result of the scatter `{let.name}` has another dtype than the scatter"
+        if any(site.map != identity(candidate.region.outputs[0].memref.shape) for site in sites):
+            yield f"the scatter `{let.name}` is read at {sites[0].map}, not element by element"
+        source, *updates = (operand for operand in let.op.inputs)
+        free = ((source, len(let.op.shape)), *((operand, let.op.axis) for operand in updates))
+        if any(isinstance(operand, Operand) and axis in support(operand.map) for operand, axis in free):
+            yield f"the operands of the scatter `{let.name}` depend on more axes than their own"
 
 
 def _scanned_axis(let: Definition, site: Site) -> int | None:

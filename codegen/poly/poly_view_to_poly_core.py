@@ -34,7 +34,7 @@ def poly_core(region: Region, book: IndexBook, view: PolyView) -> PolyCore:
         scopes={name: tuple(zip(book.values[name].names, sizes, strict=True)) for name, sizes in found.scopes.items()},
         sequential_axes=tuple(sorted(carried)),
         finished={name: tuple(sorted(axes)) for name, axes in candidate.finished.items() if axes is not None},
-        affine_closed=not view.non_scop,
+        affine_closed=not view.non_scop and all(block.kind != "scatter" for block in view.blocks),
         sites=found.sites,
         accesses=memory_accesses(region, found),
         contraction=contraction.name if contraction else None,

@@ -16,7 +16,7 @@ from ir.poly.core import Site
 from ir.poly.indexbook import IndexBook
 from ir.region.region import Definition, Op, Region, Yield
 
-ACCUMULATORS = frozenset({"contraction", "reduce", "stream", "scan"})
+ACCUMULATORS = frozenset({"contraction", "reduce", "stream", "scan", "scatter"})
 
 
 @dataclass(frozen=True)

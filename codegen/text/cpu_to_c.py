@@ -100,13 +100,17 @@ class _CEmitter:
         return "\n".join(parts) + "\n"
 
     def _phase(self, number: int, phase: Phase) -> str:
-        name = self.kernel.name
-        lines = [f"static void {name}_{number}(void *ctx, int32_t task, int32_t thread) {{"]
+        lines = [f"static void {self._phase_name(number)}(void *ctx, int32_t task, int32_t thread) {{"]
         lines += [f"  {pointer}" for pointer in self._pointers(phase)]
         lines.append(f"  const int64_t {self._variable(phase.variable)} = task;")
         lines += self._block(phase.body, 1)
         lines.append("}")
         return "\n".join(lines)
+
+    def _phase_name(self, number: int) -> str:
+        """The function of a phase. Kernels of one title end in numbers, so that a number alone would not tell a phase
+        of one kernel from another kernel."""
+        return f"{self.kernel.name}_phase{number}"
 
     def _pointers(self, phase: Phase) -> list[str]:
         used = _buffers_of(phase.body)
@@ -136,7 +140,7 @@ class _CEmitter:
         kernel = self.kernel
         lines = [ENTRY.format(name=kernel.name) + " {"]
         for number, phase in enumerate(kernel.phases):
-            task = f"{kernel.name}_{number}"
+            task = self._phase_name(number)
             if phase.tasks == 1:
                 lines.append(f"  {task}((void *)buf, 0, 0);")
             else:

@@ -84,8 +84,9 @@ def _stored_producers(graph: Graph, sources: Sources, copies: int) -> set[Ref]:
                 read(node.refs[0], at)
                 for place in filter(is_injective, wanted):
                     read(node.refs[0], compose(at, lift(place, at.sizes[len(place.exprs) :])))
-            case UOpKind.SCAN | UOpKind.MOVEMENT:
-                read(node.refs[0])
+            case UOpKind.SCAN | UOpKind.MOVEMENT | UOpKind.SCATTER:
+                for ref in node.refs:
+                    read(ref)
             case UOpKind.UNARY | UOpKind.BINARY | UOpKind.TERNARY | UOpKind.CAST:
                 for ref in node.refs:
                     read(ref)

@@ -29,6 +29,7 @@ from ir.term.language import (
     Pure,
     Reduce,
     Scan,
+    Scatter,
     Sort,
     Store,
     Term,
@@ -135,6 +136,20 @@ def _gathered_map(node: Node, src: Types, out: TensorType) -> AxisMap:
     return axis_map(domain, [axis(place, box) for place in coordinates] if box else [ZERO] * out.rank)
 
 
+def _scatter(node: Node, src: Types, out: TensorType) -> App:
+    """A scatter of no updates is a copy."""
+    source, index, updates = map(_operand, node.src, src)
+    sizes = src[2].shape
+    if 0 in sizes or not out.size:
+        return _store(Pure(source), out)
+    return _store(
+        Fin(
+            Scatter(node.arg["op"].lower(), type_text(out), sizes_text(sizes), node.arg["axis"], source, index, updates)
+        ),
+        out,
+    )
+
+
 def _store(value: App, out: TensorType) -> App:
     return Store(value, type_text(out))
 
@@ -182,4 +197,5 @@ _LOWERINGS: Mapping[UOpKind, Callable[[Node, Types, TensorType], App]] = {
     UOpKind.REDUCE: _reduce,
     UOpKind.SCAN: _scan,
     UOpKind.GATHER: _gather,
+    UOpKind.SCATTER: _scatter,
 }

@@ -17,6 +17,7 @@ _COLOURS: Mapping[UOpKind, str] = {
     UOpKind.REDUCE: "#fee6ce",
     UOpKind.SCAN: "#fee6ce",
     UOpKind.GATHER: "#efedf5",
+    UOpKind.SCATTER: "#efedf5",
 }
 _ELEMENTWISE = "#e5f5e0"
 

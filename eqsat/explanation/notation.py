@@ -112,6 +112,9 @@ class Notation:
                 return f"{self._text(node.buffer, 2, _TIGHT)}{_coordinates(node.map, below(node.index))}"
             case "PGather":
                 return f"({below(node.x, _TIGHT)} at {_coordinates(node.map, below(node.index))})"
+            case "Scatter":
+                index, value = below(node.index), below(node.value)
+                return f"scatter.{node.op}[i{node.axis}]({below(node.x)}, at {index}: {value})"
             case "PUn" | "EUn" if node.op == "cast":
                 return f"{node.dtype}({below(node.x)})"
             case "PUn" | "EUn":

@@ -203,7 +203,7 @@ class Pairs:
 
     def _accumulators(self, kernel: KernelReport) -> list[str]:
         term = self._chosen.terms[place_of(self._kernels, kernel)]
-        return [str(line[0]) for line in term.lines if line[0] in ("Contract", "Reduce", "Scan", "Stream")]
+        return [str(line[0]) for line in term.lines if line[0] in ("Contract", "Reduce", "Scan", "Scatter", "Stream")]
 
     def _answer_by_price(
         self, one: KernelReport, other: KernelReport, buffer: str, written: int, fused: Sequence[Tree]
@@ -299,7 +299,8 @@ def _differences(kernel: KernelReport, fused: Price) -> list[str]:
 
 
 def _count_text(ctors: Sequence[str]) -> str:
-    names = {"Contract": "contraction", "Reduce": "reduction", "Scan": "scan", "Stream": "streamed sum"}
+    names = {"Contract": "contraction", "Reduce": "reduction", "Scan": "scan"}
+    names |= {"Scatter": "scatter", "Stream": "streamed sum"}
     counts = [
         f"{ctors.count(ctor)} {names[ctor]}{'s' if ctors.count(ctor) > 1 else ''}" for ctor in names if ctor in ctors
     ]

@@ -71,14 +71,14 @@ def title(tree: Tree) -> str:
         words += [_word(part)] if _word(part) else []
         inner = [kid for kid in part.kids if kid.accumulators]
         leads = inner if part.node.ctor == "Stream" else inner or list(part.kids)
-        stop = part.node.ctor in ("Reduce", "Contract", "Scan")
+        stop = part.node.ctor in ("Reduce", "Contract", "Scan", "Scatter")
         part = leads[0] if leads and not stop else None
     return "_".join(reversed(words)) or "copy"
 
 
 _WORDS, _TITLES = 5, 3
 """Most words of a kernel's title, and most titles in the name of a kernel with several results."""
-_NAMES = {"contraction": "dot", "stream": "stream"}
+_NAMES = {"contraction": "dot", "stream": "stream", "scatter": "scatter"}
 """Names of lets by kind, where the function's name does not tell the op."""
 
 
@@ -88,7 +88,7 @@ def _word(tree: Tree) -> str:
             return "dot"
         case "Scan":
             return f"cum{tree.node.op}"
-        case "Gather" | "Index" | "Stream":
+        case "Gather" | "Index" | "Scatter" | "Stream":
             return tree.node.ctor.lower()
         case "Reduce" | "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
             return tree.node.op
@@ -97,7 +97,8 @@ def _word(tree: Tree) -> str:
 
 
 class _Step(NamedTuple):
-    """The op of a let over `domain`; its last `reduced` axes are accumulated away."""
+    """The op of a let over `domain`; its last `reduced` axes are accumulated away. `updates`: the sizes of the updates
+    of a scatter; the first operand is over `domain`, the others are over these sizes."""
 
     kind: OpKind
     fn: str
@@ -106,6 +107,13 @@ class _Step(NamedTuple):
     domain: Sizes
     reduced: int = 0
     along: int | None = None
+    updates: Sizes = ()
+
+    @property
+    def places(self) -> list[tuple[Tree, Sizes]]:
+        """The operands, each with the domain where the op reads it."""
+        domains = [self.domain, *(self.updates for _ in self.operands[1:])] if self.updates else None
+        return list(zip(self.operands, domains or [self.domain] * len(self.operands), strict=True))
 
 
 class _Builder:
@@ -137,8 +145,8 @@ class _Builder:
     def _below(self, place: _Place) -> list[_Place]:
         """The operands that are lets, with the domains where they are computed."""
         step = self._step(*place)
-        bare = map(_bare, step.operands)
-        return [_place_of(operand, step.domain) for operand in bare if operand.node.ctor not in ("Load", "Imm")]
+        bare = ((_bare(operand), own) for operand, own in step.places)
+        return [_place_of(operand, own) for operand, own in bare if operand.node.ctor not in ("Load", "Imm")]
 
     def _step(self, tree: Tree, domain: Sizes) -> _Step:
         node, kids = tree.node, tree.kids
@@ -165,6 +173,9 @@ class _Builder:
                 return _Step("stream", node.op, node.dtype, kids, domain + node.sizes, len(node.sizes))
             case "Scan":
                 return _Step("scan", node.op, node.dtype, kids, domain, along=node.axis)
+            case "Scatter":
+                element = node.type.dtype.name
+                return _Step("scatter", node.op, element, kids, node.type.shape, along=node.axis, updates=node.sizes)
         raise AssertionError(f"{node.ctor} is no part of a kernel")
 
     def _emit(self, tree: Tree, domain: Sizes) -> _Value:
@@ -174,6 +185,8 @@ class _Builder:
                 return self._index(tree, step)
             case "gather":
                 return self._gather(tree, step)
+            case "scatter":
+                return self._scatter(step)
             case "cast" if tree.node.ctor == "Reduce" and tree.node.op == "sum" and dtype_of(step.dtype).is_float:
                 return self._add_to_zero(self._op(step), step)
             case _:
@@ -234,6 +247,30 @@ class _Builder:
             inputs=(source, self._operand(index, step.domain, order)),
         )
         return self._let(op, order)
+
+    def _scatter(self, step: _Step) -> _Value:
+        """A scatter over its result and, as one reduced axis, over the updates of an element."""
+        along = step.along or 0
+        domain = (*step.domain, step.updates[along])
+        rank = len(step.domain)
+        at_result = tuple(range(rank))
+        at_updates = (*at_result[:along], rank, *at_result[along + 1 :])
+        inputs: list[Operand | Number] = []
+        for (operand, own), axes in zip(step.places, (at_result, at_updates, at_updates), strict=True):
+            read = self._operand(operand, own, tuple(range(rank)))
+            if isinstance(read, Operand):
+                read = Operand(read.value, compose(read.map, _selection(domain, tuple(range(rank + 1)), axes)))
+            inputs.append(read)
+        op = Op(
+            kind=step.kind,
+            fn=step.fn,
+            dtype=step.dtype,
+            domain=domain,
+            inputs=tuple(inputs),
+            reduced=1,
+            axis=along,
+        )
+        return self._let(op, at_result)
 
     def _operand(self, tree: Tree, domain: Sizes, order: tuple[int, ...]) -> Operand | Number:
         """The tree as an operand of an op over the axes `order` of the kernel's `domain`."""

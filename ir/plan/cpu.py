@@ -1,4 +1,4 @@
-"""Plans for CPUs: how a region runs by the template of contractions, of streams in tiles, or of nests."""
+"""Plans for CPUs: how a region runs by the template of contractions, of streams in tiles, of nests, or of scatters."""
 
 from __future__ import annotations
 
@@ -183,3 +183,29 @@ class CpuNestPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def row_loop(self) -> int | None:
         """The position of the loop whose points are rows: the innermost loop that lanes do not run along."""
         return next((k for k in reversed(range(len(self.loops))) if k != self.lanes), None)
+
+
+class CpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu scatter"):
+    """How a scatter runs on a CPU: a nest writes the source to the result, then updates are combined in their order,
+    then a nest applies the region's functions to the result.
+
+    source  how the first nest runs
+    loops   over the axes of the result, in row-major order. The axis of the scatter has a loop of its own, which the
+            updates take the place of
+    lanes   the position of the loop that lanes run along; None where updates are combined one element at a time
+    threads the position of the loop whose blocks are tasks; the tiles of all other loops are whole
+    finish  how the last nest runs; None if the region applies no functions to the scatter
+    """
+
+    arch: str
+    source: CpuNestPlan
+    loops: tuple[PlannedLoop, ...]
+    lanes: int | None = None
+    threads: int | None = None
+    finish: CpuNestPlan | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def vectors(self) -> int:
+        """Neighbouring elements of a step of the first nest."""
+        return self.source.vectors

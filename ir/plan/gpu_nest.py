@@ -1,4 +1,5 @@
-"""Plans for GPUs of regions without a contraction: threads share the points, rows or tiles of the outputs."""
+"""Plans for GPUs of regions without a contraction: threads share the points, rows or tiles of the outputs, or the
+positions of a scatter."""
 
 from __future__ import annotations
 
@@ -207,6 +208,27 @@ class GpuTilesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     arch: str
     tiles: Tiles
     ordered: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kernel_arch(self) -> str:
+        """The architecture for which the kernel is compiled."""
+        return self.arch
+
+    @property
+    def vectors(self) -> None:
+        """None: threads load their elements one by one."""
+        return None
+
+
+class GpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu scatter"):
+    """A thread owns some positions of one column, which is a point of all axes but that of the scatter: every
+    `parts`-th position from its own number on. The thread writes the source there, then combines all updates of these
+    positions in their order. A block has `threads` threads."""
+
+    arch: str
+    parts: int
+    threads: int
     notes: tuple[str, ...] = ()
 
     @property

@@ -6,12 +6,12 @@ plan in the fields of seed 000 §8.
 
 from __future__ import annotations
 
-from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
+from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuScatterPlan, CpuStreamPlan
 from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
-from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuScatterPlan, GpuTilesPlan
 
-CpuPlan = CpuContractionPlan | CpuStreamPlan | CpuNestPlan
-GpuPlan = GpuContractionPlan | GpuStreamPlan | GpuPointsPlan | GpuRowsPlan | GpuTilesPlan
+CpuPlan = CpuContractionPlan | CpuStreamPlan | CpuNestPlan | CpuScatterPlan
+GpuPlan = GpuContractionPlan | GpuStreamPlan | GpuPointsPlan | GpuRowsPlan | GpuTilesPlan | GpuScatterPlan
 Plan = CpuPlan | GpuPlan
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuStreamPlan
+import msgspec
+
+from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuScatterPlan, CpuStreamPlan
 from ir.plan.gpu import BlockPlaces, GpuContractionPlan, GpuStreamPlan
-from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuTilesPlan, loop_name
+from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuScatterPlan, GpuTilesPlan, loop_name
 from ir.plan.plan import Plan
 from ir.plan.schedule import Cached, LocalEdge, Schedule, Vectorize
 
@@ -18,6 +20,8 @@ def plan_to_schedule(plan: Plan) -> Schedule:
             return _cpu_stream(plan)
         case CpuNestPlan():
             return _cpu_nest(plan)
+        case CpuScatterPlan():
+            return _cpu_scatter(plan)
         case GpuContractionPlan():
             return _gpu_contraction(plan)
         case GpuStreamPlan():
@@ -28,6 +32,8 @@ def plan_to_schedule(plan: Plan) -> Schedule:
             return _gpu_rows(plan)
         case GpuTilesPlan():
             return _gpu_tiles(plan)
+        case GpuScatterPlan():
+            return _gpu_scatter(plan)
 
 
 def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
@@ -88,6 +94,20 @@ def _cpu_nest(plan: CpuNestPlan) -> Schedule:
         local_edges=tuple(LocalEdge(kept.value, kept.until, "stack") for kept in plan.kept),
         notes=plan.notes,
     )
+
+
+def _cpu_scatter(plan: CpuScatterPlan) -> Schedule:
+    """The fields of the nest that writes the source, with the loops over updates under names of their own."""
+    source = _cpu_nest(plan.source)
+    names = [loop.name for loop in plan.loops]
+    bind, hints = dict(source.bind), dict(source.layout_hints)
+    if plan.threads is not None:
+        bind[f"updates.{names[plan.threads]}.o"] = "thread"
+        hints["updates.tile"] = plan.loops[plan.threads].tile
+    if plan.lanes is not None:
+        hints["updates.lanes"] = names[plan.lanes]
+    choice = {**source.algo_choice, "scatter": " ".join(names)}
+    return msgspec.structs.replace(source, algo_choice=choice, bind=bind, layout_hints=hints, notes=plan.notes)
 
 
 def _gpu_contraction(plan: GpuContractionPlan) -> Schedule:
@@ -205,5 +225,15 @@ def _gpu_tiles(plan: GpuTilesPlan) -> Schedule:
         bind=dict(_POINTS_OR_ROWS),
         predicate_tail=tiles.tails,
         ordered=plan.ordered,
+        notes=plan.notes,
+    )
+
+
+def _gpu_scatter(plan: GpuScatterPlan) -> Schedule:
+    return Schedule(
+        arch=plan.arch,
+        algo_choice={"nest": "scatter"},
+        tile=(plan.threads, plan.parts),
+        bind=dict(_POINTS_OR_ROWS),
         notes=plan.notes,
     )

@@ -53,7 +53,7 @@ class Schedule(msgspec.Struct, frozen=True):
     terms one by one in index order.
     layout_hints: how data lies and moves. On a GPU also the order of blocks ("raster"), the number of blocks that share
     a tile of the result or a row, with a part of the terms each ("split_k"), and whether rows come from several heads
-    ("heads").
+    ("heads"). Of a scatter on a CPU the axis of lanes and the tile of a task while updates are combined.
     notes: degradations and choices, for people.
     """
 

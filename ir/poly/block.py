@@ -13,7 +13,7 @@ import msgspec
 from ir.index.expr import AxisExpr
 from ir.index.map import AxisMap
 
-BlockKind = Literal["contraction_pattern", "reduce", "stream", "scan", "ewise"]
+BlockKind = Literal["contraction_pattern", "reduce", "stream", "scan", "scatter", "ewise"]
 
 
 class Access(msgspec.Struct, frozen=True):

@@ -69,6 +69,8 @@ def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
             result = _index(op, op.index_map, wide)
         case "gather":
             result = _gather(op, values)
+        case "scatter":
+            result = _scatter(op, values, wide)
         case _:
             operands = [_operand(operand, op, values, wide) for operand in op.inputs]
             result = _apply(op, operands, wide, ordered)
@@ -139,6 +141,14 @@ def _gather(op: Op, values: Mapping[str, Array]) -> Array:
     assert isinstance(source, Operand)
     assert isinstance(index, Operand | Number)
     return gather_at(source.map, values[source.value], _operand(index, op, values, wide=False))
+
+
+def _scatter(op: Op, values: Mapping[str, Array], wide: bool) -> Array:
+    source, index, updates = (_operand(operand, op, values, wide) for operand in op.inputs)
+    assert op.axis is not None
+    at_updates = [np.moveaxis(np.take(operand, 0, op.axis), -1, op.axis) for operand in (index, updates)]
+    arg = {"op": op.fn.upper(), "axis": op.axis}
+    return UOPS["SCATTER"].apply([source[..., 0], *at_updates], arg, TensorType.of(op.dtype, op.shape), wide)
 
 
 def _contract(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], wide: bool) -> Array:

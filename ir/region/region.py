@@ -29,7 +29,9 @@ from ir.post_order import post_order
 
 STAGE = "region"
 
-OpKind = Literal["contraction", "ewise", "unary", "cast", "copy", "reduce", "stream", "scan", "gather", "index"]
+OpKind = Literal[
+    "contraction", "ewise", "unary", "cast", "copy", "reduce", "stream", "scan", "gather", "scatter", "index"
+]
 
 
 class MemRef(msgspec.Struct, frozen=True):
@@ -90,6 +92,10 @@ class Op(msgspec.Struct, frozen=True):
     scan         sum prod max             one, accumulated along `axis` of the domain
     gather       "gather"                 source buffer, index: source at map(point, index), where the last axis of the
                                           map's domain is the index's value, clamped into the axis
+    scatter      last sum prod max min    source, index, updates: at every point of the value, the source is combined
+                                          with the updates whose index is the point's coordinate `axis`, in the order
+                                          of the one reduced axis. Index and updates do not depend on `axis`, and the
+                                          source does not depend on the reduced axis
     index        "index"                  none: `index_map`'s only coordinate
     """
 
@@ -262,6 +268,7 @@ _ARITY = {
     "stream": 2,
     "scan": 1,
     "gather": 2,
+    "scatter": 3,
     "index": 0,
 }
 
@@ -272,12 +279,15 @@ def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, .
     arity = _ARITY.get(op.kind)
     fits = len(op.inputs) in (2, 3) if arity is None else len(op.inputs) == arity
     _require(fits, region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
-    accumulates = op.kind in ("contraction", "reduce", "stream")
+    accumulates = op.kind in ("contraction", "reduce", "stream", "scatter")
     _require(0 <= op.reduced <= len(op.domain), region, let.name, "more reduced axes than axes", reduced=op.reduced)
     _require(accumulates or not op.reduced, region, let.name, f"{op.kind} reduces no axes", reduced=op.reduced)
     if op.kind == "scan":
         along = op.axis is not None and 0 <= op.axis < len(op.domain)
         _require(along, region, let.name, "a scan runs along an axis of its domain", axis=op.axis)
+    if op.kind == "scatter":
+        along = op.axis is not None and 0 <= op.axis < len(op.shape) and op.reduced == 1
+        _require(along, region, let.name, "a scatter runs along an axis of its value, over one reduced axis")
     if op.kind == "stream":
         fits = op.fn in EXPONENTIALS and DTYPES[op.dtype].is_float and isinstance(op.inputs[0], Operand)
         _require(fits, region, let.name, "a stream sums exp or exp2 of a score that it reads, in a float", fn=op.fn)
@@ -311,8 +321,8 @@ def _require(holds: bool, region: Region, at: str, message: str, **details: obje
 
 
 def _call(op: Op) -> str:
-    head = op.kind if op.kind in ("contraction", "reduce", "stream", "scan") else op.fn
-    named = f"{head} {op.fn}" if op.kind in ("reduce", "stream", "scan") else head
+    head = op.kind if op.kind in ("contraction", "reduce", "stream", "scan", "scatter") else op.fn
+    named = f"{head} {op.fn}" if op.kind in ("reduce", "stream", "scan", "scatter") else head
     axis = f" axis={op.axis}" if op.axis is not None else ""
     kept, reduced = _split(op)
     domain = f"[{kept}|{reduced}]" if op.reduced else f"[{kept}]"

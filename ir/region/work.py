@@ -26,7 +26,8 @@ def region_flops(region: Region) -> int:
 
 def op_flops(op: Op) -> int:
     """Additions-worth of one op, without the exponentials of a stream, which several streams may share."""
-    return math.prod(op.domain) * flops_per_point(op.kind, op.fn)
+    points = math.prod(size for axis, size in enumerate(op.domain) if op.kind != "scatter" or axis != op.axis)
+    return points * flops_per_point(op.kind, op.fn)
 
 
 def score_points(op: Op) -> int:
@@ -64,7 +65,7 @@ def flops_per_point(kind: str, fn: str) -> int:
     match kind:
         case "contraction" | "stream":
             return MULTIPLY_ADD
-        case "reduce" | "scan":
+        case "reduce" | "scan" | "scatter":
             return 1
         case "copy" | "index" | "gather":
             return 0

@@ -365,6 +365,13 @@ Stream = Ctor(
     "the sum of op(score − max score)·value over the last axes in one pass; op is exp or exp2",
 )
 Scan = Ctor("Scan", (("op", _S), ("dtype", _S), ("axis", _I), ("x", _P)), _A, "x accumulated along an axis")
+Scatter = Ctor(
+    "Scatter",
+    (("op", _S), ("type", _S), ("sizes", _S), ("axis", _I), ("x", _P), ("index", _P), ("value", _P)),
+    _A,
+    "x of this type, with `value`, of these sizes, combined in at the positions `index` along an axis; index has the "
+    "sizes of value",
+)
 
 Pure = Ctor("Pure", (("x", _P),), _E, "a value without an accumulator")
 Fin = Ctor("Fin", (("acc", _A),), _E, "a finished accumulator")
@@ -378,7 +385,7 @@ CTORS: Mapping[str, Ctor] = {
     for ctor in (
         *(Input, Store),
         *(Load, Imm, Index, Gather, PUn, PBin, PTern, At, PView, PGather, PMax),
-        *(Reduce, Contract, Stream, Scan),
+        *(Reduce, Contract, Stream, Scan, Scatter),
         *(Pure, Fin, EUn, EBin, ETern, EView),
     )
 }

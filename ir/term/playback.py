@@ -93,6 +93,9 @@ def _value_of(ctor: str, fields: Mapping[str, Any], inputs: Mapping[str, Array],
             return _stream(op, element, sizes, score, value, wide)
         case "Scan", {"op": op, "dtype": element, "axis": along, "x": value}:
             return _scan(op, element, along, value, wide)
+        case "Scatter", {"op": op, "type": type_, "axis": along, "x": value, "index": index, "value": updates}:
+            arg = {"op": op.upper(), "axis": along}
+            return np.asarray(UOPS["SCATTER"].apply([value, index, updates], arg, parse_type(type_), wide))
         case ("Pure", {"x": value}) | ("Fin", {"acc": value}):
             return np.asarray(value)
     raise TypeError(f"{ctor} has no meaning")

@@ -72,6 +72,8 @@ def _type_of(ctor: str, fields: Mapping[str, Any]) -> TensorType:
             return _stream(op, element, sizes, score, value)
         case "Scan", {"op": op, "dtype": element, "axis": axis, "x": value}:
             return UOPS[SCANS[op]].type_of([value], {"axis": axis, "dtype": element})
+        case "Scatter", {"op": op, "type": type_, "sizes": sizes, "axis": axis, **operands}:
+            return _scatter(op, parse_type(type_), parse_sizes(sizes), axis, list(operands.values()))
         case ("Pure", {"x": value}) | ("Fin", {"acc": value}):
             assert isinstance(value, TensorType)
             return value
@@ -138,6 +140,14 @@ def _reduce(op: str, element: str, sizes: str, value: TensorType) -> TensorType:
     summed = value if counts else TensorType.of(value.dtype, (*value.shape, 1))
     axes = tuple(range(outer.rank, summed.rank))
     return UOPS["REDUCE"].type_of([summed], {"op": op.upper(), "axes": axes, "dtype": element})
+
+
+def _scatter(
+    op: str, result: TensorType, sizes: tuple[int, ...], axis: int, operands: Sequence[TensorType]
+) -> TensorType:
+    source, index, updates = operands
+    _require(source == result and index.shape == sizes, f"{updates} scattered at {index} to {source} as {result}")
+    return UOPS["SCATTER"].type_of(operands, {"op": op.upper(), "axis": axis})
 
 
 def _greatest(domain: str, sizes: str, value: TensorType) -> TensorType:

@@ -35,6 +35,7 @@ class ArgKind(enum.StrEnum):
     NAME = "a name (a string that is not empty)"
     TEXT = "a string"
     REDUCTION = "one of SUM, MAX, MIN, PROD"
+    COMBINATION = "one of LAST, SUM, MAX, MIN, PROD"
     NAMES = "a list of axis names (strings or null)"
     INDEX_MAP = "one index expression per source axis"
 
@@ -164,6 +165,11 @@ def _reduction(value: object) -> str:
     return op
 
 
+def _combination(value: object) -> str:
+    op = _text(value).upper()
+    return op if op == "LAST" else _reduction(op)
+
+
 def _name(value: object) -> str | None:
     if value is None:
         return None
@@ -189,6 +195,7 @@ _CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
         ArgKind.NAME: _nonempty_text,
         ArgKind.TEXT: _text,
         ArgKind.REDUCTION: _reduction,
+        ArgKind.COMBINATION: _combination,
         ArgKind.NAMES: lambda value: _sequence(value, _name),
         ArgKind.INDEX_MAP: _index_map,
     }

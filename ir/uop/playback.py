@@ -143,6 +143,21 @@ def clamp_index(index: Array, size: int) -> NDArray[np.int64]:
     return np.clip(held.astype(np.int64), 0, size - 1)
 
 
+def scatter(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    """out[i, index[i,j,k], k] combined with updates[i,j,k] for axis 1, in the order of j; an index outside the axis
+    changes nothing. Every combination is rounded to the dtype of the result."""
+    src, index, updates = xs
+    axis, result = arg["axis"], src.copy()
+    inside = (index >= 0) & (index < out.shape[axis])
+    at = list(np.nonzero(inside))  # in row-major order, so that j rises at every element
+    at[axis] = index[inside].astype(np.int64)
+    if arg["op"] == "LAST":
+        result[tuple(at)] = updates[inside]
+    else:
+        _REDUCERS[arg["op"]].at(result, tuple(at), updates[inside])
+    return result
+
+
 def reshape(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
     return xs[0].reshape(out.shape)
 

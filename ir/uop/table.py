@@ -39,6 +39,7 @@ class UOpKind(enum.StrEnum):
     REDUCE = "reduce"
     SCAN = "scan"
     GATHER = "gather"
+    SCATTER = "scatter"
 
     @property
     def is_elementwise(self) -> bool:
@@ -48,7 +49,7 @@ class UOpKind(enum.StrEnum):
 
 class UOp(msgspec.Struct, frozen=True):
     """One row of the table. `flops`: the work of one result element in additions; for a REDUCE or SCAN, of one element
-    of the operand."""
+    of the operand; for a SCATTER, of one update."""
 
     name: str
     kind: UOpKind
@@ -66,7 +67,7 @@ class UOp(msgspec.Struct, frozen=True):
 
     def label(self, arg: Mapping[str, Any] = MappingProxyType({})) -> str:
         """The name in diagnostics: "Binary(add)", "Reduce(sum)" by its `op`, "Cast" if kind and function agree."""
-        fn = str(arg.get("op", self.fn)).lower() if self.kind is UOpKind.REDUCE else self.fn
+        fn = str(arg.get("op", self.fn)).lower() if self.kind in (UOpKind.REDUCE, UOpKind.SCATTER) else self.fn
         return self.kind.title() if fn == self.kind else f"{self.kind.title()}({fn})"
 
     def type_of(self, src: Sequence[TensorType], arg: Mapping[str, Any]) -> TensorType:
@@ -81,7 +82,13 @@ class UOp(msgspec.Struct, frozen=True):
 
 def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
     """The work of the whole result, in additions."""
-    counted = src[0].size if uop.kind in (UOpKind.REDUCE, UOpKind.SCAN) else out.size
+    match uop.kind:
+        case UOpKind.REDUCE | UOpKind.SCAN:
+            counted = src[0].size
+        case UOpKind.SCATTER:
+            counted = src[2].size
+        case _:
+            counted = out.size
     return counted * uop.flops
 
 
@@ -257,6 +264,12 @@ _OTHERS = (
     UOp(
         "GATHER", UOpKind.GATHER, 2, _args(axis=_K.AXIS), types.gather, on_arrays.gather, 0,
         "result[i, j, k] = source[i, index[i, j, k], k] for axis 1; an index outside is clamped to the nearest end",
+    ),
+    UOp(
+        "SCATTER", UOpKind.SCATTER, 3, _args(axis=_K.AXIS, op=_K.COMBINATION), types.scatter, on_arrays.scatter, CHEAP,
+        "source, then for j = 0, 1, …: result[i, index[i, j, k], k] is combined with updates[i, j, k] for axis 1; an "
+        "index below 0 or beyond the axis changes nothing; op LAST keeps the last update of an element, SUM, PROD, MAX "
+        "and MIN combine the element with all its updates in their order, each result rounded",
     ),
 )  # fmt: skip
 

@@ -134,6 +134,37 @@ def gather(src: Types, arg: Mapping[str, Any]) -> TensorType:
     return TensorType(value.dtype, index.shape, index.names)
 
 
+def scatter(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """The source's type. Index and updates have one shape; off the axis it is the source's."""
+    value, index, updates = src
+    require_dtype(index.dtype, integers)
+    if arg["op"] in ("SUM", "PROD"):
+        require_dtype(value.dtype, numbers)
+    if updates.dtype != value.dtype:
+        fail(
+            Kind.DTYPE_MISMATCH,
+            STAGE,
+            "SCATTER's updates must have the source's dtype",
+            hint="insert a CAST",
+            src_dtype=value.dtype,
+            updates_dtype=updates.dtype,
+        )
+    axis = axis_position(arg["axis"], value.rank)
+    fits = index.rank == value.rank and all(
+        size == other for place, (size, other) in enumerate(zip(index.shape, value.shape, strict=True)) if place != axis
+    )
+    if not fits or updates.shape != index.shape:
+        fail(
+            Kind.AXIS_SIZE_MISMATCH,
+            STAGE,
+            f"SCATTER's index and updates must have one shape, that of the source but on axis {axis}",
+            src_shape=value.shape,
+            index_shape=index.shape,
+            updates_shape=updates.shape,
+        )
+    return value
+
+
 def require_dtype(element: DType, allowed: Allowed) -> None:
     """DtypeMismatch unless `element` is allowed; the predicate's docstring names the allowed dtypes."""
     if not allowed(element):

@@ -172,6 +172,10 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             return Load(name, offset, dtype, "unit", lane.count)
         return Load(name, offset, dtype, "strided", lane.count, step)
 
+    def load_now(self, buffer: str, point: Point, block: CpuBlock) -> Value:
+        """The element at this place of the block, where the kernel itself writes the buffer."""
+        return block.let(buffer, self._access(buffer, self.offset(buffer, point), block, ()))
+
     # --- ops ---
 
     def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:

@@ -46,21 +46,9 @@ from ir.target import LANES
 
 def lower_nest(loops: RegionLoops, plan: CpuNestPlan, name: str = "eq_k") -> CpuKernel:
     """The kernel `name` that runs a region's loops by a plan that fits."""
-    region, writer = loops.region, CpuWriter(LANES[plan.arch])
-    params = tuple(
-        CpuParam(
-            writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), buffer in region.outputs
-        )
-        for buffer in (*region.inputs, *region.outputs)
-    )
-    ev = RegionEvaluator(loops, writer, plan.rescaled)
-    dtypes = {name: op.dtype for name, op in ev.ops.items()}
-    ev.keep(workspace_rows(kept_rows_of(loops, plan), dtypes, plan.rows, writer))
-    phases: list[Phase] = []
-    if plan.part is not None:
-        phases.append(partial_phase(ev, plan.part, lanes_in_results=plan.lanes is not None))
-    if 0 not in loops.shape:
-        phases.append(_Outputs(ev, plan).phase())
+    writer = CpuWriter(LANES[plan.arch])
+    params = params_of(loops.region, writer)
+    phases = nest_phases(loops, plan, writer)
     return CpuKernel(
         name=name,
         lanes=writer.lanes,
@@ -69,8 +57,31 @@ def lower_nest(loops: RegionLoops, plan: CpuNestPlan, name: str = "eq_k") -> Cpu
         phases=tuple(phases),
         shared=tuple(writer.shared),
         private=tuple(writer.private),
-        comment=_comment(region, plan),
+        comment=nest_comment(loops.region, plan),
     )
+
+
+def params_of(region: Region, writer: CpuWriter) -> tuple[CpuParam, ...]:
+    """The kernel's parameters: the region's inputs, then its outputs."""
+    return tuple(
+        CpuParam(
+            writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), buffer in region.outputs
+        )
+        for buffer in (*region.inputs, *region.outputs)
+    )
+
+
+def nest_phases(loops: RegionLoops, plan: CpuNestPlan, writer: CpuWriter) -> list[Phase]:
+    """The phases that compute the outputs of a region by a plan that fits."""
+    ev = RegionEvaluator(loops, writer, plan.rescaled)
+    dtypes = {name: op.dtype for name, op in ev.ops.items()}
+    ev.keep(workspace_rows(kept_rows_of(loops, plan), dtypes, plan.rows, writer))
+    phases: list[Phase] = []
+    if plan.part is not None:
+        phases.append(partial_phase(ev, plan.part, lanes_in_results=plan.lanes is not None))
+    if 0 not in loops.shape:
+        phases.append(_Outputs(ev, plan).phase())
+    return phases
 
 
 @dataclass(frozen=True)
@@ -297,7 +308,7 @@ class _Outputs:
         return alike and not self.ev.needs(second, first) and self.ev.groups(first) == self.ev.groups(second)
 
 
-def _comment(region: Region, plan: CpuNestPlan) -> str:
+def nest_comment(region: Region, plan: CpuNestPlan) -> str:
     """The comment above the kernel in the C text: the region, then the plan."""
     schedule = plan_to_schedule(plan)
     lines = [str(region), f"plan {plan.arch}: nest {' '.join(loop.name for loop in plan.loops) or 'none'}"]

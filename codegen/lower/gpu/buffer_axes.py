@@ -43,6 +43,12 @@ class BufferAxes:
         return tuple(merged)
 
 
+def separate_axes(loops: RegionLoops) -> BufferAxes:
+    """The buffers with all axes as they are."""
+    shapes = {buffer.name: buffer.memref.shape for buffer in loops.region.buffers}
+    return BufferAxes(shapes, {name: tuple((axis,) for axis in range(len(shape))) for name, shape in shapes.items()})
+
+
 @dataclass(frozen=True)
 class _Access:
     buffer: str

@@ -141,6 +141,11 @@ class VectorEvaluator(ThreadEvaluator):
             home.memo[key] = found = found or self._load_element(buffer, at, home, unproven)
         return found
 
+    def load_now(self, buffer: str, point: Point, block: GpuBlock) -> Value:
+        """The element at this place of the block, where the kernel itself writes the buffer."""
+        place = self.axes.place(buffer, point)
+        return block.let(buffer, LoadGlobal(self.writer.buffer(buffer), place, register_type(self.dtype(buffer))))
+
     def _load_element(self, buffer: str, at: Point, home: GpuBlock, where: Where) -> Value:
         """Loads one element."""
         dtype = register_type(self.dtype(buffer))

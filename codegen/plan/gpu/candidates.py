@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from codegen.plan.gpu.contraction_candidates import contraction_candidates
 from codegen.plan.gpu.nest_candidates import nest_candidates
 from codegen.plan.gpu.nest_region import nest_region
+from codegen.plan.gpu.scatter_candidates import scatter_candidates
 from codegen.plan.gpu.stream_candidates import stream_candidates
 from ir.plan.plan import GpuPlan
 from ir.poly.core import PolyCore
@@ -19,9 +20,10 @@ from ir.term.rule import Exactness
 def candidates(
     region: Region, core: PolyCore, target: Target, exactness: Exactness = Exactness.ROUNDING, tf32: bool = False
 ) -> Sequence[tuple[GpuPlan, Work]]:
-    """Plans of the template that fits the region: contraction, stream in tiles, or nest; none where no template fits.
-    At an exactness below "reassociate" plans take the terms of floating-point sums and products in index order; at
-    "range" plans assume that inputs are finite. `tf32`: products of fp32 may round their operands to tf32."""
+    """Plans of the template that fits the region: contraction, stream in tiles, scatter, or nest; none where no
+    template fits. At an exactness below "reassociate" plans take the terms of floating-point sums and products in
+    index order; at "range" plans assume that inputs are finite. `tf32`: products of fp32 may round their operands
+    to tf32."""
     ordered = exactness < Exactness.REASSOCIATE
     if any(let.op.kind == "stream" for let in region.body):
         if ordered:
@@ -29,6 +31,8 @@ def candidates(
         return _stream_plans(region, core, target, finite=exactness >= Exactness.RANGE)
     if core.contraction is not None:
         return contraction_candidates(region, core, target, ordered=ordered, tf32=tf32)
+    if any(let.op.kind == "scatter" for let in region.body):
+        return scatter_candidates(region, core, target)
     return nest_candidates(region, core, target, ordered=ordered, relative=exactness >= Exactness.ROUNDING)
 
 

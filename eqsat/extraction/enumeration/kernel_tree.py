@@ -154,6 +154,8 @@ class Forest:
             case "Scan":
                 tree.captured |= node.axis in tree.finished
                 self._work(tree, "scan", node.op, tree.axes)
+            case "Scatter":
+                self._scatter(tree)
             case "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
                 self._work(tree, "ewise", node.op, tree.axes)
 
@@ -218,12 +220,19 @@ class Forest:
         self._work(tree, kind, "sum", domain)
         tree.axes, tree.rank = kept, outer
 
+    def _scatter(self, tree: Tree) -> None:
+        """A scatter depends on all axes of its result, and computes something for every update."""
+        node = tree.node
+        self._work(tree, "scatter", node.op, dict(enumerate(node.sizes)))
+        tree.axes, tree.rank = dict(enumerate(node.type.shape)), node.type.rank
+        tree.captured |= bool(tree.finished)
+
     def _work(self, tree: Tree, kind: str, fn: str, domain: Mapping[int, int]) -> None:
         own = math.prod(domain.values()) * flops_per_point(kind, fn)
         tree.own = own
         tree.flops += own
         tree.ops += 1
-        if kind in ("contraction", "reduce", "stream", "scan"):
+        if kind in ("contraction", "reduce", "stream", "scan", "scatter"):
             tree.accumulators |= {tree}
 
 

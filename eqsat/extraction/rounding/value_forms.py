@@ -17,7 +17,7 @@ _Form = tuple[object, ...]
 
 _NO_OPS = frozenset({"Input", "Store", "Load", "Gather", "Index", "Pure", "Fin", "At", *STEPS})
 """Constructors that round nothing."""
-_ACCUMULATORS = ("Reduce", "Contract", "Stream", "Scan")
+_ACCUMULATORS = ("Reduce", "Contract", "Stream", "Scan", "Scatter")
 _COMMUTATIVE = frozenset({"add", "mul"})
 _PASSING_ON = frozenset({"cast", "where"})
 """Ops that return elements of an operand: in another dtype, or beside elements of another operand."""
@@ -120,6 +120,8 @@ class ValueForms:
                 return (node.ctor, node.dtype, node.number)
             case "Scan":
                 return (node.ctor, node.op, node.dtype, *operands)
+            case "Scatter":
+                return (node.ctor, node.op, node.type.dtype, *operands)
             case "Contract":
                 return (node.ctor, node.dtype, math.prod(node.sizes), *sorted(operands))
             case "Reduce" | "Stream":

@@ -103,7 +103,7 @@ def test_corpus_is_legal(given: Region) -> None:
     assert json.loads(json.dumps(dumped)) == dumped
     assert from_json(to_json(report(given)), PolyReport) == report(given)
     assert given.name in str(found)
-    assert found.affine_closed == (given.name != "gather")
+    assert found.affine_closed == (given.name not in ("gather", "scatter"))
 
 
 # --- dependences, against isl's dataflow ----------------------------------------------------------
@@ -397,6 +397,30 @@ def test_a_gather_reads_memory() -> None:
     op = Op("gather", "gather", "fp32", out, (read("P", (*out, 10), "i2", "i1"), read("index", out, "i0")))
     given = region("g", [buffer("T", (10, 4)), buffer("index", (6,), "i64")], [table, Definition("G", op)], out)
     refused(given, "not in memory")
+
+
+def test_a_scatter_is_alone_and_stored_as_it_is() -> None:
+    given = regions.scatter((4, 7))
+    (let,) = given.body
+    after = ewise("R", "relu", (4, 7), same("S", (4, 7)))
+    assert core(region("relu", given.inputs, [let, after], (4, 7))).legal
+    both = (given.yields[0], Yield("R", "Z", index_map((4, 7), "i0", "i1")))
+    outputs = (*given.outputs, buffer("Z", (4, 7)))
+    refused(Region("both", given.inputs, outputs, (let, after), both), "other results")
+    half = ewise("H", "cast", (4, 7), same("S", (4, 7)), dtype="fp16")
+    refused(region("half", given.inputs, [let, half], (4, 7), dtype="fp16"), "another dtype")
+    mirrored = ewise("M", "relu", (4, 7), read("S", (4, 7), "3 - i0", "i1"))
+    refused(region("mirrored", given.inputs, [let, mirrored], (4, 7)), "element by element")
+    turned = region("turned", given.inputs, [let], (7, 4), at=("i1", "i0"))
+    refused(turned, "element by element")
+    rows = reduction("T", "max", (7, 4), 1, read("X", (7, 4), "i1", "i0"))
+    shifted = ewise("D", "sub", (4, 7), same("X", (4, 7)), read("T", (4, 7), "i1"))
+    moved = msgspec.structs.replace(let.op, inputs=(read("D", let.op.domain, "i0", "i1"), *let.op.inputs[1:]))
+    refused(region("beside", given.inputs, [rows, shifted, Definition("S", moved)], (4, 7)), "another accumulator")
+    wide = msgspec.structs.replace(
+        let.op, inputs=(let.op.inputs[0], read("X", let.op.domain, "i0", "i1"), let.op.inputs[2])
+    )
+    refused(region("wide", given.inputs, [Definition("S", wide)], (4, 7)), "more axes than their own")
 
 
 def test_outputs_have_one_domain() -> None:

@@ -2,7 +2,7 @@
    tile 12 x 16 and 12 x 16, blocks 12 x 12 x 12, cache Q: packed at m.o, K: packed at k.o
    epilogue fdiv, cast, tails none */
 _Static_assert(EQ_VL == 16, "eq_where_cast_stream_fdiv_cast is written for 16 lanes");
-static void eq_where_cast_stream_fdiv_cast_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_where_cast_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const uint16_t *restrict Q = buf[0];
   const uint16_t *restrict K = buf[1];
@@ -221,5 +221,5 @@ static void eq_where_cast_stream_fdiv_cast_0(void *ctx, int32_t task, int32_t th
   }
 }
 void eq_where_cast_stream_fdiv_cast(void *const *buf, int32_t threads) {
-  eq_where_cast_stream_fdiv_cast_0((void *)buf, 0, 0);
+  eq_where_cast_stream_fdiv_cast_phase0((void *)buf, 0, 0);
 }

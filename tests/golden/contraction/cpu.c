@@ -2,7 +2,7 @@
    tile 5 x 16, blocks 5 x 16 x 24, outer, cache none
    epilogue none, tails none */
 _Static_assert(EQ_VL == 16, "eq_dot is written for 16 lanes");
-static void eq_dot_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_dot_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const float *restrict x = buf[0];
   const float *restrict w = buf[1];
@@ -47,5 +47,5 @@ static void eq_dot_0(void *ctx, int32_t task, int32_t thread) {
   }
 }
 void eq_dot(void *const *buf, int32_t threads) {
-  eq_dot_0((void *)buf, 0, 0);
+  eq_dot_phase0((void *)buf, 0, 0);
 }

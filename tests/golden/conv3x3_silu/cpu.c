@@ -2,7 +2,7 @@
    tile 8 x 32, blocks 16 x 32 x 72, outer, cache X: packed at n.i, W: packed at k.o
    epilogue cast, sigmoid, mul, tails n */
 _Static_assert(EQ_VL == 16, "eq_dot_cast_mul is written for 16 lanes");
-static void eq_dot_cast_mul_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_dot_cast_mul_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const uint16_t *restrict X = buf[0];
   const uint16_t *restrict W = buf[1];
@@ -121,5 +121,5 @@ static void eq_dot_cast_mul_0(void *ctx, int32_t task, int32_t thread) {
   }
 }
 void eq_dot_cast_mul(void *const *buf, int32_t threads) {
-  eq_parallel_for(eq_dot_cast_mul_0, (void *)buf, 4, threads);
+  eq_parallel_for(eq_dot_cast_mul_phase0, (void *)buf, 4, threads);
 }

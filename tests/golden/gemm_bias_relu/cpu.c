@@ -2,7 +2,7 @@
    tile 8 x 48, blocks 32 x 48 x 48, outer, cache B: packed at n.i
    epilogue cast, add, relu, tails n */
 _Static_assert(EQ_VL == 16, "eq_dot_cast_add_relu is written for 16 lanes");
-static void eq_dot_cast_add_relu_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_dot_cast_add_relu_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const uint16_t *restrict A = buf[0];
   const uint16_t *restrict B = buf[1];
@@ -123,5 +123,5 @@ static void eq_dot_cast_add_relu_0(void *ctx, int32_t task, int32_t thread) {
   }
 }
 void eq_dot_cast_add_relu(void *const *buf, int32_t threads) {
-  eq_dot_cast_add_relu_0((void *)buf, 0, 0);
+  eq_dot_cast_add_relu_phase0((void *)buf, 0, 0);
 }

@@ -4,7 +4,7 @@
      yield relu_1[i0, i1] -> n6
    plan avx512: nest i1 i0, tile [13, 40], bind {}, 16 elements a step along i1, tails along i1 */
 _Static_assert(EQ_VL == 16, "eq_add_relu is written for 16 lanes");
-static void eq_add_relu_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_add_relu_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const float *restrict x = buf[0];
   const float *restrict bias = buf[1];
@@ -21,5 +21,5 @@ static void eq_add_relu_0(void *ctx, int32_t task, int32_t thread) {
   }
 }
 void eq_add_relu(void *const *buf, int32_t threads) {
-  eq_add_relu_0((void *)buf, 0, 0);
+  eq_add_relu_phase0((void *)buf, 0, 0);
 }

@@ -8,7 +8,7 @@
      yield mul_5[i0, i1] -> n9
    plan avx512: nest i0 i1, tile [2, 40], bind {}, 16 elements a step along i1, tails along i1 */
 _Static_assert(EQ_VL == 16, "eq_max_sub_exp_mul is written for 16 lanes");
-static void eq_max_sub_exp_mul_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_max_sub_exp_mul_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const float *restrict x = buf[0];
   float *restrict n9 = buf[1];
@@ -64,5 +64,5 @@ static void eq_max_sub_exp_mul_0(void *ctx, int32_t task, int32_t thread) {
   }
 }
 void eq_max_sub_exp_mul(void *const *buf, int32_t threads) {
-  eq_max_sub_exp_mul_0((void *)buf, 0, 0);
+  eq_max_sub_exp_mul_phase0((void *)buf, 0, 0);
 }

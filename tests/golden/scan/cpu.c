@@ -3,7 +3,7 @@
      yield sum_0[i0, i1] -> n1
    plan avx512: nest i0 i1, tile [3, 40], bind {}, 16 elements a step along i1, tails along i1 */
 _Static_assert(EQ_VL == 16, "eq_cumsum is written for 16 lanes");
-static void eq_cumsum_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_cumsum_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const float *restrict x = buf[0];
   float *restrict n1 = buf[1];
@@ -27,5 +27,5 @@ static void eq_cumsum_0(void *ctx, int32_t task, int32_t thread) {
   }
 }
 void eq_cumsum(void *const *buf, int32_t threads) {
-  eq_cumsum_0((void *)buf, 0, 0);
+  eq_cumsum_phase0((void *)buf, 0, 0);
 }

@@ -2,7 +2,7 @@
    tile 6 x 16 and 6 x 16, blocks 6 x 6 x 20, cache none
    epilogue fdiv, tails n */
 _Static_assert(EQ_VL == 16, "eq_stream_fdiv is written for 16 lanes");
-static void eq_stream_fdiv_0(void *ctx, int32_t task, int32_t thread) {
+static void eq_stream_fdiv_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const float *restrict scores = buf[0];
   const float *restrict values = buf[1];
@@ -111,5 +111,5 @@ static void eq_stream_fdiv_0(void *ctx, int32_t task, int32_t thread) {
   }
 }
 void eq_stream_fdiv(void *const *buf, int32_t threads) {
-  eq_stream_fdiv_0((void *)buf, 0, 0);
+  eq_stream_fdiv_phase0((void *)buf, 0, 0);
 }

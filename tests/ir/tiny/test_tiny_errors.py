@@ -181,6 +181,23 @@ CASES: Mapping[str, tuple[Kind, Any]] = {
         Kind.AXIS_SIZE_MISMATCH,
         program(x(shape=(0, 6)), x("i32", (2, 6), "z"), u("GATHER", "x", "z", axis=0)),
     ),
+    "scatter by floats": (Kind.DTYPE_MISMATCH, program(x(), u("SCATTER", "x", "x", "x", axis=0, op="SUM"))),
+    "scatter of another dtype": (
+        Kind.DTYPE_MISMATCH,
+        program(x(), x("i32", (2, 6), "z"), u("SCATTER", "x", "z", "z", axis=0, op="SUM")),
+    ),
+    "scatter of a smaller index": (
+        Kind.AXIS_SIZE_MISMATCH,
+        program(x(), x("i32", (4, 5), "z"), x("fp32", (4, 5), "w"), u("SCATTER", "x", "z", "w", axis=0, op="SUM")),
+    ),
+    "scatter of other updates": (
+        Kind.AXIS_SIZE_MISMATCH,
+        program(x(), x("i32", (3, 6), "z"), u("SCATTER", "x", "z", "x", axis=0, op="SUM")),
+    ),
+    "scatter by no combination": (
+        M,
+        program(x(), x("i32", (4, 6), "z"), u("SCATTER", "x", "z", "x", axis=0, op="MEAN")),
+    ),
     "unbound": (Kind.UNBOUND_DIM, program(x(shape=("M", 6)), u("NEG", "x"))),
     "unbound pad": (Kind.UNBOUND_DIM, program(x(), u("PAD", "x", pad=[["p", 0], [0, 0]]))),
     "one tensor, two shapes": (

@@ -156,6 +156,7 @@ def test_every_uop_and_attribute_is_in_some_round_trip() -> None:
         ArgKind.NAME: tuple(name for name in (*NAMES, "nan", "true", "_", "1", "-1.5", "x y", "a/b", "//") if name),
         ArgKind.TEXT: ("", "const_pool", *NAMES),
         ArgKind.REDUCTION: ("SUM", "MAX", "MIN", "PROD"),
+        ArgKind.COMBINATION: ("LAST", "SUM", "MAX", "MIN", "PROD"),
         ArgKind.NAMES: ((), (None,), (None, "n", "_", "nan", "é'")),
         ArgKind.INDEX_MAP: ((), ("0", "S*i0 + i1"), ('"', "\\", "")),
     }

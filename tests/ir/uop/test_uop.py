@@ -268,6 +268,42 @@ def test_gather_is_torch_gather_and_clamps() -> None:
     assert apply("GATHER", np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int64), axis=1).shape == (0, 2)
 
 
+SCATTERED = {"LAST": None, "SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
+
+
+@pytest.mark.parametrize("op", SCATTERED)
+@pytest.mark.parametrize("kind", ["fp32", "fp16", "bf16", "i64", "u8", "bool"])
+def test_scatter_combines_updates_in_their_order(op: str, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    element = dtype(kind)
+    source, updates = (rng.integers(0, 4, shape).astype(element.numpy) for shape in ((3, 5, 4), (3, 9, 4)))
+    index = rng.integers(-2, 7, (3, 9, 4))
+    if element.is_bool and op in ("SUM", "PROD"):
+        with pytest.raises(EqsatError, match="defined for float and integer dtypes only"):
+            apply("SCATTER", source, index, updates, axis=1, op=op)
+        return
+    expected = source.copy()
+    for i, j, k in np.ndindex(*index.shape):
+        at = (i, index[i, j, k], k)
+        if 0 <= at[1] < 5:
+            ufunc = SCATTERED[op]
+            expected[at] = updates[i, j, k] if ufunc is None else ufunc(expected[at], updates[i, j, k])
+    found = apply("SCATTER", source, index, updates, axis=1, op=op)
+    assert found.dtype == element.numpy
+    same(found, expected)
+
+
+def test_scatter_at_the_ends() -> None:
+    x = np.arange(3, dtype=np.float32)
+    far = np.array([2**64 - 1, 2**63, 2, 2], np.uint64)
+    same(apply("SCATTER", x, far, np.ones(4, np.float32), axis=0, op="SUM"), [0, 1, 4])
+    same(apply("SCATTER", x, np.zeros(0, np.int64), np.zeros(0, np.float32), axis=0, op="LAST"), x)
+    empty = np.zeros((0, 2), np.float32)
+    assert apply("SCATTER", empty, np.zeros((4, 2), np.int64), np.ones((4, 2), np.float32), axis=0, op="MAX").size == 0
+    nan = apply("SCATTER", x, np.array([1, 1]), np.array([np.nan, 5], np.float32), axis=0, op="MAX")
+    same(nan, [0, np.nan, 2])
+
+
 def test_pool_is_a_strided_dilated_window() -> None:
     x = np.arange(2 * 9 * 8, dtype=np.float32).reshape(2, 9, 8)
     found = apply("POOL", x, kernel=(3, 2), stride=(2, 3), dilation=(2, 1))

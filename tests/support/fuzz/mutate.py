@@ -270,7 +270,7 @@ def _change_reduction(m: Mutator, document: Document) -> None:
 
 
 def _change_axis(m: Mutator, document: Document) -> None:
-    if node := m.node(document, "CUMSUM", "CUMPROD", "CUMMAX", "GATHER", "IOTA"):
+    if node := m.node(document, "CUMSUM", "CUMPROD", "CUMMAX", "GATHER", "SCATTER", "IOTA"):
         node.setdefault("arg", {})["axis"] = m.pick((0, 0, 1, 1, 2, -1, 9))
 
 

@@ -218,6 +218,18 @@ class _Builder:
         index = self.add("INPUT", tensor_id=f"T{len(self.types)}", dtype=self.pick(("i32", "i64", "u64")), shape=wanted)
         self.add("GATHER", ref, index, axis=axis)
 
+    def scatter(self) -> None:
+        ref = self.value(rank=1)
+        type_ = self.types[ref]
+        axis = self.choice.integer(0, type_.rank - 1)
+        shape = tuple(self.choice.integer(0, 4) if k == axis else size for k, size in enumerate(type_.shape))
+        dtype = self.pick(("i32", "i64", "u64", "i8"))
+        index = self.add("INPUT", tensor_id=f"T{len(self.types)}", dtype=dtype, shape=shape)
+        updates = self.add("INPUT", tensor_id=f"T{len(self.types)}", dtype=type_.dtype.name, shape=shape)
+        if self.choice.integer(0, 1) and not type_.dtype.is_bool:
+            updates = self.add("MUL", updates, Imm(2))
+        self.add("SCATTER", ref, index, updates, axis=axis, op=self.pick(("LAST", "SUM", "PROD", "MAX", "MIN")))
+
     def movement(self, name: str) -> None:
         ref = self.value(rank=1 if name == "POOL" else 0)
         shape = self.types[ref].shape

@@ -42,7 +42,7 @@ SAMPLES = 4
 SECOND_LOOK = 96
 """Samples before a result is called wrong: rare orders and roundings get their chance."""
 
-ROUNDED = (UOpKind.UNARY, UOpKind.BINARY, UOpKind.CAST, UOpKind.REDUCE, UOpKind.SCAN, UOpKind.INDEX)
+ROUNDED = (UOpKind.UNARY, UOpKind.BINARY, UOpKind.CAST, UOpKind.REDUCE, UOpKind.SCAN, UOpKind.SCATTER, UOpKind.INDEX)
 EXACT = ("NEG", "ABS", "RELU", "FLOOR", "CEIL", "ROUND", "MAX", "MIN")
 
 
@@ -243,6 +243,9 @@ class _Sampler:
             value = operands[0] * self.flushed(divisor, element.accumulator)
         elif _accumulates(node) and element.is_float:
             value = self.accumulated(node, operands[0], types[0].dtype, element)
+        elif node.uop == "SCATTER" and element.is_float and self.coin():
+            narrow = [each if slot == 1 else each.astype(element.numpy) for slot, each in enumerate(operands)]
+            value = node.op.apply(narrow, node.arg, result, False).astype(np.float64)
         else:
             value = node.op.apply(operands, node.arg, result, True)
         value = np.broadcast_to(value, result.shape)

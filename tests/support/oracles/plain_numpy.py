@@ -75,6 +75,8 @@ def _value(
         return _moved(operands[0], shape, MOVEMENTS[uop](shapes[0], shape, arg), arg.get("value", 0), element)
     if uop == "GATHER":
         return _gathered(operands[0], operands[1], arg["axis"])
+    if uop == "SCATTER":
+        return _scattered(operands, arg["op"], arg["axis"], element)
     if uop == "CAST":
         return _rounded(operands[0], element)
     if uop == "REDUCE":
@@ -229,6 +231,22 @@ def _gathered(x: Array, index: Array, axis: int) -> Array:
     for at in itertools.product(*map(range, index.shape)):
         place = min(max(int(index[at]), 0), x.shape[axis] - 1)
         result[at] = x[(*at[:axis], place, *at[axis + 1 :])]
+    return result
+
+
+COMBINING: Mapping[str, np.ufunc] = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
+
+
+def _scattered(operands: Sequence[Array], op: str, axis: int, element: str) -> Array:
+    source, index, updates = operands
+    result = source.copy()
+    for at in itertools.product(*map(range, index.shape)):
+        place = int(index[at])
+        if 0 <= place < source.shape[axis]:
+            to = (*at[:axis], place, *at[axis + 1 :])
+            old, new = (_wide(np.asarray(each), element) for each in (result[to], updates[at]))
+            combined = new if op == "LAST" else COMBINING[op](old, new)
+            result[to] = _rounded(np.asarray(combined), element)
     return result
 
 

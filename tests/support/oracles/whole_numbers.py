@@ -45,7 +45,19 @@ def _is_exact(node: Node, graph: Graph, wide: Mapping[Ref, Array]) -> bool:
         return False
     if node.op.kind in (UOpKind.REDUCE, UOpKind.SCAN):
         return _sums_fit(node, wide[node.refs[0]], graph.types[node.refs[0]].dtype, result)
+    if node.op.kind is UOpKind.SCATTER and not _scattered_fit(node, graph, wide):
+        return False
     return _fits(wide[node.id], result)
+
+
+def _scattered_fit(node: Node, graph: Graph, wide: Mapping[Ref, Array]) -> bool:
+    """Whether sums or products of any of the terms fit, as those of their magnitudes do."""
+    source, index, updates = (wide[ref] for ref in node.refs)
+    if node.arg["op"] not in ("SUM", "PROD") or not graph.types[node.id].dtype.is_float:
+        return True
+    least = 0 if node.arg["op"] == "SUM" else 1
+    largest = [np.maximum(np.abs(source), least), index, np.maximum(np.abs(updates), least)]
+    return _fits(node.op.apply(largest, node.arg, graph.types[node.id], True), graph.types[node.id].dtype)
 
 
 def _of(operand: Ref | Imm, wide: Mapping[Ref, Array]) -> Array:

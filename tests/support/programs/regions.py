@@ -331,6 +331,46 @@ def gather(rows: int = 10, width: int = 4, count: int = 6) -> Region:
     return region("gather", [buffer("T", (rows, width)), buffer("index", (count,), "i64")], body, out)
 
 
+def scatter(
+    shape: Sizes = (6, 4),
+    axis: int = 0,
+    count: int = 5,
+    fn: str = "sum",
+    *,
+    dtype: str = "fp32",
+    index: str = "i64",
+    along: Sizes | None = None,
+    prologue: bool = False,
+    epilogue: bool = False,
+) -> Region:
+    """Y = X with U combined in at the positions I along `axis`. `along`: the axes of Y on which the index depends, by
+    default all. `prologue`: Y = 2·X with U + U. `epilogue`: Y = Y + Y·X."""
+    own = tuple(range(len(shape))) if along is None else along
+    at_updates = tuple(count if k == axis else size for k, size in enumerate(shape))
+    at_index = tuple(count if k == axis else size if k in own else 1 for k, size in enumerate(shape))
+    domain = (*shape, count)
+    coords = [f"i{len(shape)}" if k == axis else f"i{k}" for k in range(len(shape))]
+    position = read("I", domain, *(coord if k == axis or k in own else "0" for k, coord in enumerate(coords)))
+    source, updates = ("A", "B") if prologue else ("X", "U")
+    body = [
+        ewise("A", "mul", shape, same("X", shape), Number(2, dtype), dtype=dtype),
+        ewise("B", "add", at_updates, same("U", at_updates), same("U", at_updates), dtype=dtype),
+    ]
+    op = Op(
+        *("scatter", fn, dtype, domain),
+        (read(source, domain, *_axes(len(shape))), position, read(updates, domain, *coords)),
+        reduced=1,
+        axis=axis,
+    )
+    inputs = [buffer("X", shape, dtype), buffer("I", at_index, index), buffer("U", at_updates, dtype)]
+    after = [
+        ewise("P", "mul", shape, same("S", shape), same("X", shape), dtype=dtype),
+        ewise("Q", "add", shape, same("S", shape), same("P", shape), dtype=dtype),
+    ]
+    body = [*(body if prologue else []), Definition("S", op), *(after if epilogue else [])]
+    return region("scatter", inputs, body, shape, dtype=dtype)
+
+
 # --- reductions and scans -------------------------------------------------------------------------
 
 
@@ -468,6 +508,8 @@ def corpus() -> tuple[Region, ...]:
         padded_chain(),
         iota(),
         gather(),
+        scatter(),
+        scatter((3, 4, 5), 1, 7, along=(0,), prologue=True),
         row_reduce(),
         row_reduce(4, 0),
         row_reduce(4, 1, "max"),

@@ -10,7 +10,6 @@ from eqsat import nn, tensor
 from eqsat.frontends.onnx.operands import known_integers, refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.frontends.onnx.operators.quantization import centre, quantize
-from eqsat.frontends.onnx.operators.scatters import scatter_rows
 from eqsat.tensor import Tensor
 from ir.dtype import fp32
 
@@ -191,8 +190,7 @@ def _max_unpool(
         for axis, (size, by, kernel) in enumerate(zip(x.shape[2:], stride, kernel_shape, strict=True))
     ]
     inner = (*x.shape[:2], *usual)
-    zeros = tensor.full((1, math.prod(inner), 1), 0, x.dtype)
-    unpooled = scatter_rows(zeros, places.cast("i64").reshape(1, x.size), x.reshape(1, x.size, 1), "none")
+    unpooled = tensor.full((math.prod(inner),), 0, x.dtype).scatter(0, places.flatten(), x.flatten())
     wanted = inner if shape is None else known_integers(shape, "the shape of the result")
     return unpooled.reshape(inner).pad([(0, want - have) for want, have in zip(wanted, inner, strict=True)])
 

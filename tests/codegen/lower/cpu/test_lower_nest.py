@@ -279,7 +279,7 @@ def test_width_tile_and_binding_are_the_plan_s() -> None:
     assert "b + i1 + 48" in wide
     blocks = lowered(region, loops=BLOCKED, threads=(0, 1), tails=())
     assert blocks.phases[0].tasks == 16
-    assert "eq_parallel_for(eq_k_0, (void *)buf, 16, threads)" in c_text(blocks)
+    assert "eq_parallel_for(eq_k_phase0, (void *)buf, 16, threads)" in c_text(blocks)
     serial = lowered(region, loops=BLOCKED, threads=(), tails=())
     assert serial.phases[0].tasks == 1
     assert "i0o += 16" in c_text(serial)

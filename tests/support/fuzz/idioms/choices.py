@@ -245,9 +245,23 @@ def greatest_of_scan(pool: Pool) -> None:
         pool.add(last - s.max(axis), (highest >= s).cast("i32").min(axis))
 
 
+def put_at_positions(pool: Pool) -> None:
+    """Updates at positions that are data, some equal and some outside, as in the gradient of an embedding."""
+    x = pool.floats(1, 3)
+    axis, count = pool.axis(x), pool.size(0, 33)
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    rows = pool.chance(0.5)
+    index = pool.fresh(*((count,) if rows else shape), dtype=pool.pick(("i32", "i64", "u8")))
+    if rows:
+        index = index.reshape(*(count if position == axis else 1 for position in range(x.ndim))).expand(shape)
+    updates = pool.fresh(*shape, dtype=x.dtype.name)
+    put = x.scatter(axis, index, updates * 2 + 1, pool.pick(("none", "add", "add", "mul", "max", "min")))
+    pool.add(put, x - put * 0.5, put.max(axis) if put.shape[axis] else put)
+
+
 CHOICES: tuple[Idiom, ...] = (
     is_maximum, is_maximum, element_at_argmax, element_at_argmax, one_hot_sum, gate, gate, keep_greatest,
     second_greatest, rounding, quantize, route, route, mixture, nucleus, embedding, take_at_argmax, index_arithmetic,
     index_arithmetic, divide_by_data, checkerboard, integer_sums, histogram, cast_chain, twice_computed, sign_parts,
-    greatest_of_scan,
+    greatest_of_scan, put_at_positions,
 )  # fmt: skip
