@@ -12,13 +12,14 @@ invalid operation raises an EqsatError at the line that writes it.
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from eqsat.lazy import promotion
+from eqsat.lazy import promotion, scanning
 from eqsat.lazy.argument_checks import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
@@ -31,11 +32,13 @@ from ir.host.memory import memory_for
 from ir.tiny.graph import check_arg, exact_immediate
 from ir.uop.table import UOPS
 
+_SERIALS = itertools.count()
+
 
 class Tensor(Operators, Movements):
-    """The result of one uop, which is not computed yet. Its shape is known."""
+    """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor."""
 
-    __slots__ = ("arg", "array", "src", "type", "uop")
+    __slots__ = ("arg", "array", "serial", "src", "type", "uop")
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Tensor(Operators, Movements):
         array: np.ndarray | None = None,
     ) -> None:
         self.uop, self.src, self.arg, self.array = uop, tuple(src), arg or {}, array
+        self.serial = next(_SERIALS)
         self.type = _infer(self)
 
     @property
@@ -278,6 +282,37 @@ def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
     return concatenate([part.unsqueeze(axis) for part in tensors], axis)
 
 
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """As jax.lax.scan: `f(carry, x)` gives the next carry and an output, once for every element of xs along axis 0.
+
+        def step(total, x):
+            total = total + x
+            return total, total * total
+
+        last, squares = scan(step, tensor.full((4,), 0.0), xs)     # xs [steps, 4], last [4], squares [steps, 4]
+
+    The result is the last carry, and the outputs stacked along axis 0. `f` is called once, to trace it: the program
+    does not grow with the number of steps. `f` may use tensors from outside.
+
+    Args:
+        init: the first carry: a tensor, None, or a tuple, list or dict of them; the carry that `f` returns has the same
+            form, shapes and dtypes.
+        xs: what is scanned, in such a form too; all have one size along axis 0. None: nothing, and `x` is None.
+        length: the number of steps, needed only if nothing is scanned.
+        reverse: from the last element to the first; the outputs keep their places.
+
+    Raises:
+        EqsatError: MalformedGraph, AxisSizeMismatch or DtypeMismatch, for other forms, shapes or dtypes than these.
+    """
+    return scanning.scan(_KIND, f, init, xs, length, reverse)
+
+
 def extremum_position(
     x: Tensor, extremum: Literal["max", "min"], axis: int | None, keepdims: bool = False, last: bool = False
 ) -> Tensor:
@@ -453,4 +488,5 @@ def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
         return array.astype(element.numpy, copy=False)
 
 
+_KIND = scanning.TensorKind(Tensor, as_tensor, full)
 _FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full)

@@ -19,6 +19,7 @@ from ir.uop import movement as move
 from ir.uop import playback as on_arrays
 from ir.uop import types
 from ir.uop.args import Arg, ArgKind, ArgSpec
+from ir.uop.loop import loop
 from ir.uop.playback import Array, Meaning
 from ir.uop.types import TypeRule
 from ir.uop.view import view, view_array
@@ -39,6 +40,7 @@ class UOpKind(enum.StrEnum):
     REDUCE = "reduce"
     SCAN = "scan"
     GATHER = "gather"
+    LOOP = "loop"
 
     @property
     def is_elementwise(self) -> bool:
@@ -47,8 +49,8 @@ class UOpKind(enum.StrEnum):
 
 
 class UOp(msgspec.Struct, frozen=True):
-    """One row of the table. `flops`: the work of one result element in additions; for a REDUCE or SCAN, of one element
-    of the operand."""
+    """One row of the table. arity: the number of operands, or ANY. flops: the work of one result element in additions;
+    for a REDUCE or SCAN, of one element of the operand; for a LOOP, nothing beside the work of its graph."""
 
     name: str
     kind: UOpKind
@@ -85,6 +87,8 @@ def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
     return counted * uop.flops
 
 
+ANY = -1
+"""The arity of a uop that takes any number of operands."""
 CHEAP = 1
 """Cost of an arithmetic op, in additions. Higher weights in the table are times of this project's own vector code
 (`codegen/text/prelude/c`) for fp32 (of integer ops: i32) divided by the time of an addition, on a Zen 5 core with 16
@@ -256,6 +260,15 @@ _OTHERS = (
     UOp(
         "GATHER", UOpKind.GATHER, 2, _args(axis=_K.AXIS), types.gather, on_arrays.gather, 0,
         "result[i, j, k] = source[i, index[i, j, k], k] for axis 1; an index outside is clamped to the nearest end",
+    ),
+    UOp(
+        "LOOP", UOpKind.LOOP, ANY,
+        _args(
+            graph=_K.GRAPH, states=_K.COUNT, scanned=_K.COUNT, result=_K.COUNT, trips=(_K.SIZE,), reverse=(_K.FLAG,)
+        ),
+        loop, on_arrays.loop, 0,
+        "graph runs once per trip on the states, one element of each scanned operand, and the other operands; `result` "
+        "is the number of one of its values: first the last states, then its other results, stacked along axis 0",
     ),
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant
 from eqsat.tensor import input as input_
 from ir.module.dump import dump_module, load_module
-from ir.module.module import verify
+from ir.module.module_verify import verify
 from ir.pricer import Pricer
 from ir.region.order import Order
 from ir.tiny.bind import load
