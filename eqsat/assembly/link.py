@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from eqsat.assembly.arena import Interval, pack
+from eqsat.assembly.place_slots import place_slots
 from eqsat.looping.parts import LoopElement, Part, PartLoop, State, Steps, parts_of
 from ir.dtype import TensorType
 from ir.module.loop import Copy, Loop, LoopWindow
 from ir.module.module import KernelCall, Module, Slot
-from ir.module.order import uses
 from ir.region.region import MemRef, Region
 from ir.tiny.graph import Graph, Ref
 
@@ -33,26 +32,9 @@ def link(steps: Steps, modules: Sequence[Module], graph: Graph, signature: Seque
     return place_slots(module)
 
 
-def place_slots(module: Module) -> Module:
-    """The module with the lifetimes of its slots, and places in the arena."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for use in uses(module):
-        first[use.slot] = min(first.get(use.slot, use.first), use.first)
-        last[use.slot] = max(last.get(use.slot, use.last), use.last)
-    slots = [
-        msgspec.structs.replace(slot, first=first.get(slot.name, 0), last=last.get(slot.name, 0))
-        for slot in module.slots
-    ]
-    arena = [slot for slot in slots if slot.role == "arena"]
-    offsets, size = pack([Interval(slot.first, slot.last, slot.memref.nbytes) for slot in arena])
-    place = {slot.name: offset for slot, offset in zip(arena, offsets, strict=True)}
-    placed = tuple(msgspec.structs.replace(slot, offset=place.get(slot.name, 0)) for slot in slots)
-    return msgspec.structs.replace(module, slots=placed, arena_bytes=size)
-
-
 class _LoopMemory(NamedTuple):
-    """What a loop has, as far as it is known. claimable: slots that its own kernels write, which may be windows."""
+    """The memory of a loop that is being linked. claimable: the slots that its own kernels write and that may become
+    windows."""
 
     windows: list[LoopWindow]
     loads: list[Copy]

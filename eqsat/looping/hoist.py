@@ -57,19 +57,24 @@ class _Hoisted:
         self.varying = {node.id for node in inputs[self.shape.states : end]}
         self.fixed = {node.id for node in inputs[end:]}
         self.heavy: set[Ref] = set()
+        self.given: set[Ref] = set()
         self._classify()
         self.outer: dict[Ref, Ref] = dict(self.operand)
         self.body, self.src, self.scanned = self._rebuild()
 
     def _classify(self) -> None:
-        """Values that no state reaches: `fixed` in all trips, or `varying`. heavy: those with a reduction in them."""
+        """Values that no state reaches: `fixed` in all trips, or `varying`. heavy: those with a reduction in them.
+        given: those that depend on an input of the graph; masks of positions do not, and belong into kernels."""
         first = {node.arg["tensor_id"]: node.id for node in self.body.inputs.values()}
         for node in self.body.nodes:
             if node.uop == "INPUT":
                 for group in (self.varying, self.fixed):
                     if first[node.arg["tensor_id"]] in group:
                         group.add(node.id)
+                self.given.add(node.id)
                 continue
+            if any(ref in self.given for ref in node.refs):
+                self.given.add(node.id)
             if all(ref in self.fixed for ref in node.refs):
                 self.fixed.add(node.id)
             elif can_batch(node) and all(ref in self.fixed or ref in self.varying for ref in node.refs):
@@ -86,7 +91,7 @@ class _Hoisted:
         if node.uop == "INPUT" or node.op.kind is UOpKind.MOVEMENT or not node.refs:
             return False
         if ref in self.fixed:
-            return True
+            return ref in self.given
         return ref in self.varying and ref in self.heavy and self._fits(ref)
 
     def _fits(self, ref: Ref) -> bool:

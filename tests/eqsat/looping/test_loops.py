@@ -358,12 +358,13 @@ def test_every_movement_leaves_a_loop() -> None:
     compiled(EVERY_MOVEMENT)
 
 
-def test_a_lookup_and_a_cheap_value_stay_in_the_loop() -> None:
+def test_lookups_masks_and_cheap_values_stay_in_the_loop() -> None:
     table, x = tensor.input("table", (9, 4)), tensor.input("x", (5, 4))
     places = tensor.input("places", (5, 2), "i64")
 
     def step(state: Tensor, each: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        return state + table.take(each[0]).sum(0) * each[1].exp(), state
+        added = table.take(each[0]).sum(0) * each[1].exp()
+        return tensor.where(tensor.arange(4) < 2, state + added, state), state
 
     outputs = list(tensor.scan(step, tensor.full((4,), 0.0), (places, x)))
     model = read_model(outputs)
@@ -371,7 +372,7 @@ def test_a_lookup_and_a_cheap_value_stay_in_the_loop() -> None:
         each for each in split(model.bind({}, strict=False).graph, model.constants) if isinstance(each, PartLoop)
     )
     (inside,) = parts_of(loop.steps)
-    assert {"GATHER", "EXP"} <= {node.uop for node in inside.graph.nodes}
+    assert {"GATHER", "EXP", "CMPLT"} <= {node.uop for node in inside.graph.nodes}
     compiled(outputs)
 
 
