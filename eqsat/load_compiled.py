@@ -39,7 +39,9 @@ def load_compiled(
     return Compiled(
         bound=bound,
         artifact=found,
-        kernels=tuple(map(report_of, module.running, found.prices, found.selections, table.launches, resources)),
+        kernels=tuple(
+            map(report_of, module.running, found.prices, found.selections, table.launches, resources, module.runs)
+        ),
         seconds=dict(clock.seconds),
         notes=(*bound.notes, *notes, *found.stats.diagnostics, *code.diagnostics),
         executable=backend.executable(module, table, code, constants, target.units, running.graph),

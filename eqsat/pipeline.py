@@ -7,6 +7,8 @@ into code and a program.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from codegen.backends.backend_of import backend_of
@@ -15,16 +17,20 @@ from codegen.poly.indexbook_to_poly_view import poly_view
 from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
 from eqsat.assembly.assemble import assemble
+from eqsat.assembly.link import link
 from eqsat.clock import Clock
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from eqsat.garbage_collector import release_memory, uncollected
+from eqsat.looping.parts import Part, PartLoop, Steps, parts_of
+from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.artifact import Artifact, Recipe, seal
-from eqsat.runtime.cover_to_recipe import recipe_of
+from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
 from ir.backend import Backend, Lowered, function_name
+from ir.kernel.gpu.kernel import GLOBAL_ALIGNMENT
 from ir.module.module import Module
 from ir.pricer import Price
 from ir.target import Target
@@ -33,8 +39,20 @@ from rules import select
 
 @uncollected()
 def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) -> Artifact:
-    """Tiny graph → e-graph → cover → module, its kernels with their plans → text."""
-    graph, constants = bound.graph, sorted(bound.constants)
+    """Tiny graph → e-graph → cover → module, its kernels with their plans → text. Loops divide a graph into parts,
+    which take this path one after another; one module runs them."""
+    steps = split(bound.graph, bound.constants)
+    made = [_choose_kernels(part, target, options, clock) for part in parts_of(steps)]
+    has_loops = any(isinstance(step, PartLoop) for step in steps)
+    module = made[0].module if not has_loops else _link(steps, made, bound, target)
+    recipe = recipe_of(bound.graph, target, options, made, module)
+    with clock.stage("lower"):
+        artifact = write(recipe, recipe.prices, backend_of(target))
+    return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
+
+
+def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) -> OptimizedPart:
+    graph, constants = part.graph, sorted(part.constants)
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
         egraph, saturation = saturate(graph, rules, options.exactness, options.budget, constants=constants)
@@ -50,9 +68,12 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
             relayout=options.cost_model.relayout,
         )
         module, prices = assemble(cover, egraph, graph, constants)
-    with clock.stage("lower"):
-        made = write(recipe_of(graph, target, options, saturation, cover, module, prices), prices, backend_of(target))
-    return msgspec.structs.replace(made, stats=msgspec.structs.replace(made.stats, seconds=dict(clock.seconds)))
+    return OptimizedPart(part, saturation, cover, module, prices)
+
+
+def _link(steps: Steps, made: Sequence[OptimizedPart], bound: BoundModel, target: Target) -> Module:
+    alignment = GLOBAL_ALIGNMENT if target.is_gpu else 1
+    return link(steps, [each.module for each in made], bound.graph, tuple(bound.signature), alignment)
 
 
 def write(recipe: Recipe, prices: tuple[Price, ...], backend: Backend) -> Artifact:

@@ -12,30 +12,33 @@ invalid operation raises an EqsatError at the line that writes it.
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from eqsat.lazy import promotion
+from eqsat.lazy import promotion, scanning
 from eqsat.lazy.argument_checks import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
+from eqsat.lazy.broadcasting import broadcast, broadcast_shape
+from eqsat.lazy.constant_array import as_array
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
 from eqsat.lazy.operators import Operators
-from eqsat.runtime.arrays import as_numpy
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DType, DTypeLike, TensorType, fp32, i32, i64
+from ir.dtype import DType, DTypeLike, TensorType, i32, i64
 from ir.dtype import dtype as as_dtype
-from ir.host.memory import memory_for
 from ir.tiny.graph import check_arg, exact_immediate
 from ir.uop.table import UOPS
 
+_SERIALS = itertools.count()
+
 
 class Tensor(Operators, Movements):
-    """The result of one uop, which is not computed yet. Its shape is known."""
+    """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor."""
 
-    __slots__ = ("arg", "array", "src", "type", "uop")
+    __slots__ = ("arg", "array", "serial", "src", "type", "uop")
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Tensor(Operators, Movements):
         array: np.ndarray | None = None,
     ) -> None:
         self.uop, self.src, self.arg, self.array = uop, tuple(src), arg or {}, array
+        self.serial = next(_SERIALS)
         self.type = _infer(self)
 
     @property
@@ -173,7 +177,7 @@ class Tensor(Operators, Movements):
         if not self.ndim or not right.ndim or self.shape[-1] != right.shape[-builtins.min(right.ndim, 2)]:
             hint = "[…, M, K] @ […, K, N]; .T or swapaxes(-1, -2) turns a matrix"
             refuse(Kind.AXIS_SIZE_MISMATCH, "matmul", "the contracted sizes differ", self.shape, right.shape, hint=hint)
-        if _broadcast(self.shape[:-2], right.shape[:-2]) is None:
+        if broadcast(self.shape[:-2], right.shape[:-2]) is None:
             hint = "batches that agree from the right, or are 1"
             refuse(Kind.BROADCAST_MISMATCH, "matmul", "the batches differ", self.shape, right.shape, hint=hint)
         ones = (1,) * builtins.min(self.ndim - 1, right.ndim - 1, 1)
@@ -240,7 +244,7 @@ def constant(array: Any, dtype: DTypeLike | None = None, name: str | None = None
     """A copy of an array that is known at compile time; `name` is for dumps. Without `dtype`, Python numbers and lists
     become fp32, i64 or bool."""
     arg = {} if name is None else {"tensor_id": name}
-    return Tensor("INPUT", (), {"storage": "const_pool", **arg}, _as_array(array, dtype))
+    return Tensor("INPUT", (), {"storage": "const_pool", **arg}, as_array(array, dtype))
 
 
 def arange(size: SupportsIndex, dtype: DTypeLike = "i64") -> Tensor:
@@ -300,6 +304,37 @@ def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
         shapes = [part.shape for part in tensors]
         refuse(Kind.AXIS_SIZE_MISMATCH, "stack", "the shapes differ", *shapes, hint="parts of one shape")
     return concatenate([part.unsqueeze(axis) for part in tensors], axis)
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """As jax.lax.scan: `f(carry, x)` gives the next carry and an output, once for every element of xs along axis 0.
+
+        def step(total, x):
+            total = total + x
+            return total, total * total
+
+        last, squares = scan(step, tensor.full((4,), 0.0), xs)     # xs [steps, 4], last [4], squares [steps, 4]
+
+    The result is the last carry, and the outputs stacked along axis 0. `f` is called once, to trace it: the program
+    does not grow with the number of steps. `f` may use tensors from outside.
+
+    Args:
+        init: the first carry: a tensor, None, or a tuple, list or dict of them; the carry that `f` returns has the same
+            form, shapes and dtypes.
+        xs: what is scanned, in such a form too; all have one size along axis 0. None: nothing, and `x` is None.
+        length: the number of steps, needed only if nothing is scanned.
+        reverse: from the last element to the first; the outputs keep their places.
+
+    Raises:
+        EqsatError: MalformedGraph, AxisSizeMismatch or DtypeMismatch, for other forms, shapes or dtypes than these.
+    """
+    return scanning.scan(_KIND, f, init, xs, length, reverse)
 
 
 def extremum_position(
@@ -380,24 +415,6 @@ def _power(x: Tensor, exponent: int) -> Tensor:
     return x if exponent == 1 else half * half * x if exponent % 2 else half * half
 
 
-def broadcast_shape(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The broadcast shape by NumPy's rule: aligned at the right, sizes equal or 1. Raises EqsatError,
-    BroadcastMismatch."""
-    shape = _broadcast(*shapes)
-    if shape is None:
-        hint = "sizes that agree from the right, or are 1; unsqueeze(axis) inserts an axis of size 1"
-        refuse(Kind.BROADCAST_MISMATCH, op, "sizes differ and neither is 1", *shapes, hint=hint)
-    return shape
-
-
-def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape to which these shapes broadcast; None if there is none."""
-    rank = builtins.max(map(len, shapes), default=0)
-    aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    wanted = [{*along} - {1} or {1} for along in zip(*aligned, strict=True)]
-    return None if any(len(sizes_) > 1 for sizes_ in wanted) else tuple(size for (size,) in wanted)
-
-
 def _infer(tensor: Tensor) -> TensorType:
     """The type of a tensor, after a check of the uop's operands and attributes."""
     if tensor.array is not None:
@@ -464,19 +481,7 @@ def _broadcast_operands(op: str, operands: Sequence[Tensor | Number]) -> list[Te
     return [operand.expand(shape) if isinstance(operand, Tensor) else operand for operand in operands]
 
 
-def _as_array(value: Any, wanted: DTypeLike | None) -> np.ndarray:
-    """A copy of the value as an array of `wanted`, or of its own dtype."""
-    given = as_numpy(None, value, STAGE)
-    with memory_for(given.nbytes, STAGE, "the constant", shape=given.shape):
-        array = np.array(given)
-    natural = array.dtype
-    if isinstance(value, bool | int | float | list | tuple) and not isinstance(value, np.generic):
-        natural = fp32.numpy if natural == np.float64 else natural
-    element = as_dtype(natural) if wanted is None or natural.kind not in "biufV" else as_dtype(wanted)
-    with np.errstate(all="ignore"):
-        return array.astype(element.numpy, copy=False)
-
-
 _COMBINATIONS = {"none": "LAST", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}
 """The op of a SCATTER for each reduction."""
+_KIND = scanning.TensorKind(Tensor, as_tensor, full)
 _FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full)

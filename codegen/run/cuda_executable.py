@@ -101,7 +101,8 @@ class CudaExecutable:
     def profile(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
-        """ns per launch, [repeats, launches], measured by events around the launch, after one run that warms up."""
+        """ns per launch, over all its runs in a call: [repeats, launches]. Events around each run measure it, after one
+        call that warms up."""
         self.require_device()
         with _report_driver_errors(_WHOLE):
             import cupy
@@ -110,14 +111,14 @@ class CudaExecutable:
             given = [cupy.asarray(flat_bytes(array)) for array in inputs]
             results = [cupy.empty(output.nbytes, cupy.uint8) for output in outputs]
             space = self._space()
-            rows = []
-            for _ in range(repeats + 1):
-                events = [cupy.cuda.Event() for _ in range(len(self._launches) + 1)]
+            rows = np.zeros((repeats + 1, len(self._launches)))
+            for row in rows:
+                events: list[tuple[int, Any]] = []
                 self._launch_all(loaded, space, given, results, events)
-                events[-1].synchronize()
-                pairs = itertools.pairwise(events)
-                rows.append([1e6 * cupy.cuda.get_elapsed_time(start, end) for start, end in pairs])
-        return np.array(rows[1:]).reshape(repeats, len(self._launches))
+                events[-1][1].synchronize()
+                for (_, start), (position, end) in itertools.pairwise(events):
+                    row[position] += 1e6 * cupy.cuda.get_elapsed_time(start, end)
+        return rows[1:]
 
     def require_device(self) -> None:
         """Raises EqsatError, NoDevice, unless there is a device that runs the cubins."""
@@ -129,16 +130,18 @@ class CudaExecutable:
         space: Space,
         inputs: Sequence[Bytes],
         outputs: Sequence[Bytes],
-        events: Sequence[Any] = (),
+        events: list[tuple[int, Any]] | None = None,
     ) -> None:
-        """Starts the launches in order; `events` are recorded before the first launch and after every launch."""
+        """Starts the launches in order. Into `events` come an event before the first run and one after every run, with
+        the launch's place."""
         placed = self._memory.place(space.arena, loaded.constants, inputs, outputs)
-        for event in events[:1]:
-            event.record()
-        for position, (launch, function) in enumerate(zip(self._launches, loaded.functions, strict=True)):
-            _launch(launch, function, self._memory.arguments(launch, placed, space))
-            for event in events[position + 1 : position + 2]:
-                event.record()
+        if events is not None:
+            events.append((0, _recorded()))
+        for position, held in self._memory.runs(placed):
+            launch = self._launches[position]
+            _launch(launch, loaded.functions[position], self._memory.arguments(launch, held, space))
+            if events is not None:
+                events.append((position, _recorded()))
         self._memory.copy_shared(placed, outputs)
 
     def _space(self) -> Space:
@@ -212,6 +215,15 @@ class CudaExecutable:
             self._launch_all(loaded, space, own, results)
             graph = stream.end_capture()
         return _Captured(graph, cupy.cuda.Event(disable_timing=True), own, results, space)
+
+
+def _recorded() -> Any:
+    """An event recorded now on the current stream."""
+    import cupy
+
+    event = cupy.cuda.Event()
+    event.record()
+    return event
 
 
 def _take_shared(function: Any, nbytes: int, name: str) -> None:

@@ -74,8 +74,9 @@ class EmulatedExecutable:
         placed = self._memory.place(
             space.arena, self._constants, _apart([flat_bytes(array) for array in inputs]), results
         )
-        for launch in self._launches:
-            self._launch(launch, self._memory.arguments(launch, placed, space))
+        for position, held in self._memory.runs(placed):
+            launch = self._launches[position]
+            self._launch(launch, self._memory.arguments(launch, held, space))
         self._memory.copy_shared(placed, results)
 
     def profile(

@@ -17,6 +17,7 @@ from codegen.run.slot_memory import SlotMemory
 from ir.dtype import dtype
 from ir.kernel.workspace import Workspace
 from ir.module.launch import LaunchTable
+from ir.module.loop import slots_of_loops
 from ir.module.module import Module
 
 PAGE = 4096
@@ -60,7 +61,7 @@ class CpuExecutable:
     def profile(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
-        """ns per launch, [repeats, launches], after one run that warms up."""
+        """ns per launch, over all its runs in a call: [repeats, launches], after one call that warms up."""
         ns = np.zeros((repeats + 1, self._launches), np.uint64)
         threads = min(threads, POOL_THREADS)
         with self._arena(threads) as arena:
@@ -71,7 +72,8 @@ class CpuExecutable:
         return ns[1:]
 
     def _plan_addresses(self, table: LaunchTable, constants: Mapping[str, np.ndarray]) -> None:
-        """Numbers all slots. The table of a call holds addresses of slots in the order of the launches' arguments."""
+        """Numbers all slots. The table of a call holds addresses of slots in the order of the launches' arguments, then
+        those of the loops' slots; the entry of a window is 0."""
         module = self._module
         self._constants = {name: constants[name] for name in self._slots.constants}
         names = dict.fromkeys([*(slot.name for slot in module.slots), *self._constants])
@@ -85,6 +87,7 @@ class CpuExecutable:
         self._arena_offsets = np.array([slot.offset for slot in arena], np.uint64)
         self._input_slots = np.array([number[name] for name in module.inputs], np.intp)
         order = [[*(number[name] for name in launch.args), workspace] for launch in table.launches]
+        order.append([number[name] for name in slots_of_loops(table.loops)])
         self._order = np.array([*itertools.chain.from_iterable(order)], np.intp)
         self._output_slots = np.array([number[slot] for slot in self._slots.owner], np.intp)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ir.module.launch import Launch, LaunchTable
+from ir.module.loop import Loop, LoopWindow, slots_of_loops, steps
 from ir.module.module import Module
 
 Bytes = Any
@@ -34,7 +35,9 @@ class SlotMemory:
 
     def __init__(self, module: Module, table: LaunchTable) -> None:
         self._module = module
+        self._nbytes = {slot.name: slot.memref.nbytes for slot in module.slots}
         args = {name for launch in table.launches for name in launch.args}
+        args |= set(slots_of_loops(module.loops))
         used = args | {slot for _, slot in module.outputs}
         constants = [slot.name for slot in module.slots if slot.role == "constant"]
         packed = [packing.slot for packing in table.packings]
@@ -62,6 +65,34 @@ class SlotMemory:
         """The slots of one call that do not lie in the arena."""
         held = {**constants, **dict(zip(self._module.inputs, inputs, strict=True))}
         return held | {slot: outputs[position] for slot, position in self.owner.items()}
+
+    def runs(self, placed: Mapping[str, Bytes]) -> Iterator[tuple[int, Mapping[str, Bytes]]]:
+        """The runs of launches in order, each with its place in the table and the memory of all slots at that time.
+        Copies of loops are made on the way."""
+        yield from self._between(self._module.loops, 0, len(self._module.running), placed)
+
+    def _between(
+        self, loops: Sequence[Loop], first: int, end: int, placed: Mapping[str, Bytes]
+    ) -> Iterator[tuple[int, Mapping[str, Bytes]]]:
+        for step in steps(loops, first, end):
+            if not isinstance(step, Loop):
+                yield step, placed
+                continue
+            for trip in range(step.trips):
+                held = {**placed, **{window.slot: self._window(window, trip, placed) for window in step.windows}}
+                for copy in step.loads:
+                    held[copy.target][...] = held[copy.source]
+                yield from self._between(step.loops, step.first, step.end, held)
+                for copy in step.copies:
+                    held[copy.target][...] = held[copy.source]
+
+    def _window(self, window: LoopWindow, trip: int, placed: Mapping[str, Bytes]) -> Bytes:
+        """The memory of a window in a trip."""
+        if trip == 0 and window.initial is not None:
+            return placed[window.initial]
+        start = window.start + trip * window.step
+        whole = placed[window.tensors[trip % len(window.tensors)]]
+        return whole[start : start + self._nbytes[window.slot]]
 
     def arguments(self, launch: Launch, placed: Mapping[str, Bytes], space: Space) -> tuple[Bytes, ...]:
         """The arguments of the launch's kernel, in the order of its parameters."""

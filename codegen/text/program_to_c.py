@@ -5,8 +5,9 @@
     void eq_pack(void *const *table, int32_t threads)
     const char eq_contract[]
 
-`table` holds, launch after launch, the addresses of the launch's buffers and of the workspace. `ns` receives one time
-per launch. `eq_contract` identifies the launches and buffers for which the library was written.
+`table` holds, launch after launch, the addresses of the launch's buffers and of the workspace; then those of the slots
+of loops (`ir.module.loop.slots_of_loops`). The address of a window is not in it. `ns` receives one time per launch: the
+sum over all its runs. `eq_contract` identifies the launches and buffers for which the library was written.
 """
 
 from __future__ import annotations
@@ -17,24 +18,15 @@ from operator import or_
 
 from codegen.compile.library import POOL, pool_declarations, pool_source, vector_prelude
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
+from codegen.text.launches_to_c import program_text
 from ir.kernel.cpu.kernel import CpuKernel
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.kernel.workspace import Workspace
-from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing
+from ir.module.launch import Launch, LaunchTable, Packing
 from ir.module.module import KernelCall, Module
 
 UNITS = 2
 """Translation units for the kernels, which are compiled in parallel."""
-
-_CLOCK = """\
-#define EQ_EXPORT __attribute__((visibility("default")))
-#include <time.h>
-static uint64_t eq_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-"""
 
 
 def launch_table(module: Module, lowered: Mapping[str, LoweredCpuKernel]) -> LaunchTable:
@@ -46,7 +38,7 @@ def launch_table(module: Module, lowered: Mapping[str, LoweredCpuKernel]) -> Lau
             args = _arguments(call, lowered[call.region.name], packings)
             launches.append(Launch(lowered[call.region.name].kernel.name, args))
     workspace = functools.reduce(or_, (kernel.workspace for kernel in _kernels(lowered.values())), Workspace())
-    return LaunchTable(tuple(launches), tuple(packings.values()), workspace)
+    return LaunchTable(tuple(launches), tuple(packings.values()), workspace, module.loops)
 
 
 def c_units(lowered: Iterable[LoweredCpuKernel], table: LaunchTable, flush: bool) -> dict[str, str]:
@@ -59,7 +51,7 @@ def c_units(lowered: Iterable[LoweredCpuKernel], table: LaunchTable, flush: bool
     for number, part in enumerate(_spread(kernels)):
         head = vector_prelude() + pool_declarations() + SUPPORT
         units[f"kernels{number}"] = head + "\n" + "\n".join(part)
-    units["program"] = _entries(kernels, table, flush)
+    units["program"] = program_text([ENTRY.format(name=kernel.name) for kernel in kernels], table, flush)
     units[POOL] = pool_source()
     return units
 
@@ -94,28 +86,3 @@ def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
     for text in sorted(map(c_text, kernels), key=lambda text: (-len(text), text)):
         min(parts, key=lambda part: sum(map(len, part))).append(text)
     return [part for part in parts if part]
-
-
-def _entries(kernels: Sequence[CpuKernel], table: LaunchTable, flush: bool) -> str:
-    lines = [pool_declarations(), _CLOCK]
-    lines += [f"{ENTRY.format(name=kernel.name)};" for kernel in kernels]
-    runs = [(launch.function, len(launch.args) + 1) for launch in table.launches]
-    packs = [(packing.function, len(packing.sources) + 2) for packing in table.packings]
-    lines += _entry("eq_program(void *const *table, int32_t threads)", runs, flush, timed=False)
-    lines += _entry("eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)", runs, flush, timed=True)
-    lines += _entry("eq_pack(void *const *table, int32_t threads)", packs, False, timed=False)
-    lines.append(f'EQ_EXPORT const char eq_contract[{len(UNBOUND) + 1}] = "{UNBOUND}";')
-    return "\n".join(lines) + "\n"
-
-
-def _entry(head: str, calls: Sequence[tuple[str, int]], flush: bool, timed: bool) -> list[str]:
-    lines = [f"EQ_EXPORT void {head} {{", "  eq_run run;", f"  eq_run_begin(&run, {int(flush)});"]
-    if timed:
-        lines.append("  uint64_t before = eq_now(), after;")
-    at = 0
-    for number, (function, count) in enumerate(calls):
-        lines.append(f"  {function}(table + {at}, threads);")
-        if timed:
-            lines.append(f"  after = eq_now(); ns[{number}] = after - before; before = after;")
-        at += count
-    return [*lines, "  eq_run_end(&run);", "}"]

@@ -22,7 +22,7 @@ _ALIGNMENT = 256
 def launch_table(module: Module, lowered: Mapping[str, GpuKernel]) -> LaunchTable:
     """The launches of the run-time calls. `lowered` is by region name, which is unique in a module."""
     launches = tuple(_launch(lowered[call.region.name], call.args) for call in module.running)
-    return LaunchTable(launches, (), functools.reduce(or_, map(_workspace, launches), Workspace()))
+    return LaunchTable(launches, (), functools.reduce(or_, map(_workspace, launches), Workspace()), module.loops)
 
 
 def kernel_texts(lowered: Iterable[GpuKernel]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from eqsat.assembly.arena import Interval, pack
+from eqsat.assembly.place_slots import place_slots
 from eqsat.egraph.buffers import input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
@@ -48,11 +48,11 @@ def assemble(
         for kernel, name in zip(kernels, names, strict=True)
     )
     inputs = input_classes(view)
-    slots, arena_bytes = _place_slots(_slots(cover, graph, inputs, known, kernels), calls)
+    slots = tuple(_slots(cover, graph, inputs, known, kernels))
     outputs = tuple((output, cover.names[buffer]) for output, buffer in cover.outputs)
     signature = tuple(tensor for tensor in graph.inputs if tensor not in known)
-    module = Module(name, slots, calls, signature, outputs, arena_bytes)
-    return AssembledModule(module, tuple(kernel.price for kernel in kernels if kernel.price))
+    module = Module(name, slots, calls, signature, outputs)
+    return AssembledModule(place_slots(module), tuple(kernel.price for kernel in kernels if kernel.price))
 
 
 def _kernel_names(kernels: Sequence[CoverKernel]) -> list[str]:
@@ -94,22 +94,6 @@ def _slots(
             role = written if kernel.price else "constant"  # type: ignore[assignment]
             slots.append(Slot(cover.names[buffer], output.memref, role, order=cover.orders.get(buffer)))
     return slots
-
-
-def _place_slots(slots: list[Slot], calls: tuple[KernelCall, ...]) -> tuple[tuple[Slot, ...], int]:
-    """The slots with lifetimes, arena slots also with offsets; and the arena's size in bytes."""
-    uses: dict[str, list[int]] = {}
-    for position, call in enumerate(calls):
-        for arg in call.args:
-            uses.setdefault(arg, []).append(position)
-    with_lifetimes = [
-        msgspec.structs.replace(slot, first=uses[slot.name][0], last=uses[slot.name][-1]) if slot.name in uses else slot
-        for slot in slots
-    ]
-    arena = [slot for slot in with_lifetimes if slot.role == "arena"]
-    offsets, size = pack([Interval(slot.first, slot.last, slot.memref.nbytes) for slot in arena])
-    place = {slot.name: offset for slot, offset in zip(arena, offsets, strict=True)}
-    return tuple(msgspec.structs.replace(slot, offset=place.get(slot.name, 0)) for slot in with_lifetimes), size
 
 
 class _Slices:

@@ -13,7 +13,8 @@ from eqsat.cost.occupancy import resident_share
 from ir.pricer import Parts, Work
 from ir.target import Target
 from ir.tiny.graph import Graph
-from ir.uop.table import total_flops
+from ir.uop.loop import loop_shape
+from ir.uop.table import UOpKind, total_flops
 
 NS = 1e9
 FULL = 0.5
@@ -124,12 +125,19 @@ def _caches(target: Target) -> tuple[tuple[float, float], ...]:
 
 
 def unfused_ns(graph: Graph, target: Target) -> float:
-    """A lower bound in ns on the time of the program as written, with one kernel per uop."""
+    """A lower bound in ns on the time of the program as written, with one kernel per uop; of a loop's uops, one per
+    trip."""
     roofline, total = Roofline(target), 0.0
+    loops: dict[object, float] = {}
     for node in graph.nodes:
-        if node.uop != "INPUT":
+        sources = graph.operand_types(node)
+        if node.op.kind is UOpKind.LOOP:
+            trips = loop_shape(sources, node.arg).trips
+            key = (node.src, node.arg.with_(result=0))
+            if key not in loops:
+                loops[key] = trips * unfused_ns(node.arg["graph"].graph, target)
+        elif node.uop != "INPUT":
             result = graph.types[node.id]
-            sources = graph.operand_types(node)
             moved = result.nbytes + sum(graph.types[ref].nbytes for ref in node.refs)
             total += roofline.lower_bound(total_flops(node.op, sources, result), moved)
-    return total
+    return total + sum(loops.values())

@@ -112,6 +112,30 @@ class SaturationStats(msgspec.Struct, frozen=True):
         return self.load_seconds + self.read_seconds + sum(phase.seconds for phase in self.phases)
 
 
+def whole_saturation(parts: Sequence[SaturationStats]) -> SaturationStats:
+    """The work of the saturations of a program's parts."""
+    if len(parts) == 1:
+        return parts[0]
+    return SaturationStats(
+        phases=tuple(phase for part in parts for phase in part.phases),
+        matches=_sum_counts([part.matches for part in parts]),
+        families=_sum_counts([part.families for part in parts]),
+        nodes=sum(part.nodes for part in parts),
+        classes=sum(part.classes for part in parts),
+        load_seconds=sum(part.load_seconds for part in parts),
+        read_seconds=sum(part.read_seconds for part in parts),
+        piecewise=tuple(name for part in parts for name in part.piecewise),
+    )
+
+
+def _sum_counts(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
 def saturate(
     graph: Graph,
     rules: Sequence[Rule],

@@ -63,7 +63,7 @@ def _kernel_group(compiled: Compiled, place: int) -> Group:
     from rich.padding import Padding
 
     kernel, price = compiled.kernels[place], compiled.artifact.prices[place]
-    chains = (Padding(chain_table(chain), (1, 0, 0, 2)) for chain in chains_at(compiled, place))
+    chains = (Padding(chain_table(chain), (1, 0, 0, 2)) for chain in chains_at(*compiled.part_at(place)))
     orders = compiled.artifact.module.orders
     return Group(_title(kernel), _facts(kernel, price, _total_ns(compiled), orders), *chains)
 
@@ -79,7 +79,7 @@ def explained(compiled: Compiled, kernel: Wanted | None = None) -> dict[str, Any
     """The content of `explain` as JSON-ready data; times in ns, `percent` of the whole program's time."""
     if kernel is not None:
         place = place_of(compiled.kernels, kernel)
-        return {**_kernel_data(compiled, place), "chains": to_builtins(chains_at(compiled, place))}
+        return {**_kernel_data(compiled, place), "chains": to_builtins(chains_at(*compiled.part_at(place)))}
     stats, total = compiled.artifact.stats, _total_ns(compiled)
     data: dict[str, Any] = {
         "target": compiled.artifact.target.name,
@@ -110,6 +110,7 @@ def _kernel_data(compiled: Compiled, place: int) -> dict[str, Any]:
         "efficiency": kernel.efficiency,
         "bound": kernel.bound,
         "estimated_ns": kernel.estimated_ns,
+        "runs": kernel.runs,
         "price": price_data(compiled.artifact.prices[place]),
         **_launch_data(kernel),
         "candidates": kernel.selection.candidates,
@@ -145,6 +146,8 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     if kernel.geometry:
         block.add_row("launch", Text(launch_text(kernel.geometry, kernel.resources)))
     block.add_row("price", Text(price_text(price)))
+    if kernel.runs > 1:
+        block.add_row("runs", Text(f"{kernel.runs:,} in a loop: {span(kernel.estimated_ns)} together"))
     selection = kernel.selection
     if selection.parts:
         block.add_row("joined", Text(parts_text(selection.parts, price.time_ns)))
@@ -266,13 +269,16 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
 
     rows = list(kernels)
     measured = any(kernel.measured_ns is not None for kernel in rows)
+    repeated = any(kernel.runs > 1 for kernel in rows)
     table = Table(box=None, pad_edge=False)
     table.add_column("kernel")
-    for name in ("uops", "MFLOP", "MB", "bound", "estimated", *(["measured", "est/meas"] if measured else [])):
+    before, after = (["runs"] if repeated else []), (["measured", "est/meas"] if measured else [])
+    for name in (*before, "uops", "MFLOP", "MB", "bound", "estimated", *after):
         table.add_column(name, justify="right")
     for kernel in rows:
         cells = [
             kernel.name,
+            *([f"{kernel.runs:,}"] if repeated else []),
             str(len(kernel.uops)),
             f"{kernel.flops / 1e6:.2f}",
             f"{kernel.bytes / 1e6:.3f}",

@@ -24,11 +24,13 @@ from eqsat.extraction.extract import extract
 from eqsat.failure.internal_error import public_call, reports_all
 from eqsat.failure.reproducer_calls import of_exploration, of_making
 from eqsat.find_target import find_target
+from eqsat.looping.split import has_loops
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import report_of
 from eqsat.runtime.kernel_term import kernel_term
+from ir.diagnostics import Kind, fail
 from ir.target import Target
 from ir.term.language import CTORS
 from ir.term.rule import Exactness
@@ -136,6 +138,13 @@ class Explorer:
     def __init__(self, given: Any, **keywords: Any) -> None:
         self.setting = given if isinstance(given, Setting) else setting(given, **keywords)
         bound, options = self.setting.bound, self.setting.options
+        if has_loops(bound.graph):
+            fail(
+                Kind.UNSUPPORTED_OP,
+                "explore",
+                "a program with loops has an e-graph for each of its parts, and one e-graph is explored at a time",
+                hint="program.explain(kernel), chain(kernel) and why_not(a, b) tell of its kernels",
+            )
         start = time.perf_counter()
         self._saturation: Saturation = begin(
             bound.graph,

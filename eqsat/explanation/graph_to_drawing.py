@@ -99,5 +99,7 @@ def _inside(place: int, uop: Ref) -> str:
 def _box(graph: Graph, node: Node) -> Box:
     immediates = [str(operand) for operand in node.src if isinstance(operand, Imm)]
     name = str(node.arg["op"]).lower() if node.uop == "REDUCE" else node.op.fn
+    if node.uop == "LOOP":
+        name = f"loop {node.arg['graph']} {node.arg['result']}"
     head = str(node.arg["tensor_id"]) if node.uop == "INPUT" else f"{node.id} = {' '.join([name, *immediates])}"
     return Box((head, str(graph.types[node.id])), colour_of(node.uop), node.id in graph.outputs)

@@ -21,12 +21,12 @@ from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
 from eqsat.planning.target_pricer import pricer_for
-from eqsat.runtime.compiled import KernelReport
+from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.pricer import Price, Pricer, Rejected
 from ir.term.text import sizes_text
 from rules import select
 
-Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "same"]
+Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "loop", "same"]
 
 
 class WhyNot(msgspec.Struct, frozen=True):
@@ -38,6 +38,7 @@ class WhyNot(msgspec.Struct, frozen=True):
              limits   the rules do, but one kernel may not hold the accumulators of both
              between  the second kernel reads a result that another kernel computes from the first's
              apart    neither kernel reads the other's result, and a kernel that writes both gains nothing
+             loop     one of them runs once per trip of a loop, or before it, the other one does not
              same     they are the same kernel
     verdict  in one sentence; `reasons` give the details
     """
@@ -72,6 +73,16 @@ def why_not(chosen: Launched, first: Wanted, second: Wanted) -> WhyNot:
     """
     places = sorted((place_of(chosen.kernels, first), place_of(chosen.kernels, second)))
     return Pairs(chosen).why_not(*places)
+
+
+def why_not_in_program(compiled: Compiled, first: Wanted, second: Wanted) -> WhyNot:
+    """Why two kernels of a program are not one kernel. Raises as `why_not`."""
+    places = sorted((place_of(compiled.kernels, first), place_of(compiled.kernels, second)))
+    (one, place), (other, other_place) = map(compiled.part_at, places)
+    if one == other:
+        return Pairs(one).why_not(place, other_place)
+    names = [_kernel_text(compiled.kernels[each]) for each in places]
+    return WhyNot(names[0], names[1], "loop", "a loop begins or ends between them, and no kernel is part of two loops")
 
 
 class Pairs:

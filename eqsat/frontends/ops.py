@@ -13,6 +13,7 @@ from typing import Literal
 from eqsat import nn, tensor
 from eqsat.frontends.windows import Padding, Pair
 from eqsat.lazy.argument_checks import axis_in
+from eqsat.lazy.broadcasting import broadcast_shape
 from eqsat.tensor import Tensor, extremum_position
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, promote
@@ -261,7 +262,7 @@ def _binary(uop: str, a: Tensor, b: Tensor) -> Tensor:
     over bool, then the wider dtype."""
     wider = max(a.dtype, b.dtype, key=lambda element: (element.is_float, element.is_int, element.bits))
     element = promote(a.dtype, b.dtype) or wider
-    shape = tensor.broadcast_shape(uop, a.shape, b.shape)
+    shape = broadcast_shape(uop, a.shape, b.shape)
     return Tensor(uop, [operand.cast(element).expand(shape) for operand in (a, b)])
 
 

@@ -11,12 +11,14 @@ from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
 from ir.post_order import post_order
+from ir.tiny.loop_graphs import graphs_json, name_bodies
 
 
 def tensor_to_tiny(
     outputs: Tensor | Iterable[Tensor], arguments: Sequence[Tensor] = ()
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The Tiny graph of these outputs as `{"uops": …, "outputs": …}`, and its constants by tensor_id.
+    """The Tiny graph of these outputs as `{"uops": …, "outputs": …}`, with the `graphs` of its loops; and its constants
+    by tensor_id.
 
     arguments: inputs that come first and stay even if nothing reads them; other inputs follow as they are read.
 
@@ -30,15 +32,19 @@ def tensor_to_tiny(
     tensors = post_order([*arguments, *roots], lambda tensor: [s for s in tensor.src if isinstance(s, Tensor)])
     ids = {id(tensor): f"n{number}" for number, tensor in enumerate(tensors)}
     names = _constant_names(tensors)
+    graphs = name_bodies(tensor.arg["graph"] for tensor in tensors if tensor.uop == "LOOP")
     uops = []
     for tensor in tensors:
         arg = dict(tensor.arg)
         if tensor.array is not None:
             arg |= {"tensor_id": names[id(tensor)], "dtype": str(tensor.dtype), "shape": tensor.shape}
+        if tensor.uop == "LOOP":
+            arg["graph"] = graphs[arg["graph"]]
         src = [ids[id(operand)] if isinstance(operand, Tensor) else operand for operand in tensor.src]
         uops.append({"id": ids[id(tensor)], "uop": tensor.uop, "src": src, "arg": arg})
     constants = {names[id(tensor)]: tensor.array for tensor in tensors if tensor.array is not None}
-    return {"uops": uops, "outputs": [ids[id(root)] for root in roots]}, constants
+    program = {"uops": uops, "outputs": [ids[id(root)] for root in roots]}
+    return {**program, **({"graphs": graphs_json(graphs)} if graphs else {})}, constants
 
 
 def _constant_names(tensors: Sequence[Tensor]) -> dict[int, str]:

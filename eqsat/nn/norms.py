@@ -7,8 +7,9 @@ from functools import wraps
 from typing import Any
 
 from eqsat.lazy.argument_checks import STAGE, axis_in, integer, is_shape, number, refuse, sizes
+from eqsat.lazy.broadcasting import broadcast_shape
 from eqsat.nn.operands import Operand, floats_of, per_channel
-from eqsat.tensor import Tensor, as_tensor, broadcast_shape
+from eqsat.tensor import Tensor, as_tensor
 from ir.diagnostics import Kind, fail
 
 

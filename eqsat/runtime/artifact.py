@@ -22,7 +22,8 @@ from ir.target import Target
 class Recipe(msgspec.Struct, frozen=True):
     """An optimized program before its texts are written. Names of the model and constants are not part of it.
 
-    tiny: the bound graph's JSON. prices, selections, terms: one per run-time call.
+    tiny: the bound graph's JSON. prices, selections, terms: one per run-time call. parts: for each of these calls, the
+    number of the part of the program that it belongs to (`eqsat.looping.parts`).
     """
 
     target: Target
@@ -32,6 +33,7 @@ class Recipe(msgspec.Struct, frozen=True):
     prices: tuple[Price, ...]
     selections: tuple[Selection, ...]
     terms: tuple[KernelTerm, ...]
+    parts: tuple[int, ...]
     stats: Stats
 
 

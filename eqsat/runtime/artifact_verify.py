@@ -7,15 +7,18 @@ and the contract shows that graph, module, launches and texts belong to one prog
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from eqsat.looping.parts import parts_of, values_of
+from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact, Recipe, contract_of
 from ir.diagnostics import Kind, fail
+from ir.dtype import TensorType
 from ir.module.launch_verify import verify as verify_table
 from ir.module.module import Module, Slot
-from ir.module.module import verify as verify_module
+from ir.module.module_verify import verify as verify_module
 from ir.target import LANES, Target
-from ir.tiny.graph import Graph
 
 STAGE = "artifact"
 
@@ -52,11 +55,14 @@ def verify_recipe(recipe: Recipe, bound: BoundModel) -> None:
     _require(recipe.tiny == bound.graph.to_json(), "tiny", "is the graph of another model")
     verify_module(recipe.module)
     _verify_interface(recipe.module, bound)
-    _verify_uops(recipe.module, bound.graph)
+    steps = split(bound.graph, bound.constants)
+    _verify_uops(recipe.module, values_of(steps))
     calls = len(recipe.module.running)
-    for name in ("prices", "selections", "terms"):
+    for name in ("prices", "selections", "terms", "parts"):
         count = len(getattr(recipe, name))
         _require(count == calls, name, f"{count} for {calls} calls")
+    parts = len(list(parts_of(steps)))
+    _require(all(0 <= part < parts for part in recipe.parts), "parts", f"a call of a part beyond the {parts} parts")
 
 
 def _verify_target(target: Target) -> None:
@@ -92,15 +98,15 @@ def _verify_interface(module: Module, bound: BoundModel) -> None:
         _require(slots[slot].order is None, slot, "an output that is not row-major")
 
 
-def _verify_uops(module: Module, graph: Graph) -> None:
+def _verify_uops(module: Module, types: Mapping[str, TensorType]) -> None:
     """Check that calls compute uops of the graph, and that a buffer named after a uop has the uop's type."""
     for call in module.calls:
-        unknown = [uop for uop in call.uops if uop not in graph.types]
+        unknown = [uop for uop in call.uops if uop not in types]
         _require(not unknown, call.name, f"computes {', '.join(unknown)}, which the graph does not have")
     written = {name for call in module.calls for name in call.writes}
     for slot in module.slots:
-        if slot.name in written and slot.name in graph.types:
-            _verify_type(slot, graph.types[slot.name].shape, graph.types[slot.name].dtype.name)
+        if slot.name in written and slot.name in types:
+            _verify_type(slot, types[slot.name].shape, types[slot.name].dtype.name)
 
 
 def _verify_type(slot: Slot, shape: tuple[int, ...], dtype: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,13 +29,17 @@ if TYPE_CHECKING:
     from eqsat.explanation.history import History
     from eqsat.explanation.setting import Setting
 
+T = TypeVar("T")
+
 
 class KernelReport(msgspec.Struct, frozen=True):
     """One kernel launch; its name is unique. Times are in ns, sizes in bytes.
 
-    function: names its text in `program.source()`. reads, writes: buffers. work: what its plan makes the machine do.
-    selection: the other candidates for its output. For a GPU only: geometry, what a launch asks for; resources, what
-    the kernel takes as NVRTC reports it (None if NVRTC was not asked)."""
+    runs: how often it runs in one call of the program, which is more than once in a loop; flops, bytes and times are
+    those of all its runs, `work` is that of one. function: names its text in `program.source()`. reads, writes:
+    buffers. work: what its plan makes the machine do. selection: the other candidates for its output. For a GPU only:
+    geometry, what a launch asks for; resources, what the kernel takes as NVRTC reports it (None if NVRTC was not
+    asked)."""
 
     name: str
     function: str
@@ -54,6 +58,7 @@ class KernelReport(msgspec.Struct, frozen=True):
     selection: Selection = UNCONTESTED
     geometry: Geometry | None = None
     resources: KernelResources | None = None
+    runs: int = 1
 
 
 def report_of(
@@ -62,8 +67,9 @@ def report_of(
     selection: Selection,
     launch: Launch | None = None,
     resources: KernelResources | None = None,
+    runs: int = 1,
 ) -> KernelReport:
-    """The report of a kernel call with this price."""
+    """The report of a kernel call with this price, which is that of one of its runs."""
     return KernelReport(
         name=call.name,
         function=launch.function if launch else "",
@@ -71,16 +77,17 @@ def report_of(
         writes=call.writes,
         uops=call.uops,
         rules=call.rules,
-        flops=price.work.flops,
-        bytes=price.work.bytes,
+        flops=price.work.flops * runs,
+        bytes=price.work.bytes * runs,
         occupancy=price.work.occupancy,
         efficiency=price.work.efficiency,
         bound=price.bound,
         work=price.work,
-        estimated_ns=price.time_ns,
+        estimated_ns=price.time_ns * runs,
         selection=selection,
         geometry=launch.geometry if launch else None,
         resources=resources,
+        runs=runs,
     )
 
 
@@ -113,22 +120,18 @@ class Compiled:
         """The kernel call of each launch."""
         return self.artifact.module.running
 
-    @property
-    def terms(self) -> tuple[KernelTerm, ...]:
-        """The term of each launch."""
-        return self.artifact.terms
-
-    @property
-    def history(self) -> History:
-        """The rewrites that led to the kernels."""
-        return self.stages.history
-
-    @property
+    @cached_property
     def setting(self) -> Setting:
         """The model, target and options of the compilation."""
         from eqsat.explanation.setting import Setting
 
         return Setting(self.bound, self.artifact.target, self.artifact.options)
+
+    def part_at(self, place: int) -> tuple[CompiledPart, int]:
+        """The part of the program that a launch belongs to, and the place of the launch among the part's launches."""
+        numbers = self.artifact.parts
+        number = numbers[place]
+        return CompiledPart(self, number), numbers[:place].count(number)
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -162,3 +165,46 @@ class Compiled:
         sizes = {name: str(type_) for name, type_ in self.outputs}
         with memory_for(nbytes, "call", "an array for every output", outputs=sizes):
             return [np.empty(type_.shape, type_.dtype.numpy) for _, type_ in self.outputs]
+
+
+@dataclass(frozen=True)
+class CompiledPart:
+    """The launches of one part of a program: of a program without loops, all of them."""
+
+    whole: Compiled
+    number: int
+
+    def _mine(self, each: Sequence[T]) -> tuple[T, ...]:
+        """Of one thing per launch, those of this part."""
+        numbers = self.whole.artifact.parts
+        return tuple(one for one, number in zip(each, numbers, strict=True) if number == self.number)
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """The kernel call of each launch."""
+        return self._mine(self.whole.calls)
+
+    @property
+    def terms(self) -> tuple[KernelTerm, ...]:
+        """The term of each launch."""
+        return self._mine(self.whole.artifact.terms)
+
+    @property
+    def kernels(self) -> tuple[KernelReport, ...]:
+        """One report per launch, of one run of it."""
+        artifact = self.whole.artifact
+        return tuple(map(report_of, self.calls, self._mine(artifact.prices), self._mine(artifact.selections)))
+
+    @property
+    def history(self) -> History:
+        """The rewrites that led to the kernels."""
+        return self.whole.stages.history(self.number)
+
+    @property
+    def setting(self) -> Setting:
+        """The part as a model of its own, with target and options of the compilation."""
+        from eqsat.explanation.setting import Setting
+
+        part = self.whole.stages.parts[self.number]
+        constants = dict.fromkeys(part.constants, np.empty(0))
+        return Setting(BoundModel(part.graph, constants), self.whole.artifact.target, self.whole.artifact.options)

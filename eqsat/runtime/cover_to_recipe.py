@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from eqsat.cost.roofline import unfused_ns
-from eqsat.egraph.saturate import SaturationStats
+from eqsat.egraph.saturate import SaturationStats, whole_saturation
 from eqsat.extraction.cover import Cover
+from eqsat.looping.parts import Part
 from eqsat.options import Options
 from eqsat.runtime.artifact import Recipe
 from eqsat.runtime.kernel_term import kernel_term
@@ -15,33 +19,36 @@ from ir.target import Target
 from ir.tiny.graph import Graph
 
 
-def recipe_of(
-    graph: Graph,
-    target: Target,
-    options: Options,
-    saturation: SaturationStats,
-    cover: Cover,
-    module: Module,
-    prices: tuple[Price, ...],
-) -> Recipe:
-    """The recipe of a graph whose cover became `module`."""
-    running = [kernel for kernel in cover.kernels if kernel.price]
+class OptimizedPart(NamedTuple):
+    """A part of a program with the kernels that it became. prices: of the calls that run."""
+
+    part: Part
+    saturation: SaturationStats
+    cover: Cover
+    module: Module
+    prices: tuple[Price, ...]
+
+
+def recipe_of(graph: Graph, target: Target, options: Options, made: Sequence[OptimizedPart], module: Module) -> Recipe:
+    """The recipe of a graph whose parts became `module`."""
+    running = [(number, kernel) for number, each in enumerate(made) for kernel in each.cover.kernels if kernel.price]
     return Recipe(
         target=target,
         options=options,
         tiny=graph.to_json(),
         module=module,
-        prices=prices,
-        selections=tuple(kernel.selection for kernel in running),
-        terms=tuple(kernel_term(kernel.trees, cover.names) for kernel in running),
+        prices=tuple(price for each in made for price in each.prices),
+        selections=tuple(kernel.selection for _, kernel in running),
+        terms=tuple(kernel_term(kernel.trees, made[number].cover.names) for number, kernel in running),
+        parts=tuple(number for number, _ in running),
         stats=Stats(
-            uops=len(graph.nodes),
-            kernels_before=sum(node.uop != "INPUT" for node in graph.nodes),
-            kernels_after=len(prices),
-            candidates=cover.considered,
+            uops=sum(len(each.part.graph.nodes) for each in made),
+            kernels_before=sum(node.uop != "INPUT" for each in made for node in each.part.graph.nodes),
+            kernels_after=len(module.running),
+            candidates=sum(each.cover.considered for each in made),
             estimated_before_ns=unfused_ns(graph, target),
-            saturation=saturation,
+            saturation=whole_saturation([each.saturation for each in made]),
             seconds={},
-            extraction=cover.diagnostics,
+            extraction=tuple(diagnostic for each in made for diagnostic in each.cover.diagnostics),
         ),
     )

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from eqsat.egraph.view import EGraphView
+from eqsat.looping.parts import Part, parts_of
+from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import Kind, fail
@@ -54,6 +56,7 @@ class Stages:
         self._lower = lower
         self._analyse = analyse
         self._report = report
+        self._histories: dict[int, History] = {}
 
     def __call__(self, stage: str) -> Any:
         """The dump. Raises EqsatError, InvalidOption, for a stage that this program did not go through."""
@@ -68,31 +71,48 @@ class Stages:
     def _tiny(self) -> Any:
         return self._artifact.tiny
 
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of the program; one, unless it has loops."""
+        return tuple(parts_of(split(self._bound.graph, self._bound.constants)))
+
     def egraph(self) -> EGraphView:
-        """The saturated e-graph: saturation is deterministic, so it is run again rather than kept."""
+        """The saturated e-graph: saturation is deterministic, so it is run again rather than kept.
+
+        Raises:
+            EqsatError: UnsupportedOp for a program with loops, which has several e-graphs.
+        """
+        if len(self.parts) > 1:
+            fail(
+                Kind.UNSUPPORTED_OP,
+                "dump",
+                f"a program with loops has an e-graph for each of its {len(self.parts)} parts",
+                hint="program.chain(kernel) and program.explain(kernel) show the rewrites of each kernel",
+            )
+        return self._egraph_of(self.parts[0])
+
+    def _egraph_of(self, part: Part) -> EGraphView:
         from eqsat.egraph.saturate import saturate
         from rules import select
 
         options = self._artifact.options
-        return saturate(
-            self._bound.graph,
-            select(options.rules, options.exactness),
-            options.exactness,
-            options.budget,
-            constants=self._bound.constants,
-        )[0]
+        rules = select(options.rules, options.exactness)
+        return saturate(part.graph, rules, options.exactness, options.budget, constants=sorted(part.constants))[0]
 
-    @cached_property
-    def history(self) -> History:
-        """How the e-graph came about; saturates again at first use, as `egraph` does."""
+    def history(self, number: int) -> History:
+        """How the e-graph of a part came about; saturates again at first use, as `egraph` does."""
         from eqsat.explanation.history import History
 
-        return History.again(self._bound.graph, self._artifact.options, self._bound.constants)
+        if number not in self._histories:
+            part = self.parts[number]
+            self._histories[number] = History.again(part.graph, self._artifact.options, sorted(part.constants))
+        return self._histories[number]
 
     def _egraph(self) -> Any:
         from eqsat.egraph.dump import to_json
 
-        return to_json(self.egraph())
+        dumps = [to_json(self._egraph_of(part)) for part in self.parts]
+        return dumps[0] if len(dumps) == 1 else {"parts": dumps}
 
     def _module(self) -> Any:
         from ir.module.dump import dump_module

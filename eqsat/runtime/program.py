@@ -159,13 +159,14 @@ class Program:
         from eqsat.explanation.chain import chain_at
         from eqsat.explanation.kernel_by_name import output_of
 
-        return chain_at(self._compiled, *output_of(self.kernels, kernel))
+        place, output = output_of(self.kernels, kernel)
+        return chain_at(*self._compiled.part_at(place), output)
 
     def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
         """Why two kernels were not fused: an illegal fusion with the analysis that says so, or the two prices."""
-        from eqsat.explanation.why_not import why_not
+        from eqsat.explanation.why_not import why_not_in_program
 
-        return why_not(self._compiled, first, second)
+        return why_not_in_program(self._compiled, first, second)
 
     def explore(self) -> Exploration:
         """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser."""

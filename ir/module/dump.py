@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ir.diagnostics import Kind, fail
+from ir.module.loop import Loop
 from ir.module.module import STAGE, KernelCall, Module, Slot
 from ir.region.dump import dump_region, load_region
 from ir.serde import to_builtins
@@ -23,6 +24,7 @@ def dump_module(module: Module, patterns: Mapping[str, Mapping[str, str]] | None
         "inputs": list(module.inputs),
         "outputs": [list(output) for output in module.outputs],
         "arena_bytes": module.arena_bytes,
+        **({"loops": to_builtins(module.loops)} if module.loops else {}),
         "slots": [_dump_slot(slot) for slot in module.slots],
         "calls": [{**to_builtins(call), "region": call.region.name} for call in module.calls],
         "regions": [dump_region(region, (patterns or {}).get(region.name)) for region in module.regions],
@@ -46,6 +48,7 @@ def load_module(record: Mapping[str, Any]) -> Module:
             inputs=tuple(record["inputs"]),
             outputs=tuple((name, slot) for name, slot in record["outputs"]),
             arena_bytes=record["arena_bytes"],
+            loops=msgspec.convert(record.get("loops", ()), tuple[Loop, ...]),
         )
     except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not the JSON of a module: {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ir.kernel.workspace import Workspace
+from ir.module.loop import Loop
 
 UNBOUND = "unbound".ljust(64, "-")
 """Stands in a kernel's text until its contract is known: the hash of the launches and buffers of the text."""
@@ -50,8 +51,9 @@ class Launch(msgspec.Struct, frozen=True):
 
 class LaunchTable(msgspec.Struct, frozen=True):
     """All launches of a call of the module, in order, and the constants packed for them. `workspace` is large enough
-    for every launch; launches use it one after another."""
+    for every launch; launches use it one after another. loops: those of the module, which repeat launches."""
 
     launches: tuple[Launch, ...]
     packings: tuple[Packing, ...]
     workspace: Workspace
+    loops: tuple[Loop, ...] = ()

@@ -30,6 +30,7 @@ def verify(table: LaunchTable, module: Module, is_gpu: bool) -> None:
     packings = _verify_packings(table.packings, module, is_gpu)
     calls = module.running
     _require(len(table.launches) == len(calls), module.name, f"{len(table.launches)} launches for {len(calls)} calls")
+    _require(table.loops == module.loops, module.name, "the launches repeat in other loops than the calls")
     for launch, call in zip(table.launches, calls, strict=True):
         _verify_args(launch, call, packings)
         message = "a launch must have a geometry on a GPU, and none on a CPU"

@@ -14,6 +14,7 @@ import msgspec
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
 from ir.dtype import TensorType, bf16, fp16, fp32
+from ir.grammar import with_count
 from ir.tiny.align import common_type, places, symbolic_shape
 from ir.tiny.call_to_uops import call_to_uops
 from ir.tiny.check_calls import outputs_of
@@ -23,6 +24,7 @@ from ir.tiny.node import GraphCall, StatedType
 from ir.tiny.parse import parse
 from ir.tiny.source import IDENTIFIER, Source, check_dims, index_symbols, size_symbols, with_places
 from ir.tiny.uops_to_text import type_text
+from ir.uop.loop import element_type, loop_shape
 from ir.uop.table import Arg, ArgKind, UOpKind
 from ir.uop.types import Names
 
@@ -91,17 +93,17 @@ class _Calls:
         self.strict = strict
         self._bound: dict[tuple[str, tuple[tuple[str, int], ...]], Graph] = {}
 
-    def body(self, call: GraphCall, operands: Sequence[TensorType]) -> tuple[Graph, Notes]:
-        """The called graph for operands of these types. The notes on a graph come with its first call.
+    def body(self, name: str, operands: Sequence[TensorType]) -> tuple[Graph, Notes]:
+        """The graph of this name for operands of these types. The notes on a graph come with its first call.
 
         Raises:
             EqsatError: DtypeMismatch, InputMismatch or AxisSizeMismatch, for operands that the graph does not take;
                 the errors of its uops.
         """
-        source = self.graphs[call.graph]
+        source = self.graphs[name]
         shared = {symbol: self.sizes[symbol] for symbol in source.free_symbols if symbol in self.sizes}
         dims = _match_operands(source, operands, shared)
-        key = call.graph, tuple(sorted(dims.items()))
+        key = name, tuple(sorted(dims.items()))
         if key in self._bound:
             return self._bound[key], ()
         graph, notes = _bind(source, dims, lambda _: self)
@@ -166,18 +168,39 @@ class _BindingPass:
         if len(typed) < len(operands):
             return
         try:
-            body, notes = self.calls.body(call, typed)
+            body, notes = self.calls.body(call.graph, typed)
         except EqsatError as error:
-            missing = error.diagnostics[0].details.get("missing", ())
-            if error.kind is not Kind.UNBOUND_DIM or not missing:
-                raise _within(error, call) from None
-            self.missing = tuple(dict.fromkeys((*self.missing, *missing)))
+            self._require_sizes(error, call, call.graph)
             return
         nodes, results = call_to_uops(msgspec.structs.replace(call, refs=operands), body, self._fresh)
         for node in nodes:
             self._add(node)
         self.alias |= {ref: result for ref, result in zip(call.results, results, strict=True) if ref != result}
-        self.notes += tuple(_noted_within(one, call) for one in notes)
+        self.notes += tuple(_noted_within(one, call, call.graph) for one in notes)
+
+    def _require_sizes(self, error: EqsatError, uop: GraphCall | Node, graph: str) -> None:
+        """Notes the sizes that a graph lacks; raises any other error of the graph, at the uop that runs it."""
+        missing = error.diagnostics[0].details.get("missing", ())
+        if error.kind is not Kind.UNBOUND_DIM or not missing:
+            raise EqsatError(_noted_within(one, uop, graph) for one in error.diagnostics) from None
+        self.missing = tuple(dict.fromkeys((*self.missing, *missing)))
+
+    def _bind_loop(self, node: Node, arg: Arg, src: Sequence[TensorType]) -> Arg | None:
+        """The attributes of a LOOP with its graph in place of the name; None while the graph lacks sizes."""
+        shape, name = loop_shape(src, arg), str(arg["graph"])
+        scanned = src[shape.states : shape.states + shape.scanned]
+        operands = [*src[: shape.states], *map(element_type, scanned), *src[shape.states + shape.scanned :]]
+        takes = self.calls.graphs[name].inputs
+        if len(takes) != len(operands):
+            message = f"@{name} takes {with_count(len(takes), 'operand')}, found {len(operands)}"
+            fail(Kind.MALFORMED_GRAPH, STAGE, message, parameters=list(takes))
+        try:
+            graph, notes = self.calls.body(name, operands)
+        except EqsatError as error:
+            self._require_sizes(error, node, name)
+            return None
+        self.notes += tuple(_noted_within(one, node, name) for one in notes)
+        return arg.with_(graph=graph.named(name))
 
     def _visit(self, node: Node) -> None:
         node = self._without_aliases(node)
@@ -191,7 +214,10 @@ class _BindingPass:
         if unknown:
             self.missing = tuple(dict.fromkeys((*self.missing, *unknown)))
         if not unknown and len(typed) == len(src):
-            self._add(self._align(node, self._bind_arg(node, typed)))
+            arg = self._bind_arg(node, typed)
+            bound = self._bind_loop(node, arg, typed) if node.op.kind is UOpKind.LOOP else arg
+            if bound is not None:
+                self._add(self._align(node, bound))
 
     def _add(self, node: Node) -> Ref:
         exact, self.types[node.id] = type_node(node, self.types)
@@ -213,6 +239,8 @@ class _BindingPass:
                     bound[key] = tuple(map(self._size, value))
                 case ArgKind.PAIRS:
                     bound[key] = tuple((self._size(low), self._size(high)) for low, high in value)
+                case ArgKind.SIZE:
+                    bound[key] = self._size(value)
                 case ArgKind.AXIS:
                     bound[key] = _axis(value, src, node.arg)
                 case ArgKind.AXES if key != "broadcast_dimensions":
@@ -361,16 +389,12 @@ def _match_operands(source: Source, operands: Sequence[TensorType], known: Mappi
         raise EqsatError(msgspec.structs.replace(first, at=None, message=message)) from None
 
 
-def _within(error: EqsatError, call: GraphCall) -> EqsatError:
-    """An error of a called graph, at the call: uops of the graph are named below the call, as they are in reports."""
-    return EqsatError(_noted_within(one, call) for one in error.diagnostics)
-
-
-def _noted_within(one: Diagnostic, call: GraphCall) -> Diagnostic:
+def _noted_within(one: Diagnostic, uop: GraphCall | Node, graph: str) -> Diagnostic:
+    """A diagnostic about the graph that a uop runs: uops of the graph are named below it, as they are in reports."""
     if one.at is None:
-        return msgspec.structs.replace(one, at=call.id, op=call.label)
-    details = {**one.details, "calls": [f"@{call.graph}", *one.details.get("calls", ())]}
-    return msgspec.structs.replace(one, at=f"{call.id}/{one.at}", details=details)
+        return msgspec.structs.replace(one, at=uop.id, op=uop.label)
+    details = {**one.details, "calls": [f"@{graph}", *one.details.get("calls", ())]}
+    return msgspec.structs.replace(one, at=f"{uop.id}/{one.at}", details=details)
 
 
 def _ref(node: Node, slot: int) -> Ref | None:

@@ -1,9 +1,9 @@
-"""Checks the calls of a program's graphs: every graph exists, takes these operands, and calls no graph in a circle."""
+"""Checks the calls and loops of a program: every graph exists, takes these operands, and runs no graph in a circle."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from ir.diagnostics import EqsatError, Kind, fail
@@ -44,15 +44,19 @@ def check_calls(source: Source) -> Source:
                 _check_call(call, source.graphs)
             except EqsatError as error:
                 raise with_places(error.locate(at=call.id, op=call.label), body.places) from None
+        for node in body.uops:
+            if isinstance(node, Node) and "graph" in node.arg and node.arg["graph"] not in source.graphs:
+                try:
+                    _refuse_unknown(node.arg["graph"], source.graphs)
+                except EqsatError as error:
+                    raise with_places(error.locate(at=node.id, op=node.label), body.places) from None
     _check_extent(bodies)
     return source
 
 
 def _check_call(call: GraphCall, graphs: Mapping[str, Source]) -> None:
     if call.graph not in graphs:
-        close = difflib.get_close_matches(call.graph, graphs, n=1)
-        known = f"did you mean @{close[0]}?" if close else "the graphs are: " + (", ".join(graphs) or "none")
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"there is no graph @{call.graph}", hint=known)
+        _refuse_unknown(call.graph, graphs)
     graph = graphs[call.graph]
     takes, returns = list(graph.inputs), outputs_of(graph)
     if len(call.refs) != len(takes):
@@ -71,12 +75,18 @@ def _check_call(call: GraphCall, graphs: Mapping[str, Source]) -> None:
         )
 
 
+def _refuse_unknown(name: str, graphs: Mapping[str, Source]) -> NoReturn:
+    close = difflib.get_close_matches(name, graphs, n=1)
+    known = f"did you mean @{close[0]}?" if close else "the graphs are: " + (", ".join(graphs) or "none")
+    fail(Kind.MALFORMED_GRAPH, STAGE, f"there is no graph @{name}", hint=known)
+
+
 def _check_extent(bodies: Mapping[str, Source]) -> None:
     """No graph reaches itself, and the inlined program is of a size that can be held."""
     depths: dict[str, int] = {}
     counts: dict[str, int] = {}
-    for name in post_order(bodies, lambda name: [call.graph for call in bodies[name].calls]):
-        called = [call.graph for call in bodies[name].calls]
+    for name in post_order(bodies, lambda name: list(bodies[name].callees)):
+        called = [*(call.graph for call in bodies[name].calls), *_looped(bodies[name])]
         if any(graph not in depths for graph in called):
             _refuse_recursion(name, bodies)
         depths[name] = 1 + max((depths[graph] for graph in called), default=-1)
@@ -95,16 +105,21 @@ def _check_extent(bodies: Mapping[str, Source]) -> None:
         )
 
 
+def _looped(body: Source) -> Iterator[str]:
+    """The graph of each loop."""
+    return (uop.arg["graph"] for uop in body.uops if isinstance(uop, Node) and "graph" in uop.arg)
+
+
 def _refuse_recursion(name: str, bodies: Mapping[str, Source]) -> NoReturn:
     """Fails with a chain of calls that leads from `name` back to it: the first that a walk over all callers finds."""
     path: dict[str, str] = {}
     pending = [name]
     while pending:
         caller = pending.pop()
-        for call in bodies[caller].calls:
-            if call.graph not in path:
-                path[call.graph] = caller
-                pending.append(call.graph)
+        for graph in bodies[caller].callees:
+            if graph not in path:
+                path[graph] = caller
+                pending.append(graph)
     chain = [name]
     while len(chain) == 1 or chain[-1] != name:
         chain.append(path[chain[-1]])

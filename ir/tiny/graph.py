@@ -15,10 +15,11 @@ import msgspec
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, TensorType, bool_, dtype, fp32, i32, i64
 from ir.grammar import with_count
+from ir.tiny.loop_graphs import program_json, program_text
 from ir.tiny.node import GraphCall, Imm, Node, Ref, StatedType
-from ir.tiny.uops_to_text import body_lines
 from ir.uop.args import NON_FINITE, Arg, ArgKind, canonical, is_text
-from ir.uop.table import UOPS, UOp, UOpKind
+from ir.uop.loop_body import LoopBody
+from ir.uop.table import ANY, UOPS, UOp, UOpKind
 
 __all__ = ["STAGE", "Graph", "Imm", "Node", "Ref", "TensorType", "operand_types", "type_node", "verify"]
 
@@ -65,7 +66,7 @@ class Graph:
 
     def __str__(self) -> str:
         stated = {ref: StatedType.of(type_) for ref, type_ in self.types.items()}
-        return "\n".join(body_lines(self.nodes, stated, self.outputs, {}))
+        return program_text(self.nodes, self.outputs, stated)
 
     @cached_property
     def by_id(self) -> Mapping[Ref, Node]:
@@ -90,13 +91,18 @@ class Graph:
                 readers[ref].append(node)
         return {ref: tuple(nodes) for ref, nodes in readers.items()}
 
+    def named(self, name: str) -> LoopBody:
+        """The graph as that of a loop: its inputs are the parameters."""
+        parameters = tuple(self.types[node.id] for node in self.inputs.values())
+        return LoopBody(name, self, parameters, tuple(self.types[ref] for ref in self.outputs))
+
     def operand_types(self, node: Node) -> tuple[TensorType, ...]:
         """The types of a node's operands, immediates included."""
         return operand_types(node, self.types)
 
     def to_json(self) -> dict[str, Any]:
         """Tiny IR as JSON; `ir.tiny.bind.load` reads it back to an equal graph."""
-        return {"uops": [node.to_json() for node in self.nodes], "outputs": list(self.outputs)}
+        return program_json(self.nodes, self.outputs)
 
 
 def verify(graph: Graph) -> None:
@@ -154,7 +160,7 @@ def _addressed_elements(type_: TensorType) -> int:
 
 def check_operands(op: UOp, src: Sequence[Ref | Imm]) -> None:
     """MalformedGraph unless the uop takes this many operands, and takes the immediates among them."""
-    if len(src) != op.arity:
+    if op.arity not in (len(src), ANY):
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{op.name} takes {with_count(op.arity, 'operand')}, found {len(src)}")
     if op.kind not in _TAKE_IMMEDIATES and any(isinstance(operand, Imm) for operand in src):
         fail(
@@ -241,7 +247,7 @@ def _is_integer_of(element: DType, value: float | int | bool) -> bool:
 
 
 _TAKE_IMMEDIATES = (UOpKind.BINARY, UOpKind.TERNARY, UOpKind.CAST)
-_SIZED = (ArgKind.DIMS, ArgKind.PAIRS, ArgKind.AXIS, ArgKind.AXES)
+_SIZED = (ArgKind.DIMS, ArgKind.PAIRS, ArgKind.AXIS, ArgKind.AXES, ArgKind.SIZE)
 
 
 def _symbols(value: Any) -> tuple[str, ...]:

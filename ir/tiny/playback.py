@@ -6,7 +6,7 @@ tolerances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.tiny.flush import Flush, computes, flush_denormals, flush_operands
 from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref
-from ir.tiny.tf32 import to_tf32
-from ir.uop.playback import Array, convert, storage
+from ir.tiny.tf32 import summed_products, to_tf32
+from ir.uop.playback import Array, convert, loop_results, storage
 from ir.uop.table import UOpKind
 
 SLAB = 2**22
@@ -131,6 +131,7 @@ class _Machine:
         self.wide = wide
         self.deferred = deferred
         self.values: dict[Ref, Array] = {}
+        self.loops: dict[tuple[object, ...], list[Array]] = {}
 
     def reads(self, node: Node) -> tuple[Ref, ...]:
         """The values that `node` reads, including those of the deferred product that it computes."""
@@ -149,10 +150,26 @@ class _Machine:
         type_ = self.graph.types[node.id]
         nbytes = _held_elements(node, type_) * storage(type_.dtype, self.wide).itemsize
         with memory_for(nbytes, STAGE, "the value in the playback", at=node.id, value=str(type_)):
-            if any(ref in self.deferred for ref in node.refs):
+            if node.op.kind is UOpKind.LOOP:
+                self.values[node.id] = self._loop(node)
+            elif any(ref in self.deferred for ref in node.refs):
                 self.values[node.id] = self._reduce_by_slabs(node)
             else:
                 self.values[node.id] = self._apply(node, self._operands(node))
+
+    def _loop(self, node: Node) -> Array:
+        """One result of a loop, which runs once for all its results."""
+        key, body = (node.src, node.arg.with_(result=0)), node.arg["graph"].graph
+        if key not in self.loops:
+            tf32 = summed_products(body) if node.id in self.tf32 else frozenset()
+
+            def run(operands: Sequence[Array]) -> Sequence[Array]:
+                inputs = dict(zip(body.inputs, operands, strict=True))
+                return playback(body, inputs, self.wide, tf32, self.flush, self.ordered)
+
+            self.loops[key] = loop_results([self.values[ref] for ref in node.refs], node.arg, run)
+        result: Array = self.loops[key][node.arg["result"]]
+        return result
 
     def _operands(self, node: Node) -> list[Array]:
         operands = [self._operand(node, slot) for slot in range(len(node.src))]

@@ -53,6 +53,12 @@ class Source(msgspec.Struct, frozen=True, eq=False):
         return tuple(uop for uop in self.uops if isinstance(uop, GraphCall))
 
     @property
+    def callees(self) -> tuple[str, ...]:
+        """The names of the graphs that calls and loops run, in order of appearance, each once."""
+        named = (uop.graph if isinstance(uop, GraphCall) else uop.arg.get("graph") for uop in self.uops)
+        return tuple(dict.fromkeys(name for name in named if isinstance(name, str)))
+
+    @property
     def inputs(self) -> dict[str, Node]:
         """The INPUT uops by tensor_id, in order; of a tensor that several declare, the first."""
         inputs: dict[str, Node] = {}
@@ -82,7 +88,7 @@ class Source(msgspec.Struct, frozen=True, eq=False):
         return tuple(dict.fromkeys((*used, *stated)))
 
     def _graphs_called(self, graph: Source) -> list[Source]:
-        return [self.graphs[call.graph] for call in graph.calls]
+        return [self.graphs[name] for name in graph.callees]
 
     def __str__(self) -> str:
         blocks = [_block(name, graph) for name, graph in self.graphs.items()]
@@ -166,6 +172,8 @@ def size_symbols(node: Node) -> Iterator[str]:
         value = node.arg.get(key, ())
         if spec.kind is ArgKind.DIMS:
             yield from (size for size in value if isinstance(size, str))
+        elif spec.kind is ArgKind.SIZE and isinstance(value, str):
+            yield value
         elif spec.kind is ArgKind.PAIRS:
             yield from (size for pair in value for size in pair if isinstance(size, str))
         elif spec.kind is ArgKind.INDEX_MAP:

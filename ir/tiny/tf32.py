@@ -24,8 +24,8 @@ def to_tf32(x: Array) -> Array:
 
 
 def summed_products(graph: Graph) -> frozenset[Ref]:
-    """The multiplications of fp32 whose results are summed. They may become matrix products, whose operands tensor
-    cores round. Rewrites that group factors otherwise round as often."""
+    """The multiplications of fp32 whose results are summed, and the LOOPs that have such ones. They may become matrix
+    products, whose operands tensor cores round. Rewrites that group factors otherwise round as often."""
     products: set[Ref] = set()
     seen: set[Ref] = set()
     left = [ref for node in graph.nodes if node.uop == "REDUCE" and node.arg["op"] == "SUM" for ref in node.refs]
@@ -39,6 +39,7 @@ def summed_products(graph: Graph) -> frozenset[Ref]:
             products.add(ref)
         else:
             left += _addends(node)
+    products |= {node.id for node in graph.nodes if node.uop == "LOOP" and summed_products(node.arg["graph"].graph)}
     return frozenset(products)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
+from ir.uop.loop_body import LoopBody
 
 NON_FINITE: Mapping[str, float] = MappingProxyType(
     {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -38,6 +39,10 @@ class ArgKind(enum.StrEnum):
     COMBINATION = "one of LAST, SUM, MAX, MIN, PROD"
     NAMES = "a list of axis names (strings or null)"
     INDEX_MAP = "one index expression per source axis"
+    SIZE = "a size (an integer or a symbol)"
+    COUNT = "a number of values (an integer from 0 on)"
+    FLAG = "true or false"
+    GRAPH = "the name of a graph"
 
 
 class ArgSpec(msgspec.Struct, frozen=True):
@@ -46,7 +51,8 @@ class ArgSpec(msgspec.Struct, frozen=True):
 
 
 class Arg(Mapping[str, Any]):
-    """An immutable, hashable mapping from attribute names to values (numbers, strings and tuples of them)."""
+    """An immutable, hashable mapping from attribute names to values (numbers, strings, tuples of
+    them, and graphs)."""
 
     __slots__ = ("_items",)
 
@@ -177,6 +183,24 @@ def _name(value: object) -> str | None:
     return _text(value)
 
 
+def _count(value: object) -> int:
+    size = _size(value)
+    if isinstance(size, str) or size < 0:
+        raise ValueError
+    return size
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _graph(value: object) -> str | LoopBody:
+    """A name in a program as it is written, the graph itself in a bound one."""
+    return value if isinstance(value, LoopBody) else _nonempty_text(value)
+
+
 def _index_map(value: object) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         _require(set(value) == {f"x{axis}" for axis in range(len(value))})
@@ -198,5 +222,9 @@ _CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
         ArgKind.COMBINATION: _combination,
         ArgKind.NAMES: lambda value: _sequence(value, _name),
         ArgKind.INDEX_MAP: _index_map,
+        ArgKind.SIZE: _size,
+        ArgKind.COUNT: _count,
+        ArgKind.FLAG: _flag,
+        ArgKind.GRAPH: _graph,
     }
 )

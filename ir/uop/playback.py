@@ -158,6 +158,28 @@ def scatter(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: 
     return result
 
 
+def loop(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    """One result of a loop; `arg["run"]` plays the loop's graph back on arrays."""
+    result: Array = loop_results(xs, arg, arg["run"])[arg["result"]]
+    return result
+
+
+def loop_results(
+    xs: Sequence[Array], arg: Mapping[str, Any], run: Callable[[Sequence[Array]], Sequence[Array]]
+) -> list[Array]:
+    """All results of a loop, whose graph `run` plays back: the last states, then the other results, stacked."""
+    first = arg["states"]
+    states, scanned, captured = list(xs[:first]), xs[first : first + arg["scanned"]], xs[first + arg["scanned"] :]
+    trips = len(scanned[0]) if scanned else arg["trips"]
+    stacked: list[list[Array]] = []
+    for trip in reversed(range(trips)) if arg.get("reverse") else range(trips):
+        results = run([*states, *(x[trip] for x in scanned), *captured])
+        states = list(results[:first])
+        stacked.append(list(results[first:]))
+    in_order = stacked[::-1] if arg.get("reverse") else stacked
+    return [*states, *(np.stack(each) for each in zip(*in_order, strict=True))]
+
+
 def reshape(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
     return xs[0].reshape(out.shape)
 

@@ -19,6 +19,7 @@ from ir.uop import movement as move
 from ir.uop import playback as on_arrays
 from ir.uop import types
 from ir.uop.args import Arg, ArgKind, ArgSpec
+from ir.uop.loop import loop
 from ir.uop.playback import Array, Meaning
 from ir.uop.types import TypeRule
 from ir.uop.view import view, view_array
@@ -40,6 +41,7 @@ class UOpKind(enum.StrEnum):
     SCAN = "scan"
     GATHER = "gather"
     SCATTER = "scatter"
+    LOOP = "loop"
 
     @property
     def is_elementwise(self) -> bool:
@@ -48,8 +50,9 @@ class UOpKind(enum.StrEnum):
 
 
 class UOp(msgspec.Struct, frozen=True):
-    """One row of the table. `flops`: the work of one result element in additions; for a REDUCE or SCAN, of one element
-    of the operand; for a SCATTER, of one update."""
+    """One row of the table. arity: the number of operands, or ANY. flops: the work of one result element in additions;
+    for a REDUCE or SCAN, of one element of the operand; for a SCATTER, of one update; for a LOOP, nothing beside the
+    work of its graph."""
 
     name: str
     kind: UOpKind
@@ -92,6 +95,8 @@ def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
     return counted * uop.flops
 
 
+ANY = -1
+"""The arity of a uop that takes any number of operands."""
 CHEAP = 1
 """Cost of an arithmetic op, in additions. Higher weights in the table are times of this project's own vector code
 (`codegen/text/prelude/c`) for fp32 (of integer ops: i32) divided by the time of an addition, on a Zen 5 core with 16
@@ -270,6 +275,15 @@ _OTHERS = (
         "source, then for j = 0, 1, …: result[i, index[i, j, k], k] is combined with updates[i, j, k] for axis 1; an "
         "index below 0 or beyond the axis changes nothing; op LAST keeps the last update of an element, SUM, PROD, MAX "
         "and MIN combine the element with all its updates in their order, each result rounded",
+    ),
+    UOp(
+        "LOOP", UOpKind.LOOP, ANY,
+        _args(
+            graph=_K.GRAPH, states=_K.COUNT, scanned=_K.COUNT, result=_K.COUNT, trips=(_K.SIZE,), reverse=(_K.FLAG,)
+        ),
+        loop, on_arrays.loop, 0,
+        "graph runs once per trip on the states, one element of each scanned operand, and the other operands; `result` "
+        "is the number of one of its values: first the last states, then its other results, stacked along axis 0",
     ),
 )  # fmt: skip
 

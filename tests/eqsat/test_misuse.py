@@ -68,7 +68,6 @@ NOT_FOR_USERS = (
     "_apply",
     "_moved",
     "elementwise",
-    "broadcast_shape",
     "extremum_position",
 )
 

@@ -44,6 +44,9 @@ COUNTER_BYTES = 4
 SWIZZLE_ATOM = 128
 """Bytes. A swizzle permutes the 16-byte chunks of so many; the pattern repeats after 2^bits of them."""
 
+GLOBAL_ALIGNMENT = 16
+"""Bytes. Every buffer in global memory starts at a multiple of them."""
+
 
 class GpuParam(msgspec.Struct, frozen=True):
     """A buffer in global memory, row-major; it starts at a multiple of `alignment` bytes."""
@@ -52,7 +55,7 @@ class GpuParam(msgspec.Struct, frozen=True):
     dtype: str
     shape: tuple[int, ...]
     written: bool = False
-    alignment: int = 16
+    alignment: int = GLOBAL_ALIGNMENT
 
     @property
     def strides(self) -> tuple[int, ...]:

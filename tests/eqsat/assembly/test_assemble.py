@@ -12,7 +12,8 @@ from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
 from ir.diagnostics import EqsatError
-from ir.module.module import Module, verify
+from ir.module.module import Module
+from ir.module.module_verify import verify
 from ir.region.region import Region
 from ir.serde import from_json, to_json
 from ir.tiny.graph import Graph

@@ -14,7 +14,7 @@ from eqsat.explanation.rule_text import rule_text
 from eqsat.runtime.dump import GPU_STAGES, STAGES, check_stage
 from ir.diagnostics import EqsatError, Kind
 from ir.module.dump import load_module
-from ir.module.module import verify
+from ir.module.module_verify import verify
 from ir.plan.schedule import Schedule
 from ir.region.dump import load_region
 from ir.serde import from_json

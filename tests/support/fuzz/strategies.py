@@ -27,6 +27,10 @@ FREQUENT = ("ADD", "MUL", "MUL", "REDUCE", "REDUCE", "REDUCE", "RESHAPE", "PERMU
 """Half of all uops are of these, so that fusion has something to find."""
 
 
+FLAT = tuple(name for name in UOPS if name != "LOOP")
+LOOPING = (*FLAT, *["LOOP"] * 12)
+
+
 class Choice(Protocol):
     def integer(self, low: int, high: int) -> int: ...
 
@@ -47,9 +51,10 @@ class DrawChoice:
         return self.draw(st.integers(low, high))
 
 
-def random_graph(rng: np.random.Generator, size: int = 12) -> Graph:
-    """A valid graph of about `size` uops, the same for the same generator state."""
-    return _Builder(RngChoice(rng)).graph(size)
+def random_graph(rng: np.random.Generator, size: int = 12, loops: bool = False) -> Graph:
+    """A valid graph of about `size` uops, the same for the same generator state. loops: LOOPs among them, also inside
+    each other."""
+    return _Builder(RngChoice(rng), 2 if loops else 0).graph(size)
 
 
 @st.composite
@@ -83,8 +88,10 @@ def _random_array(type_: TensorType, rng: np.random.Generator, specials: bool) -
 class _Builder:
     """Grows a graph uop by uop; a uop that no value suits is skipped."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: Choice, depth: int = 0) -> None:
         self.choice = choice
+        self.depth = depth
+        """How many loops may be inside each other."""
         self.nodes: list[Node] = []
         self.types: dict[Ref, TensorType] = {}
 
@@ -92,7 +99,7 @@ class _Builder:
         for _ in range(self.choice.integer(1, 3)):
             self.input()
         while len(self.nodes) < size + 2:
-            self.grow(UOPS[self.pick(FREQUENT if self.choice.integer(0, 1) else tuple(UOPS))])
+            self.grow(UOPS[self.pick(FREQUENT if self.choice.integer(0, 1) else LOOPING if self.depth else FLAT)])
         if all(node.uop == "INPUT" for node in self.nodes):
             self.add("CAST", self.value(), to="fp32")
         read = {ref for node in self.nodes for ref in node.refs}
@@ -229,6 +236,38 @@ class _Builder:
         if self.choice.integer(0, 1) and not type_.dtype.is_bool:
             updates = self.add("MUL", updates, Imm(2))
         self.add("SCATTER", ref, index, updates, axis=axis, op=self.pick(("LAST", "SUM", "PROD", "MAX", "MIN")))
+
+    def loop(self) -> None:
+        """A loop over late values. Its graph grows from its parameters; a state's next value is any of its type."""
+        scanned = [self.value(rank=1) for _ in range(self.choice.integer(0, 2))]
+        trips = self.types[scanned[0]].shape[0] if scanned else self.choice.integer(1, 4)
+        scanned = [ref for ref in scanned if self.types[ref].shape[0] == trips]
+        states = [self.value() for _ in range(self.choice.integer(0, 2))]
+        captured = [self.value() for _ in range(self.choice.integer(0, 2))]
+        body = _Builder(self.choice, self.depth - 1)
+        for ref in (*states, *scanned, *captured):
+            type_ = self.types[ref]
+            shape = type_.shape[1:] if len(states) <= len(body.nodes) < len(states) + len(scanned) else type_.shape
+            body.add("INPUT", tensor_id=f"P{len(body.nodes)}", dtype=type_.dtype.name, shape=shape)
+        for _ in range(self.choice.integer(1, 6) if body.nodes else 0):
+            body.grow(UOPS[self.pick(FREQUENT if self.choice.integer(0, 1) else LOOPING if body.depth else FLAT)])
+        parameters = len(states) + len(scanned) + len(captured)
+        if any(node.uop == "INPUT" for node in body.nodes[parameters:]):
+            return
+        outputs = []
+        for k in range(len(states)):
+            alike = [ref for ref, type_ in body.types.items() if _alike(type_, body.types[f"v{k}"])]
+            outputs.append(alike[-1 - self.choice.integer(0, min(2, len(alike) - 1))])
+        outputs += [self.pick(list(body.types)) for _ in range(self.choice.integer(0, 2) if body.nodes else 0)]
+        if not outputs:
+            return
+        graph = Graph.build(body.nodes, outputs).named("body")
+        arg = {"graph": graph, "states": len(states), "scanned": len(scanned), "trips": trips}
+        if self.choice.integer(0, 1):
+            arg["reverse"] = True
+        for k in range(len(outputs)):
+            if k == 0 or self.choice.integer(0, 2):
+                self.add("LOOP", *states, *scanned, *captured, result=k, **arg)
 
     def movement(self, name: str) -> None:
         ref = self.value(rank=1 if name == "POOL" else 0)

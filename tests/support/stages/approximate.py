@@ -14,7 +14,7 @@ from eqsat.cost.targets import cpu_target
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
 from ir.dtype import DType
-from ir.module.module import verify as verify_module
+from ir.module.module_verify import verify as verify_module
 from ir.pricer import Price, Rejected, Work
 from ir.region.region import Region
 from ir.region.work import region_bytes, region_flops

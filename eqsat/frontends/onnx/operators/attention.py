@@ -7,13 +7,11 @@ from typing import Literal
 
 from eqsat import nn, tensor
 from eqsat.frontends.onnx.element_types import element_type
-from eqsat.frontends.onnx.operands import malformed, refuse
+from eqsat.frontends.onnx.operands import malformed
 from eqsat.frontends.onnx.operator_table import operator
+from eqsat.frontends.onnx.stepping import State, run_steps
 from eqsat.tensor import Tensor
 from ir.dtype import fp32
-
-_MOST_STEPS = 256
-"""Steps of linear attention that are unrolled."""
 
 
 @operator("Attention", since=23)
@@ -143,9 +141,6 @@ def _linear_attention(
 
     The rule says whether there are a decay and a correction by kᵀS. Also returns the last state.
     """
-    steps = q.shape[1]
-    if steps > _MOST_STEPS:
-        refuse(f"linear attention of {steps} steps, more than {_MOST_STEPS},")
     queries, keys, values = (
         split_heads(each.cast(fp32), heads) for each, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
     )
@@ -157,15 +152,21 @@ def _linear_attention(
     betas = None if beta is None else split_heads(beta.cast(fp32), beta.shape[-1])
     factor = scale or 1 / math.sqrt(queries.shape[-1])
     shape = (q.shape[0], kv_num_heads, keys.shape[-1], values.shape[-1])
-    state = tensor.full(shape, 0.0) if past is None else past.cast(fp32)
-    found = []
-    for step in range(steps):
-        key, value = keys[:, :, step, :, None], values[:, :, step, None, :]
-        if decays is not None:
-            state = state * decays[:, :, step, :, None].exp()
-        if betas is not None:
-            value = betas[:, :, step, :, None] * (value - (state * key).sum(2, keepdims=True))
+    initial = tensor.full(shape, 0.0) if past is None else past.cast(fp32)
+    decaying = [] if decays is None else [decays[..., None].exp()]
+    correcting = [] if betas is None else [betas[..., None]]
+    sequences = [queries[..., None, :], keys[..., None], values[..., None, :], *decaying, *correcting]
+
+    def step(states: State, elements: State) -> tuple[State, State]:
+        (state,) = states
+        query, key, value, *others = elements
+        if decaying:
+            state = state * others[0]
+        if correcting:
+            value = others[-1] * (value - (state * key).sum(2, keepdims=True))
         state = state + key * value
-        found.append(queries[:, :, step : step + 1] @ repeat_heads(state, q_num_heads) * factor)
+        return (state,), (query @ repeat_heads(state, q_num_heads) * factor,)
+
+    (state,), (found,) = run_steps(step, (initial,), tuple(each.permute(2, 0, 1, 3, 4) for each in sequences))
     last = state.cast(q.dtype if past is None else past.dtype)
-    return merge_heads(tensor.concatenate(found, 2)).cast(q.dtype), last
+    return merge_heads(found[..., 0, :].permute(1, 2, 0, 3)).cast(q.dtype), last

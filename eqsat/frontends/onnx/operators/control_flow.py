@@ -8,13 +8,15 @@ from eqsat import tensor
 from eqsat.frontends.lower_node import Values, lower_nodes, read_value
 from eqsat.frontends.onnx.operands import known_number, malformed, refuse
 from eqsat.frontends.onnx.operator_table import operator
+from eqsat.frontends.onnx.stepping import MOST_UNROLLED, State, run_steps
 from eqsat.frontends.onnx.subgraph import Subgraph
 from eqsat.lazy.argument_checks import axis_in
 from eqsat.lazy.known_value import is_known
 from eqsat.tensor import Tensor
+from ir.diagnostics import EqsatError
 
 _MOST_TRIPS = 256
-"""Trips of a loop or a scan that are unrolled."""
+"""Trips of a loop that is unrolled because its trips differ."""
 
 
 def run_subgraph(body: Subgraph, operands: Sequence[Tensor | None], captures: Sequence[Tensor | None]) -> list[Tensor]:
@@ -43,24 +45,66 @@ def _if(condition: Tensor, *captures: Tensor, then_branch: Subgraph, else_branch
 def _loop(
     trips: Tensor | None = None, condition: Tensor | None = None, *operands: Tensor, body: Subgraph, results: int
 ) -> tuple[Tensor, ...]:
-    """Unrolled: the number of trips, and the condition before each trip, must be known."""
-    initial, captures = body.split(operands)
-    carried: list[Tensor] = list(initial)  # type: ignore[arg-type]
-    scanned: list[list[Tensor]] = [[] for _ in range(results - len(carried))]
-    most = _MOST_TRIPS + 1 if trips is None else int(known_number(trips, "the number of trips"))
-    trip = 0
-    while trip < most and (condition is None or known_number(condition, "the condition of the loop")):
-        if trip == _MOST_TRIPS:
-            refuse(f"a loop of more than {_MOST_TRIPS} trips")
-        current = condition if condition is not None else tensor.constant(True)
-        found = run_subgraph(body, [tensor.constant(trip, "i64"), current, *carried], captures)  # type: ignore[arg-type]
-        condition, carried = (found[0] if condition is not None else None), found[1 : 1 + len(carried)]
-        for place, element in enumerate(found[1 + len(carried) :]):
-            scanned[place].append(element)
-        trip += 1
-    if scanned and not trip:
-        refuse("a loop of no trips with scanned results")
-    return (*carried, *(tensor.stack(elements, 0) for elements in scanned))
+    """The number of trips, and the condition before each trip, must be known when the program is built.
+
+    A loop is unrolled if its condition, or the shape of a state, depends on the trip, or if its body needs the number
+    of the trip when the program is built.
+    """
+    run = _LoopRun(body, operands, condition, results)
+    most = None if trips is None else int(known_number(trips, "the number of trips"))
+    if most is not None and most > MOST_UNROLLED and run.starts:
+        try:
+            return run.as_loop(most)
+        except EqsatError:
+            if most > _MOST_TRIPS:
+                raise
+    return run.unrolled(most)
+
+
+class _LoopRun:
+    """A Loop with its operands. starts: the condition before the first trip."""
+
+    def __init__(self, body: Subgraph, operands: Sequence[Tensor], condition: Tensor | None, results: int) -> None:
+        initial, captures = body.split(operands)
+        self.body, self.condition = body, condition
+        self.initial: tuple[Tensor, ...] = tuple(initial)  # type: ignore[arg-type]
+        self.captures: Sequence[Tensor] = captures  # type: ignore[assignment]
+        self.stacked = results - len(self.initial)
+        self.starts = condition is None or bool(known_number(condition, "the condition of the loop"))
+
+    def trip(self, number: Tensor, states: State) -> tuple[Tensor | None, State, State]:
+        """One trip: the condition of the next one (None: there is no condition), the states, and what is stacked."""
+        given = tensor.constant(True)
+        found = run_subgraph(self.body, [number, given, *states], self.captures)
+        condition = None if self.condition is None else found[0]
+        return condition, tuple(found[1 : 1 + len(states)]), tuple(found[1 + len(states) :])
+
+    def as_loop(self, trips: int) -> State:
+        """The results of so many trips. Raises EqsatError, UnsupportedOp, unless the condition is always true."""
+
+        def step(states: State, number: State) -> tuple[State, State]:
+            condition, after, outputs = self.trip(number[0], states)
+            if condition is not None and not known_number(condition, "the condition of the loop"):
+                refuse("a loop whose condition becomes false")
+            return after, outputs
+
+        states, outputs = run_steps(step, self.initial, (tensor.arange(trips),))
+        return (*states, *outputs)
+
+    def unrolled(self, trips: int | None) -> State:
+        """The results of so many trips, or of as many as the condition allows (None)."""
+        states, continues, trip = self.initial, self.starts, 0
+        stacked: list[State] = []
+        while continues and (trips is None or trip < trips):
+            if trip == _MOST_TRIPS:
+                refuse(f"a loop of more than {_MOST_TRIPS} trips that is not the same in every trip")
+            condition, states, outputs = self.trip(tensor.constant(trip, "i64"), states)
+            continues = condition is None or bool(known_number(condition, "the condition of the loop"))
+            stacked.append(outputs)
+            trip += 1
+        if self.stacked and not stacked:
+            refuse("a loop of no trips with scanned results")
+        return (*states, *(tensor.stack(each, 0) for each in zip(*stacked, strict=True)))
 
 
 @operator("Scan", since=9)
@@ -73,32 +117,41 @@ def _scan(
     scan_output_axes: tuple[int, ...] = (),
     scan_output_directions: tuple[int, ...] = (),
 ) -> tuple[Tensor, ...]:
-    """Unrolled over the elements of the scanned inputs."""
+    """The scan runs backwards if all scanned inputs do; inputs and outputs of the other direction are reversed."""
     own, captures = body.split(operands)
     count = len(own) - num_scan_inputs
-    carried: list[Tensor] = list(own[:count])  # type: ignore[arg-type]
-    sources: list[Tensor] = list(own[count:])  # type: ignore[arg-type]
+    initial: State = tuple(own[:count])  # type: ignore[arg-type]
+    sources: State = tuple(own[count:])  # type: ignore[arg-type]
     axes = [axis_in(axis, x.shape) for axis, x in zip(scan_input_axes or (0,) * len(sources), sources, strict=True)]
     backwards = scan_input_directions or (0,) * len(sources)
     lengths = {x.shape[axis] for axis, x in zip(axes, sources, strict=True)}
     if len(lengths) != 1:
         malformed(f"the scanned inputs have different lengths: {sorted(lengths)}")
-    (length,) = lengths
-    if not 0 < length <= _MOST_TRIPS:
-        refuse(f"a scan of {length} trips; 1 to {_MOST_TRIPS} are unrolled, others")
-    scanned: list[list[Tensor]] = [[] for _ in body.outputs[count:]]
-    for trip in range(length):
-        elements = [
-            x[(*(slice(None),) * axis, length - 1 - trip if back else trip)]
-            for x, axis, back in zip(sources, axes, backwards, strict=True)
-        ]
-        found = run_subgraph(body, [*carried, *elements], captures)  # type: ignore[arg-type]
-        carried = found[:count]
-        for place, element in enumerate(found[count:]):
-            scanned[place].append(element)
+    reverse = all(backwards)
+    sequences = tuple(
+        _turned(_moved(x, axis, 0), bool(back) != reverse)
+        for x, axis, back in zip(sources, axes, backwards, strict=True)
+    )
+
+    def step(states: State, elements: State) -> tuple[State, State]:
+        found = run_subgraph(body, [*states, *elements], captures)  # type: ignore[arg-type]
+        return tuple(found[:count]), tuple(found[count:])
+
+    states, outputs = run_steps(step, initial, sequences, reverse)
     stacked = []
-    for place, elements in enumerate(scanned):
-        back = scan_output_directions[place] if scan_output_directions else 0
-        axis = scan_output_axes[place] if scan_output_axes else 0
-        stacked.append(tensor.stack(elements[::-1] if back else elements, axis))
-    return (*carried, *stacked)
+    for place, found in enumerate(outputs):
+        back = bool(scan_output_directions[place]) if scan_output_directions else False
+        axis = axis_in(scan_output_axes[place], found.shape) if scan_output_axes else 0
+        stacked.append(_moved(_turned(found, back != reverse), 0, axis))
+    return (*states, *stacked)
+
+
+def _turned(x: Tensor, turn: bool) -> Tensor:
+    """x, reversed along axis 0 if `turn`."""
+    return x.flip(0) if turn else x
+
+
+def _moved(x: Tensor, source: int, target: int) -> Tensor:
+    """x with the axis `source` at the position `target`."""
+    others = [axis for axis in range(x.ndim) if axis != source]
+    return x.permute(*others[:target], source, *others[target:])

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM, one step after the other."""
+"""RNN, GRU and LSTM: a cell per operator, run over the steps of a sequence."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import msgspec
 from eqsat import tensor
 from eqsat.frontends.onnx.operands import refuse
 from eqsat.frontends.onnx.operator_table import operator
+from eqsat.frontends.onnx.stepping import State, run_steps
 from eqsat.tensor import Tensor
 
 Direction = Literal["forward", "reverse", "bidirectional"]
-State = tuple[Tensor, ...]
 Step = Callable[[Tensor, State], State]
-
-_MOST_STEPS = 256
-"""Steps of a sequence that are unrolled."""
 
 
 class Attributes(msgspec.Struct, frozen=True):
@@ -57,9 +54,7 @@ def run(
     its state and writes zeros. With the attribute `layout`, the batch comes first.
     """
     sequence = x.swapaxes(0, 1) if attributes.layout else x
-    steps, batch, _ = sequence.shape
-    if not 0 < steps <= _MOST_STEPS:
-        refuse(f"a sequence of {steps} steps; 1 to {_MOST_STEPS} are unrolled, others")
+    batch = sequence.shape[1]
     hidden = weights[1].shape[-1]
     outputs, ends = [], []
     for place in range(weights[0].shape[0]):
@@ -84,26 +79,26 @@ def run(
 def _run_direction(
     x: Tensor, states: State, lengths: Tensor | None, backwards: bool, step: Step
 ) -> tuple[Tensor, State]:
-    order = range(x.shape[0])
-    found: dict[int, Tensor] = {}
-    for place in reversed(order) if backwards else order:
-        new = step(x[place], states)
+    def recurrent_step(states: State, elements: State) -> tuple[State, State]:
+        new = step(elements[0], states)
         if lengths is None:
-            states, found[place] = new, new[0]
-        else:
-            runs: Tensor = (lengths.cast("i64") > place).unsqueeze(-1)
-            states = tuple(tensor.where(runs, after, before) for after, before in zip(new, states, strict=True))
-            found[place] = tensor.where(runs, new[0], 0)
-    return tensor.stack([found[place] for place in order]), states
+            return new, new[:1]
+        runs: Tensor = (lengths.cast("i64") > elements[1]).unsqueeze(-1)
+        kept = tuple(tensor.where(runs, after, before) for after, before in zip(new, states, strict=True))
+        return kept, (tensor.where(runs, new[0], 0),)
+
+    places = () if lengths is None else (tensor.arange(x.shape[0]),)
+    last, (found,) = run_steps(recurrent_step, states, (x, *places), backwards)
+    return found, last
 
 
 def gates(x: Tensor, h: Tensor, weights: Weights) -> Tensor:
-    """x·wᵀ + h·rᵀ + both biases."""
-    total = x @ weights.w.T + h @ weights.r.T
-    if weights.b is None:
-        return total
-    half = weights.b.shape[0] // 2
-    return total + (weights.b[:half] + weights.b[half:])
+    """x·wᵀ + both biases + h·rᵀ. The sum before h·rᵀ can be made for all steps at once."""
+    entering = x @ weights.w.T
+    if weights.b is not None:
+        half = weights.b.shape[0] // 2
+        entering = entering + (weights.b[:half] + weights.b[half:])
+    return entering + h @ weights.r.T
 
 
 def parts(x: Tensor, count: int) -> list[Tensor]:

@@ -6,7 +6,8 @@ from eqsat import tensor
 from eqsat.frontends import ops
 from eqsat.frontends.onnx.operands import known_integers
 from eqsat.frontends.onnx.operator_table import operator
-from eqsat.tensor import Tensor, broadcast_shape
+from eqsat.lazy.broadcasting import broadcast_shape
+from eqsat.tensor import Tensor
 
 
 @operator("Shape")

@@ -15,7 +15,7 @@ from eqsat.extraction.extract import extract
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from eqsat.tensor import input as input_
-from ir.module.module import verify
+from ir.module.module_verify import verify
 from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from tests.support.damage.odd_values import odd_inputs

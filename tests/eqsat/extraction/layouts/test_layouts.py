@@ -27,7 +27,7 @@ from eqsat.tensor import Tensor, concatenate, constant
 from eqsat.tensor import input as input_
 from ir.diagnostics import Kind
 from ir.module.dump import dump_module, load_module
-from ir.module.module import verify
+from ir.module.module_verify import verify
 from ir.pricer import Pricer
 from ir.region.order import Order
 from ir.tiny.bind import load

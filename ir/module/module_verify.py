@@ -1,0 +1,146 @@
+"""Checks a module: slots that memory can have, calls that fit their slots, values that live long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ir.diagnostics import Kind, fail
+from ir.dtype import DTYPES
+from ir.module.loop import Copy, Loop, LoopWindow, with_inner
+from ir.module.module import MOST_BYTES, STAGE, Module, Role, Slot
+from ir.module.order import uses
+from ir.region.region import verify as verify_region
+
+MOST_TRIPS = 2**40
+"""Trips of a loop stay below this, far from integer overflow."""
+
+
+def verify(module: Module) -> None:
+    """Checks a module and its regions from scratch. Raises EqsatError (MalformedGraph)."""
+    slots = {slot.name: slot for slot in module.slots}
+    for slot in module.slots:
+        _verify_slot(slot)
+    _require(0 <= module.arena_bytes < MOST_BYTES, module.name, f"an arena of {module.arena_bytes} bytes")
+    _require(len(slots) == len(module.slots), module.name, "two slots have one name")
+    for region in {id(call.region): call.region for call in module.calls}.values():
+        verify_region(region)
+    _require(len({call.name for call in module.calls}) == len(module.calls), module.name, "two calls have one name")
+    _require(
+        len({call.region.name for call in module.calls}) == len({call.region for call in module.calls}),
+        module.name,
+        "two regions have one name",
+    )
+    for name in (*module.inputs, *(held_in for _, held_in in module.outputs)):
+        _require(name in slots, name, "no such slot")
+    _require(all(slots[name].role == "input" for name in module.inputs), module.name, "an input is not an input slot")
+    _require(all(slots[name].role != "window" for _, name in module.outputs), module.name, "a window is an output")
+    _verify_calls(module, slots)
+    _verify_loops(module, slots)
+    _verify_lives(module, slots)
+    _verify_arena(module)
+
+
+def _verify_slot(slot: Slot) -> None:
+    """Checks a slot alone: sizes and places that memory can have."""
+    memref = slot.memref
+    _require(memref.dtype in DTYPES, slot.name, f"no dtype {memref.dtype!r}")
+    _require(all(size >= 0 for size in memref.shape), slot.name, f"sizes {memref.shape}")
+    _require(memref.nbytes < MOST_BYTES, slot.name, f"a tensor of {memref.nbytes} bytes")
+    _require(memref.alignment >= 1, slot.name, f"an alignment of {memref.alignment} bytes")
+    _require(0 <= slot.first <= slot.last, slot.name, f"lives from call {slot.first} to call {slot.last}")
+    _require(slot.offset >= 0, slot.name, f"lies {-slot.offset} bytes before the arena")
+    if slot.order is not None:
+        fits = sorted(slot.order) == list(range(len(memref.shape)))
+        _require(fits, slot.name, f"an order of its axes that is not a permutation: {slot.order}")
+
+
+def _verify_calls(module: Module, slots: Mapping[str, Slot]) -> None:
+    """Every call fits its slots, whose roles allow what it does."""
+    for call in module.calls:
+        _require(len(call.args) == len(call.region.buffers), call.name, "a call has other arguments")
+        for buffer, arg in zip(call.region.buffers, call.args, strict=True):
+            wanted = (buffer.memref.shape, buffer.memref.dtype)
+            fits = arg in slots and (slots[arg].memref.shape, slots[arg].memref.dtype) == wanted
+            _require(fits, arg, f"does not fit {call.name}'s {buffer}")
+        for name in call.reads:
+            constant = slots[name].role == "constant"
+            _require(constant or call.when == "run", name, f"{call.name} runs once but reads no constant")
+        for name in call.writes:
+            roles = ("constant",) if call.when == "compile" else ("output", "arena", "window")
+            _require(slots[name].role in roles, name, f"{call.name} writes a slot of role {slots[name].role}")
+
+
+def _verify_loops(module: Module, slots: Mapping[str, Slot]) -> None:
+    """Loops contain each other properly, and their windows lie inside tensors in every trip."""
+    loops = list(with_inner(module.loops))
+    windows = [window.slot for loop in loops for window in loop.windows]
+    _require(len({loop.name for loop in loops}) == len(loops), module.name, "two loops have one name")
+    listed = [slot.name for slot in module.slots if slot.role == "window"]
+    _require(sorted(windows) == sorted(listed), module.name, "the slots that are windows are not those of its loops")
+    _verify_ranges(module.loops, 0, len(module.running))
+    for loop in loops:
+        for window in loop.windows:
+            _verify_window(window, loop.trips, slots)
+        for copy in loop.loads:
+            _verify_copy(copy, "arena", slots)
+        for copy in loop.copies:
+            _verify_copy(copy, "window", slots)
+
+
+def _verify_ranges(loops: Sequence[Loop], first: int, end: int) -> None:
+    for loop in loops:
+        _require(first <= loop.first <= loop.end <= end, loop.name, f"calls {loop.first} to {loop.end} are not its own")
+        _require(1 <= loop.trips < MOST_TRIPS, loop.name, f"{loop.trips} trips")
+        _verify_ranges(loop.loops, loop.first, loop.end)
+        first = loop.end
+
+
+def _verify_window(window: LoopWindow, trips: int, slots: Mapping[str, Slot]) -> None:
+    own = slots[window.slot]
+    _require(len(window.tensors) in (1, 2), window.slot, "a window lies in one slot or two")
+    _require(own.order is None, window.slot, "a window that is not row-major")
+    for name in window.bases:
+        _require(name in slots and name != window.slot, window.slot, f"lies in {name!r}, which is no other slot")
+        base = slots[name].memref
+        low, high = sorted((window.start, window.start + (trips - 1) * window.step))
+        if name == window.initial and name not in window.tensors:
+            low = high = 0
+        inside = low >= 0 and high + own.memref.nbytes <= base.nbytes
+        _require(inside and base.dtype == own.memref.dtype, window.slot, f"leaves {name} in some trip")
+        _require(slots[name].order is None, window.slot, f"lies in {name}, which is not row-major")
+
+
+def _verify_copy(copy: Copy, role: Role, slots: Mapping[str, Slot]) -> None:
+    _require(copy.source in slots and copy.target in slots, copy.target, "a copy of no slot")
+    source, target = slots[copy.source], slots[copy.target]
+    same = source.memref.nbytes == target.memref.nbytes == copy.nbytes and source.memref.dtype == target.memref.dtype
+    _require(same and copy.source != copy.target, copy.target, f"a copy of {copy.source} that does not fit")
+    _require(target.role == role, copy.target, f"a copy to a slot of role {target.role}")
+    _require(source.order is None and target.order is None, copy.source, "a copy of a slot that is not row-major")
+
+
+def _verify_lives(module: Module, slots: Mapping[str, Slot]) -> None:
+    """Every value is written before it is read, once, and alive while it is in use."""
+    for use in uses(module):
+        slot = slots.get(use.slot)
+        alive = slot is not None and slot.first <= use.first and use.last <= slot.last
+        is_placed = slot is not None and slot.role == "arena"
+        _require(alive or not is_placed, use.slot, f"is not alive at call {use.first}")
+
+
+def _verify_arena(module: Module) -> None:
+    """Tensors with overlapping live ranges do not overlap in the arena, and all lie inside it."""
+    tenants = [slot for slot in module.slots if slot.role == "arena"]
+    for index, a in enumerate(tenants):
+        end = a.offset + a.memref.nbytes
+        _require(end <= module.arena_bytes, a.name, "lies outside the arena")
+        _require(a.offset % a.memref.alignment == 0, a.name, "is not aligned in the arena")
+        for b in tenants[:index]:
+            together = a.first <= b.last and b.first <= a.last
+            apart = end <= b.offset or b.offset + b.memref.nbytes <= a.offset
+            _require(apart or not together, a.name, f"overlaps {b.name} in the arena")
+
+
+def _require(holds: bool, at: str, message: str) -> None:
+    if not holds:
+        fail(Kind.MALFORMED_GRAPH, STAGE, message, at=at)
