@@ -1,10 +1,11 @@
 """Models in ONNX's format, in eqsat and in onnxruntime: outputs compared, then compile times and run times.
 
-    python -m bench.export_models FOLDER        # needs torch, torchvision and transformers
+    python -m bench.export_models FOLDER [--dynamic]    # needs torch, torchvision and transformers
     python -m bench.onnx_models FOLDER [--only bert] [--threads 2] [--rounds 15]
 
 A model is FOLDER/NAME.onnx, its inputs are FOLDER/NAME.npz. eqsat compiles it twice, each time in a new process:
-with an empty cache, and from the cache.
+with an empty cache, and from the cache. A model with symbolic sizes is compiled by its first call. The last column
+names the kernels that take most of the time, each with its share, and its work per ns.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import multiprocessing
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from bench.arguments import containing, count
 from bench.cases import Case, Runner
 from bench.facts import facts, load, warn_of_load, write
 from bench.peers import measure
+from eqsat.runtime.compiled import KernelReport
 
 TOLERANCE = 1e-3
 """Largest difference of an output, relative to the largest value."""
@@ -52,29 +55,48 @@ def model_case(path: Path) -> Case:
 def compile_model(path: Path, inputs: dict[str, np.ndarray], threads: int) -> Any:
     """The program at the sizes of these inputs."""
     from eqsat import optimize_and_compile
-    from eqsat.model import read_model
 
-    sizes = read_model(str(path)).infer({name: array.shape for name, array in inputs.items()})
-    return optimize_and_compile(str(path), dims=sizes, threads=threads)
-
-
-def compile_seconds(path: Path, cache: str) -> tuple[float, float]:
-    """Seconds to compile a model with an empty cache, and from the cache."""
-    return _in_new_process(path, cache), _in_new_process(path, cache)
+    program = optimize_and_compile(str(path), threads=threads)
+    program(**inputs)
+    return program
 
 
-def _in_new_process(path: Path, cache: str) -> float:
+class Compiled(NamedTuple):
+    """Seconds until a model was compiled and had run once; its kernels with the longest runs."""
+
+    seconds: float
+    slowest: str
+
+
+def compile_in_new_process(path: Path, cache: str, threads: int) -> Compiled:
+    """Compiles a model with this cache folder."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_compile, (path, cache))
+        return pool.apply(_compile, (path, cache, threads))
 
 
-def _compile(path: Path, cache: str) -> float:
+def _compile(path: Path, cache: str, threads: int) -> Compiled:
     os.environ["EQSAT_CACHE_DIR"] = cache
     with np.load(path.with_suffix(".npz")) as file:
         inputs = dict(file)
     start = time.perf_counter()
-    compile_model(path, inputs, 1)
-    return time.perf_counter() - start
+    program = compile_model(path, inputs, threads)
+    return Compiled(time.perf_counter() - start, slowest_kernels(program.profile(**inputs, repeats=5)))
+
+
+def slowest_kernels(reports: Sequence[KernelReport], count: int = 4) -> str:
+    """The kernels that took longest, with their shares of the time, and GFLOP/s or GB/s by what bounds them."""
+    total = sum(report.measured_ns or 0.0 for report in reports)
+    slowest = sorted(reports, key=lambda report: -(report.measured_ns or 0.0))[:count]
+    return ", ".join(
+        f"{report.name} {report.measured_ns / total:.0%} at "
+        + (
+            f"{report.flops / report.measured_ns:.0f} GFLOP/s"
+            if report.bound == "compute"
+            else f"{report.bytes / report.measured_ns:.0f} GB/s"
+        )
+        for report in slowest
+        if report.measured_ns
+    )
 
 
 def main() -> None:
@@ -89,16 +111,28 @@ def main() -> None:
     warn_of_load()
     about = {**facts(), "threads": options.threads, "rounds": options.rounds}
     rows = []
-    print(f"{'model':<20}{'cold s':>9}{'cached s':>10}{'eqsat ms':>11}{'ort ms':>9}{'ratio':>8}")
+    print(f"{'model':<24}{'cold s':>8}{'cached s':>10}{'eqsat ms':>11}{'ort ms':>9}{'ratio':>8}")
     for name in chosen:
         with tempfile.TemporaryDirectory() as cache:
-            cold, cached = compile_seconds(paths[name], cache)
+            cold, cached = (compile_in_new_process(paths[name], cache, options.threads) for _ in range(2))
             os.environ["EQSAT_CACHE_DIR"] = cache
             times = measure(partial(model_case, paths[name]), options.threads, options.rounds)
         ours, theirs = times["eqsat"].median * 1e3, times["onnxruntime"].median * 1e3
-        print(f"{name:<20}{cold:>9.1f}{cached:>10.2f}{ours:>11.2f}{theirs:>9.2f}{theirs / ours:>8.2f}", flush=True)
+        print(
+            f"{name:<24}{cold.seconds:>8.1f}{cached.seconds:>10.2f}{ours:>11.2f}{theirs:>9.2f}{theirs / ours:>8.2f}"
+            f"  {cached.slowest}",
+            flush=True,
+        )
         rows.append(
-            {"model": name, "compile s": cold, "from cache s": cached, "eqsat ms": ours, "onnxruntime ms": theirs}
+            {
+                "model": name,
+                "compile s": round(cold.seconds, 1),
+                "from cache s": round(cached.seconds, 2),
+                "eqsat ms": ours,
+                "onnxruntime ms": theirs,
+                "times as fast": round(theirs / ours, 2),
+                "slowest kernels": cached.slowest,
+            }
         )
     if not options.only:
         write("onnx_models", {**about, "load after": load()}, rows)

@@ -32,6 +32,8 @@ def scan(
     reverse: bool,
 ) -> tuple[Any, Any]:
     """`eqsat.tensor.scan`."""
+    if not callable(f):
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"scan takes a function of a carry and an element, not {type(f).__name__}")
     states, scanned = list(map(kind.as_tensor, leaves(init))), list(map(kind.as_tensor, leaves(xs)))
     trips = _count_trips(scanned, length)
     start = kind.full((), 0.0).serial

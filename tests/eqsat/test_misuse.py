@@ -69,6 +69,7 @@ NOT_FOR_USERS = (
     "_moved",
     "elementwise",
     "extremum_position",
+    "scan",  # raises what the function that it takes raises
 )
 
 

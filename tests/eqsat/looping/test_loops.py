@@ -265,6 +265,7 @@ def test_random_programs_with_loops(seed: int) -> None:
 @pytest.mark.parametrize(
     ("build", "kind", "part"),
     [
+        (lambda x: tensor.scan(x, x[0], x), Kind.MALFORMED_GRAPH, "a function of a carry"),
         (lambda x: tensor.scan(lambda h, e: h, x[0], x), Kind.MALFORMED_GRAPH, "returns a pair"),
         (lambda x: tensor.scan(lambda h, e: (h.cast("fp64"), h), x[0], x), Kind.DTYPE_MISMATCH, "the carry is fp32"),
         (lambda x: tensor.scan(lambda h, e: (h[:1], h), x[0], x), Kind.AXIS_SIZE_MISMATCH, "the carry is fp32"),
