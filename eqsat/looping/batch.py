@@ -60,6 +60,6 @@ _CHANGES: Mapping[str, Callable[[Arg, int], dict[str, Any]]] = {
     "VIEW": _view,
     "REDUCE": lambda arg, trips: {"axes": _more_axes(arg["axes"])},
 }
-_BY_KIND: Mapping[UOpKind, Callable[[Arg, int], dict[str, Any]]] = {
-    UOpKind.SCAN: lambda arg, trips: {"axis": arg["axis"] + 1},
-}
+_BY_KIND: Mapping[UOpKind, Callable[[Arg, int], dict[str, Any]]] = dict.fromkeys(
+    (UOpKind.SCAN, UOpKind.SCATTER), lambda arg, trips: {"axis": arg["axis"] + 1}
+)

@@ -11,7 +11,7 @@ import pytest
 import eqsat
 from eqsat import Program, optimize_and_compile, tensor
 from eqsat.explanation.graph_to_drawing import graph_to_drawing
-from eqsat.looping.parts import PartLoop, parts_of
+from eqsat.looping.parts import Part, PartLoop, parts_of
 from eqsat.looping.split import split
 from eqsat.model import read_model
 from eqsat.tensor import Tensor
@@ -357,6 +357,23 @@ def test_every_movement_leaves_a_loop() -> None:
     (inside,) = parts_of(loop.steps)
     assert [node.uop for node in inside.graph.nodes] == ["INPUT", "INPUT", "ADD"]
     compiled(EVERY_MOVEMENT)
+
+
+def test_scatters_and_scans_leave_a_loop_with_their_axes() -> None:
+    x, places = tensor.input("x", (5, 4, 3)), tensor.input("places", (5, 2, 3), "i64")
+
+    def step(state: Tensor, each: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        row, at = each
+        moved = row.cumsum(0).scatter(0, at, row[:2], "add")
+        return state + moved, state
+
+    outputs = list(tensor.scan(step, tensor.full((4, 3), 0.0), (x, places)))
+    model = read_model(outputs)
+    before, loop = split(model.bind({}, strict=False).graph, model.constants)
+    assert isinstance(before, Part)
+    assert {"SCATTER", "CUMSUM"} <= {node.uop for node in before.graph.nodes}
+    assert isinstance(loop, PartLoop)
+    compiled(outputs)
 
 
 def test_lookups_masks_and_cheap_values_stay_in_the_loop() -> None:
