@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from ir.frontend import FrontendNode
+
+T = TypeVar("T")
 
 
 class Subgraph(msgspec.Struct, frozen=True):
@@ -22,7 +25,7 @@ class Subgraph(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     nodes: tuple[FrontendNode, ...]
 
-    def split(self, operands: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
+    def split(self, operands: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
         """The node's own operands, and those that are captured."""
         own = len(operands) - len(self.captures)
         return operands[:own], operands[own:]

@@ -67,8 +67,8 @@ class _LoopRun:
     def __init__(self, body: Subgraph, operands: Sequence[Tensor], condition: Tensor | None, results: int) -> None:
         initial, captures = body.split(operands)
         self.body, self.condition = body, condition
-        self.initial: tuple[Tensor, ...] = tuple(initial)  # type: ignore[arg-type]
-        self.captures: Sequence[Tensor] = captures  # type: ignore[assignment]
+        self.initial: tuple[Tensor, ...] = tuple(initial)
+        self.captures: Sequence[Tensor] = captures
         self.stacked = results - len(self.initial)
         self.starts = condition is None or bool(known_number(condition, "the condition of the loop"))
 
@@ -107,6 +107,31 @@ class _LoopRun:
         return (*states, *(tensor.stack(each, 0) for each in zip(*stacked, strict=True)))
 
 
+@operator("Scan", since=8)
+def _scan_of_batch(
+    lengths: Tensor | None = None,
+    *operands: Tensor,
+    body: Subgraph,
+    num_scan_inputs: int,
+    directions: tuple[int, ...] = (),
+) -> tuple[Tensor, ...]:
+    """A scan for each element of a batch, which is axis 0 of all operands and results."""
+    if lengths is not None:
+        refuse("a Scan over sequences of several lengths")
+    own, captures = body.split(operands)
+    found = [
+        _scan(
+            *(x[place] for x in own),
+            *captures,
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            scan_input_directions=directions,
+        )
+        for place in range(operands[0].shape[0])
+    ]
+    return tuple(tensor.stack(each) for each in zip(*found, strict=True))
+
+
 @operator("Scan", since=9)
 def _scan(
     *operands: Tensor,
@@ -120,8 +145,8 @@ def _scan(
     """The scan runs backwards if all scanned inputs do; inputs and outputs of the other direction are reversed."""
     own, captures = body.split(operands)
     count = len(own) - num_scan_inputs
-    initial: State = tuple(own[:count])  # type: ignore[arg-type]
-    sources: State = tuple(own[count:])  # type: ignore[arg-type]
+    initial: State = tuple(own[:count])
+    sources: State = tuple(own[count:])
     axes = [axis_in(axis, x.shape) for axis, x in zip(scan_input_axes or (0,) * len(sources), sources, strict=True)]
     backwards = scan_input_directions or (0,) * len(sources)
     lengths = {x.shape[axis] for axis, x in zip(axes, sources, strict=True)}
@@ -134,7 +159,7 @@ def _scan(
     )
 
     def step(states: State, elements: State) -> tuple[State, State]:
-        found = run_subgraph(body, [*states, *elements], captures)  # type: ignore[arg-type]
+        found = run_subgraph(body, [*states, *elements], captures)
         return tuple(found[:count]), tuple(found[count:])
 
     states, outputs = run_steps(step, initial, sequences, reverse)
