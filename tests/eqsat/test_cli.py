@@ -341,7 +341,7 @@ def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path) -> None:
 def test_explore_prints_compares_and_writes_a_page(folder: Path, tmp_path: Path) -> None:
     for model in ("bound.json", "bound.saved"):
         said = good("explore", folder / model)
-        for part in ("phases", "growth", "rules", "kernels", "movement, casts"):
+        for part in ("phases", "growth", "rules", "kernels", "movement, gathers"):
             assert part in said
     data = json.loads(good("explore", folder / "bound.json", "--json"))
     assert len(data["kernels"]) == 2

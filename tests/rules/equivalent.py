@@ -60,7 +60,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("index_and_index", "without one_of(o, add sub)"): IMPLIED,
     ("product_of_exps", "p ↔ q on the right"): COMMUTES,
     ("regroup_exactly", "u ↔ v on the right"): COMMUTES,
-    ("number_and_chosen_numbers", "without one_of(o, sub fdiv idiv mod pow)"): WORTH,
+    ("number_and_chosen_numbers", "without one_of(o, sub fdiv quotient idiv mod pow)"): WORTH,
     ("drop_widening_cast_left", "p ↔ q on the right"): COMMUTES,
     ("drop_widening_cast_right", "p ↔ q on the right"): COMMUTES,
     **{

@@ -164,8 +164,8 @@ def test_indices_stay_coordinates_that_their_dtype_holds() -> None:
     assert compared_with_number.fn("cmplt", row, "i32", "3") == ""
     assert compared_with_number.fn("cmpgt", row, "fp32", "nan") == ""
     assert compared_with_index.fn("cmple", "[4] -> [i0]", "[4] -> [i0 + 1]", "i32") == "true"
-    assert picked.fn("[4] -> [0]", "0", "[4] -> [2*i0]", "fp32[7]", "i32") == "[4] -> [2*i0]"
-    assert picked.fn("[4] -> [0]", "0", "[4] -> [2*i0]", "fp32[6]", "i32") == "", "the last one is clamped"
+    assert picked.fn("[4,7] -> [i1]", "[4] -> [2*i0]", "i32") == "[4] -> [2*i0]"
+    assert picked.fn("[4,6] -> [i1]", "[4] -> [2*i0]", "i32") == "", "the last one is clamped"
 
 
 def test_axes_of_reductions() -> None:

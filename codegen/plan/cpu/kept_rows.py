@@ -121,6 +121,8 @@ def _kept_row(loops: RegionLoops, value: str, reductions: Sequence[str], sites: 
     outer = loops.core.finished.get(filler)
     if not covered or outer is None or 0 in op.domain:
         return None
+    if any(_leaves_row(loops, site, own) for site in rereads):
+        return None
     return KeptRow(
         value=value,
         filler=filler,
@@ -131,6 +133,15 @@ def _kept_row(loops: RegionLoops, value: str, reductions: Sequence[str], sites: 
         nbytes=math.prod(sizes) * DTYPES[loops.ops[value].dtype].bytes,
         rereads=tuple(rereads),
     )
+
+
+def _leaves_row(loops: RegionLoops, site: Site, own: Sequence[int | None]) -> bool:
+    """Whether the scope of a reread is a reduction over several rows: each of its terms would fill a row anew."""
+    op = loops.ops.get(site.scope)
+    if op is None or not op.reduced:
+        return False
+    rows = [site.map.exprs[position] for position in own if position is not None]
+    return any(axis >= len(op.shape) for row in rows for axis in row.axes)
 
 
 def _sites_of_scope(sites: Sequence[Site], scope: str) -> list[Site]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from codegen.compile.machine import machine
+from codegen.lower.cpu.lower import lower
 from codegen.lower.cpu.lower_contraction import lower_contraction
-from codegen.lower.cpu.lower_nest import lower_nest
+from codegen.plan.cpu.candidates import candidates
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.plan.fit_plan import fit_plan
@@ -15,6 +16,7 @@ from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.verify import verify
 from ir.plan.cpu import Blocks, CpuContractionPlan, CpuNestPlan, KeptValue, OperandPlace, PlannedLoop
+from ir.plan.plan import CpuPlan
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu import nest_kernels
@@ -234,7 +236,8 @@ def test_what_planners_make_is_accepted() -> None:
     """Every candidate of every region is one that the lowering takes."""
     for region in regions.corpus():
         core = analyse(region).core
-        for plan, _ in contraction_candidates(region, core, target_of()):
-            lower_contraction(fit_plan(region, core, plan), plan)
-        for nest_, _ in nest_candidates(region, core, target_of()):
-            lower_nest(fit_plan(region, core, nest_), nest_)
+        made: list[CpuPlan] = [plan for plan, _ in candidates(region, core, target_of())]
+        if core.contraction is not None:
+            made += [plan for plan, _ in nest_candidates(region, core, target_of())]
+        for plan in made:
+            lower(fit_plan(region, core, plan), plan, "eq_k")

@@ -123,7 +123,7 @@ METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
     "explanation": ("eqsat.explanation.explain.explanation", lambda program: program.explanation(0)),
     "explained": ("eqsat.explanation.explain.explained", lambda program: program.explained()),
     "chain": ("eqsat.explanation.chain.chain_at", lambda program: program.chain(0)),
-    "why_not": ("eqsat.explanation.why_not.why_not", lambda program: program.why_not(0, 0)),
+    "why_not": ("eqsat.explanation.why_not.why_not_in_program", lambda program: program.why_not(0, 0)),
     "explore": ("eqsat.explanation.explore.Explorer.finish", lambda program: program.explore()),
     "source": ("eqsat.runtime.variants.Variants.latest", lambda program: program.source()),
     "dump": ("ir.module.dump.dump_module", lambda program: program.dump("module")),

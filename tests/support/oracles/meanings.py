@@ -71,6 +71,7 @@ MEANINGS: dict[str, Callable[..., Array]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "fdiv": np.divide,
+    "quotient": np.divide,
     "max": np.maximum,
     "min": np.minimum,
     "pow": _power,

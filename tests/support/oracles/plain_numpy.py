@@ -366,7 +366,8 @@ POINTWISE: Mapping[str, Callable[..., Array]] = {
     "ERF": scipy.special.erf, "SIGMOID": lambda x: scipy.special.expit(x.astype(np.float64)),
     "RELU": _relu, "FLOOR": np.floor, "CEIL": np.ceil, "ROUND": np.round,
     "NOT": lambda x: ~x, "ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MUL": lambda a, b: a * b,
-    "FDIV": lambda a, b: a / b, "IDIV": _wrapped(_divided), "MOD": _wrapped(_remainder), "MAX": _most, "MIN": _least,
+    "FDIV": lambda a, b: a / b, "QUOTIENT": lambda a, b: a / b,
+    "IDIV": _wrapped(_divided), "MOD": _wrapped(_remainder), "MAX": _most, "MIN": _least,
     "POW": np.power, "AND": lambda a, b: a & b, "OR": lambda a, b: a | b, "XOR": lambda a, b: a ^ b,
     "SHL": _wrapped(_shifted_left), "SHR": _wrapped(_shifted_right),
 }  # fmt: skip

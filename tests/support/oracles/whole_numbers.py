@@ -41,7 +41,7 @@ def _is_exact(node: Node, graph: Graph, wide: Mapping[Ref, Array]) -> bool:
         return False
     if node.uop in ELEMENTARY or node.uop in ("RECIP", "SQRT", "RSQRT"):
         return False
-    if node.uop == "FDIV" and not _are_powers_of_two(_of(node.src[1], wide)):
+    if node.uop in ("FDIV", "QUOTIENT") and not _are_powers_of_two(_of(node.src[1], wide)):
         return False
     if node.op.kind in (UOpKind.REDUCE, UOpKind.SCAN):
         return _sums_fit(node, wide[node.refs[0]], graph.types[node.refs[0]].dtype, result)

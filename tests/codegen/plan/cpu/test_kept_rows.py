@@ -107,6 +107,32 @@ def test_a_row_is_read_after_it_was_filled_for_this_point(sizes: tuple[int, int,
     assert sizes != (2, 3, 5, 4) or any(each.plan.kept for each in cases)
 
 
+def products_and_total(rows: int, terms: int) -> Region:
+    """y[i] = Πₖ e[i, k] and z = Σᵢₖ 1/√e[i, k], e = exp(x): the sum goes over all rows of e."""
+    here, whole = identity((rows, terms)), parse_map(f"[{rows}] -> []")
+    return Region(
+        "products_and_total",
+        (Buffer("x", MemRef((rows, terms), "fp32")),),
+        (Buffer("y", MemRef((rows,), "fp32")), Buffer("z", MemRef((), "fp32"))),
+        (
+            Definition("e", Op("unary", "exp", "fp32", (rows, terms), (Operand("x", here),))),
+            Definition("p", Op("reduce", "prod", "fp32", (rows, terms), (Operand("e", here),), 1)),
+            Definition("q", Op("unary", "rsqrt", "fp32", (rows, terms), (Operand("e", here),))),
+            Definition("s", Op("reduce", "sum", "fp32", (rows, terms), (Operand("q", here),), 2)),
+        ),
+        (Yield("p", "y", identity((rows,))), Yield("s", "z", identity(()), whole)),
+    )
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (40, 1), (1, 1), (1, 7), (5, 3), (3, 40)])
+def test_a_sum_over_several_rows_computes_their_values_again(sizes: tuple[int, int]) -> None:
+    cases = nest_kernels.cases([products_and_total(*sizes)], machine().arch)
+    lib = nest_kernels.library(cases, machine())
+    for each in cases:
+        assert not each.plan.kept or sizes[0] == 1
+        nest_kernels.check(lib, each, random_inputs(each.region))
+
+
 def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
     region = softmaxes(6, 40, times=3)
     found = kept_rows(RegionLoops(region, analyse(region).core))
