@@ -5,7 +5,7 @@
 
 A model is FOLDER/NAME.onnx, its inputs are FOLDER/NAME.npz. eqsat compiles it twice, each time in a new process:
 with an empty cache, and from the cache. A model with symbolic sizes is compiled by its first call. The last column
-names the kernels that take most of the time, each with its share, and its work per ns.
+names the kernels that lose most time against the roofline of the machine, whose peaks, with all cores, are measured.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bench.arguments import containing, count
 from bench.cases import Case, Runner
 from bench.facts import facts, load, warn_of_load, write
 from bench.peers import measure
+from codegen.measure.peaks import measure_peaks
 from eqsat.runtime.compiled import KernelReport
 
 TOLERANCE = 1e-3
@@ -62,10 +63,10 @@ def compile_model(path: Path, inputs: dict[str, np.ndarray], threads: int) -> An
 
 
 class Compiled(NamedTuple):
-    """Seconds until a model was compiled and had run once; its kernels with the longest runs."""
+    """Seconds until a model was compiled and had run once, and the measured kernels of its program."""
 
     seconds: float
-    slowest: str
+    kernels: Sequence[KernelReport]
 
 
 def compile_in_new_process(path: Path, cache: str, threads: int) -> Compiled:
@@ -80,23 +81,24 @@ def _compile(path: Path, cache: str, threads: int) -> Compiled:
         inputs = dict(file)
     start = time.perf_counter()
     program = compile_model(path, inputs, threads)
-    return Compiled(time.perf_counter() - start, slowest_kernels(program.profile(**inputs, repeats=5)))
+    return Compiled(time.perf_counter() - start, program.profile(**inputs, repeats=5))
 
 
-def slowest_kernels(reports: Sequence[KernelReport], count: int = 4) -> str:
-    """The kernels that took longest, with their shares of the time, and GFLOP/s or GB/s by what bounds them."""
-    total = sum(report.measured_ns or 0.0 for report in reports)
-    slowest = sorted(reports, key=lambda report: -(report.measured_ns or 0.0))[:count]
-    return ", ".join(
-        f"{report.name} {report.measured_ns / total:.0%} at "
-        + (
-            f"{report.flops / report.measured_ns:.0f} GFLOP/s"
-            if report.bound == "compute"
-            else f"{report.bytes / report.measured_ns:.0f} GB/s"
-        )
-        for report in slowest
-        if report.measured_ns
-    )
+def furthest_from_roofline(kernels: Sequence[KernelReport], flops: float, bandwidth: float, count: int = 3) -> str:
+    """The kernels that lose most time against the machine's roofline: each with its share of the time of all kernels,
+    its times as long as the roofline's time, and what bounds that.
+
+    Args:
+        flops, bandwidth: peaks of FLOP and of bytes per second.
+    """
+    total = sum(kernel.measured_ns or 0.0 for kernel in kernels)
+    lost = []
+    for kernel in kernels:
+        compute, memory = kernel.flops / flops * 1e9, kernel.bytes / bandwidth * 1e9
+        least, measured = max(compute, memory), kernel.measured_ns or 0.0
+        bound = "FLOP/s" if compute > memory else "bytes/s"
+        lost.append((measured - least, f"{kernel.name} {measured / total:.0%}, {least / measured:.0%} of peak {bound}"))
+    return "; ".join(text for _, text in sorted(lost, reverse=True)[:count])
 
 
 def main() -> None:
@@ -110,6 +112,10 @@ def main() -> None:
     chosen = containing(parser, options.only, paths)
     warn_of_load()
     about = {**facts(), "threads": options.threads, "rounds": options.rounds}
+    peaks = measure_peaks(copy_megabytes=128)
+    flops, bandwidth = (
+        peak[max(n for n in peak if n <= options.threads)] for peak in (peaks.fma_flops, peaks.copy_bytes)
+    )
     rows = []
     print(f"{'model':<24}{'cold s':>8}{'cached s':>10}{'eqsat ms':>11}{'ort ms':>9}{'ratio':>8}")
     for name in chosen:
@@ -117,10 +123,11 @@ def main() -> None:
             cold, cached = (compile_in_new_process(paths[name], cache, options.threads) for _ in range(2))
             os.environ["EQSAT_CACHE_DIR"] = cache
             times = measure(partial(model_case, paths[name]), options.threads, options.rounds)
+        furthest = furthest_from_roofline(cached.kernels, flops, bandwidth)
         ours, theirs = times["eqsat"].median * 1e3, times["onnxruntime"].median * 1e3
         print(
             f"{name:<24}{cold.seconds:>8.1f}{cached.seconds:>10.2f}{ours:>11.2f}{theirs:>9.2f}{theirs / ours:>8.2f}"
-            f"  {cached.slowest}",
+            f"  {furthest}",
             flush=True,
         )
         rows.append(
@@ -131,7 +138,7 @@ def main() -> None:
                 "eqsat ms": ours,
                 "onnxruntime ms": theirs,
                 "times as fast": round(theirs / ours, 2),
-                "slowest kernels": cached.slowest,
+                "furthest from the roofline": furthest,
             }
         )
     if not options.only:
