@@ -9,6 +9,7 @@ y = program(A=a, B=b)
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,8 @@ def _check_packages() -> None:
     """`ir`, `rules` and `codegen` are short names: report another distribution's package that shadows ours."""
     home = Path(__file__).resolve().parent.parent
     for name in ("ir", "rules", "codegen"):
-        file = import_module(name).__file__
+        found = find_spec(name)  # finds the package without importing it
+        file = found.origin if found else None
         if file is None or Path(file).resolve().parent.parent != home:
             raise ImportError(
                 f"eqsat's package {name!r} is shadowed by {file}; uninstall the distribution that it belongs to, "

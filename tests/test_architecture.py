@@ -106,6 +106,20 @@ def test_import_eqsat_stays_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_import_eqsat_imports_none_of_its_rooms() -> None:
+    code = "import sys, eqsat; print(sorted({'numpy', 'ir', 'rules', 'codegen', 'eqsat.api'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_package_that_shadows_one_of_ours_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "__init__.py").touch()
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import eqsat"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert f"eqsat's package 'rules' is shadowed by {tmp_path}" in done.stderr
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     known = modules(*MAY_IMPORT, "bench", "tests", "docs")
     graph = nx.DiGraph()
