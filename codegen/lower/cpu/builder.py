@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from codegen.lower.scopes import Names, Scope
 from ir.index.expr import AxisExpr, interval
-from ir.kernel.cpu.kernel import Scratch
+from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
 from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Stmt, Store, Value
 from ir.kernel.nodes import Reg, Within
+from ir.region.region import Buffer, Region
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,31 @@ class CpuWriter(Names):
         self.lanes = lanes
         self.shared: list[Scratch] = []
         self.private: list[Scratch] = []
+
+    def param(self, buffer: Buffer, *, written: bool) -> CpuParam:
+        """A buffer of a region as the kernel takes it."""
+        memref = buffer.memref
+        return CpuParam(self.buffer(buffer.name), memref.dtype, math.prod(memref.shape), written)
+
+    def params(self, region: Region) -> tuple[CpuParam, ...]:
+        """A region's inputs, then its outputs."""
+        return (
+            *(self.param(buffer, written=False) for buffer in region.inputs),
+            *(self.param(buffer, written=True) for buffer in region.outputs),
+        )
+
+    def kernel(self, name: str, params: Sequence[CpuParam], phases: Sequence[Phase], comment: str) -> CpuKernel:
+        """The kernel that was written."""
+        return CpuKernel(
+            name=name,
+            lanes=self.lanes,
+            params=tuple(params),
+            variables=tuple(self.variables),
+            phases=tuple(phases),
+            shared=tuple(self.shared),
+            private=tuple(self.private),
+            comment=comment,
+        )
 
     def counter(self, variable: int) -> AxisExpr:
         """The variable as an expression that depends on it even where it has one value, so that values with lanes, and

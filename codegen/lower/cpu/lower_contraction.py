@@ -25,7 +25,6 @@ from codegen.lower.cpu.contraction_frame import (
 )
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import (
-    buffer_param,
     pack_constant,
     packed_name,
     product_base,
@@ -37,7 +36,7 @@ from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
+from ir.kernel.cpu.kernel import CpuParam, Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuContractionPlan
@@ -65,21 +64,13 @@ class _CpuContractionTemplate:
         view, region = self.view, self.view.region
         writer = CpuWriter(self.lanes)
         dropped = {source for buffer in constants for source in buffer.sources} - self._still_read()
-        inputs = [buffer_param(writer, buffer, written=False) for buffer in region.inputs if buffer.name not in dropped]
+        inputs = [writer.param(buffer, written=False) for buffer in region.inputs if buffer.name not in dropped]
         packed = [CpuParam(writer.buffer(buffer.name), buffer.dtype, buffer.elements) for buffer in constants]
-        outputs = [buffer_param(writer, output, written=True) for output in region.outputs]
+        outputs = [writer.param(output, written=True) for output in region.outputs]
         evaluator = RegionEvaluator(RegionLoops(region, view.core), writer)
         empty = not (view.repeats and view.m and view.n)
         phases = () if empty else (self._tasks(CpuContractionFrame(view, self.blocks, writer, evaluator, {})),)
-        kernel = CpuKernel(
-            name=name,
-            lanes=self.lanes,
-            params=(*inputs, *packed, *outputs),
-            variables=tuple(writer.variables),
-            phases=phases,
-            private=tuple(writer.private),
-            comment=self._comment(),
-        )
+        kernel = writer.kernel(name, (*inputs, *packed, *outputs), phases, self._comment())
         kept = [buffer.name for buffer in region.inputs if buffer.name not in dropped]
         args = (*kept, *(buffer.name for buffer in constants), *(output.name for output in region.outputs))
         return LoweredCpuKernel(kernel, args, constants)

@@ -35,7 +35,7 @@ from codegen.plan.region_loops import RegionLoops
 from codegen.poly.stream_roles import score_read
 from ir.index.expr import AxisExpr, coordinates, substitute
 from ir.index.map import support
-from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
+from ir.kernel.cpu.kernel import CpuKernel, Phase
 from ir.kernel.nodes import Bind
 from ir.plan.cpu import CpuNestPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
@@ -47,28 +47,8 @@ from ir.target import LANES
 def lower_nest(loops: RegionLoops, plan: CpuNestPlan, name: str = "eq_k") -> CpuKernel:
     """The kernel `name` that runs a region's loops by a plan that fits."""
     writer = CpuWriter(LANES[plan.arch])
-    params = params_of(loops.region, writer)
-    phases = nest_phases(loops, plan, writer)
-    return CpuKernel(
-        name=name,
-        lanes=writer.lanes,
-        params=params,
-        variables=tuple(writer.variables),
-        phases=tuple(phases),
-        shared=tuple(writer.shared),
-        private=tuple(writer.private),
-        comment=nest_comment(loops.region, plan),
-    )
-
-
-def params_of(region: Region, writer: CpuWriter) -> tuple[CpuParam, ...]:
-    """The kernel's parameters: the region's inputs, then its outputs."""
-    return tuple(
-        CpuParam(
-            writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), buffer in region.outputs
-        )
-        for buffer in (*region.inputs, *region.outputs)
-    )
+    params = writer.params(loops.region)
+    return writer.kernel(name, params, nest_phases(loops, plan, writer), nest_comment(loops.region, plan))
 
 
 def nest_phases(loops: RegionLoops, plan: CpuNestPlan, writer: CpuWriter) -> list[Phase]:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.lane_values import convert
-from codegen.lower.cpu.lower_nest import nest_comment, nest_phases, params_of
+from codegen.lower.cpu.lower_nest import nest_comment, nest_phases
 from codegen.lower.points import Point
 from codegen.plan.cpu.scatter_tiling import UpdateLoop, update_loops
 from codegen.plan.scatter_view import ScatterView
@@ -36,23 +36,14 @@ _Place = dict[int, AxisExpr]
 def lower_scatter(view: ScatterView, plan: CpuScatterPlan, name: str = "eq_k") -> CpuKernel:
     """The kernel `name` that runs a scatter by a plan that fits."""
     writer = CpuWriter(LANES[plan.arch])
-    params = params_of(view.region, writer)
+    params = writer.params(view.region)
     phases = [*nest_phases(view.source, plan.source, writer), _Updates(view, plan, writer).phase()]
     comments = [str(view.region), nest_comment(view.source.region, plan.source), _comment(plan)]
     if view.finish is not None and plan.finish is not None:
         writer.share_buffer(view.before, view.result)
         phases += nest_phases(view.finish, plan.finish, writer)
         comments.append(nest_comment(view.finish.region, plan.finish))
-    return CpuKernel(
-        name=name,
-        lanes=writer.lanes,
-        params=params,
-        variables=tuple(writer.variables),
-        phases=tuple(phases),
-        shared=tuple(writer.shared),
-        private=tuple(writer.private),
-        comment="\n".join(comments),
-    )
+    return writer.kernel(name, params, phases, "\n".join(comments))
 
 
 class _Updates:

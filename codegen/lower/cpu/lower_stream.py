@@ -22,7 +22,7 @@ from typing import Literal
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, bound, depth_block, depth_blocks
 from codegen.lower.cpu.pack import Panel, pack
-from codegen.lower.cpu.pack_constant import buffer_param, unused_name
+from codegen.lower.cpu.pack_constant import unused_name
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.score_tile import RowRange, ScoreTile
@@ -37,7 +37,7 @@ from codegen.plan.cpu.stream_tiling import (
 from codegen.plan.region_loops import RegionLoops
 from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
-from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
+from ir.kernel.cpu.kernel import Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuStreamPlan, PackedTensor
@@ -56,10 +56,7 @@ class _CpuStreamTemplate:
         self.view, self.plan = view, plan
         self.blocks = plan.blocks
         self.writer = CpuWriter(self.blocks.lanes)
-        self.params = [
-            *(buffer_param(self.writer, buffer, written=False) for buffer in view.region.inputs),
-            *(buffer_param(self.writer, output, written=True) for output in view.region.outputs),
-        ]
+        self.params = self.writer.params(view.region)
         self.queries, self.keys = self._buffer("queries"), self._buffer("keys")
         self.values = {product.name: self._buffer(f"{product.name}_values") for product in view.products}
         self.sums = {product.name: self._buffer(f"{product.name}_sums") for product in view.products}
@@ -79,15 +76,7 @@ class _CpuStreamTemplate:
         evaluator = RegionEvaluator(RegionLoops(region, self.view.lead.core), writer)
         blocks = blocks_of_product(self.view.lead, self.blocks)
         phase = self._tasks(CpuContractionFrame(self.view.lead, blocks, writer, evaluator, {}))
-        kernel = CpuKernel(
-            name=name,
-            lanes=writer.lanes,
-            params=tuple(self.params),
-            variables=tuple(writer.variables),
-            phases=(phase,),
-            private=tuple(writer.private),
-            comment=self._comment(),
-        )
+        kernel = writer.kernel(name, self.params, (phase,), self._comment())
         return LoweredCpuKernel(kernel, tuple(buffer.name for buffer in region.buffers))
 
     # --- the loop nest ---

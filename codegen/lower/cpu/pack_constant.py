@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
@@ -13,10 +11,10 @@ from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import AxisExpr, constant, floordiv, mod
-from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase
+from ir.kernel.cpu.kernel import CpuParam, Phase
 from ir.kernel.cpu.lowered_kernel import PackedConstant
 from ir.plan.cpu import Blocks
-from ir.region.region import Buffer, Region
+from ir.region.region import Region
 
 
 def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> PackedConstant:
@@ -31,7 +29,7 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
     writer = CpuWriter(blocks.lanes)
     read = dict.fromkeys(view.buffer(read) for read in view.roles.reads[side])
     params = (
-        *(buffer_param(writer, buffer, written=False) for buffer in read),
+        *(writer.param(buffer, written=False) for buffer in read),
         CpuParam(writer.buffer(result), view.accumulator, elements, True),
     )
     whole = msgspec.structs.replace(blocks, bk=max(view.depth, 1))
@@ -46,15 +44,9 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
         frame, depth = depth_block(frame, body, constant(0))
         base = product_base(frame, side, width, size) + start * view.depth
         pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
-    kernel = CpuKernel(
-        name=name,
-        lanes=blocks.lanes,
-        params=params,
-        variables=tuple(writer.variables),
-        phases=(Phase(task, tasks, tuple(body.statements)),) if tasks else (),
-        private=tuple(writer.private),
-        comment=f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}",
-    )
+    phases = (Phase(task, tasks, tuple(body.statements)),) if tasks else ()
+    comment = f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}"
+    kernel = writer.kernel(name, params, phases, comment)
     return PackedConstant(result, view.accumulator, elements, tuple(buffer.name for buffer in read), kernel)
 
 
@@ -76,8 +68,3 @@ def unused_name(name: str, region: Region) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def buffer_param(writer: CpuWriter, buffer: Buffer, *, written: bool) -> CpuParam:
-    """A buffer of the region as the kernel takes it."""
-    return CpuParam(writer.buffer(buffer.name), buffer.memref.dtype, math.prod(buffer.memref.shape), written)

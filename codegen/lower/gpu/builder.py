@@ -28,6 +28,7 @@ from ir.kernel.gpu.kernel import (
     LANE,
     THREAD,
     WARP,
+    GpuKernel,
     GpuParam,
     Registers,
     Shared,
@@ -47,6 +48,22 @@ class GpuWriter(Names):
         self.registers: list[Registers] = []
         self.shared: list[Shared] = []
         self.workspace: list[GpuParam] = []
+
+    def kernel(self, name: str, arch: str, params: Sequence[GpuParam], body: GpuBlock, comment: str) -> GpuKernel:
+        """The kernel that was written, for the architecture `arch`."""
+        return GpuKernel(
+            name=name,
+            arch=arch,
+            threads=self.threads,
+            grid=self.grid,
+            params=tuple(params),
+            variables=tuple(self.variables),
+            body=tuple(body.statements),
+            shared=tuple(self.shared),
+            registers=tuple(self.registers),
+            workspace=tuple(self.workspace),
+            comment=comment,
+        )
 
     # --- where a thread stands ---
 

@@ -58,19 +58,8 @@ def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "
 
 
 def _kernel(name: str, view: Contraction, plan: GpuContractionPlan, writer: GpuWriter, block: GpuBlock) -> GpuKernel:
-    return GpuKernel(
-        name=name,
-        arch=plan.kernel_arch,
-        threads=writer.threads,
-        grid=writer.grid,
-        params=params_of(view.region, writer, copied_axes(view, plan.tile.stagings)),
-        variables=tuple(writer.variables),
-        body=tuple(block.statements),
-        shared=tuple(writer.shared),
-        registers=tuple(writer.registers),
-        workspace=tuple(writer.workspace),
-        comment=_comment(view, plan),
-    )
+    params = params_of(view.region, writer, copied_axes(view, plan.tile.stagings))
+    return writer.kernel(name, plan.kernel_arch, params, block, _comment(view, plan))
 
 
 def _comment(view: Contraction, plan: GpuContractionPlan) -> str:

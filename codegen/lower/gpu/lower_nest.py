@@ -24,20 +24,7 @@ def lower_gpu_nest(loops: RegionLoops, plan: GpuNestPlan, name: str = "eq_k") ->
         case GpuPointsPlan():
             ev, body = lower_points(loops, plan.points)
     writer = ev.writer
-    kernel = GpuKernel(
-        name=name,
-        arch=plan.kernel_arch,
-        threads=writer.threads,
-        grid=writer.grid,
-        params=ev.params(),
-        variables=tuple(writer.variables),
-        body=tuple(body.statements),
-        shared=tuple(writer.shared),
-        registers=tuple(writer.registers),
-        workspace=tuple(writer.workspace),
-        comment=_comment(loops.region, plan),
-    )
-    return without_unread(kernel)
+    return without_unread(writer.kernel(name, plan.kernel_arch, ev.params(), body, _comment(loops.region, plan)))
 
 
 def _comment(region: Region, plan: GpuNestPlan) -> str:

@@ -42,19 +42,8 @@ def lower_scatter(view: ScatterView, plan: GpuScatterPlan, name: str = "eq_k") -
         thread.write_source(inside)
         thread.combine_updates(inside)
         thread.finish(inside)
-    return GpuKernel(
-        name=name,
-        arch=plan.kernel_arch,
-        threads=writer.threads,
-        grid=writer.grid,
-        params=ev.params(),
-        variables=tuple(writer.variables),
-        body=tuple(body.statements),
-        shared=tuple(writer.shared),
-        registers=tuple(writer.registers),
-        workspace=tuple(writer.workspace),
-        comment=f"{view.region}\nplan {plan.arch}: scatter, {plan.parts} parts of {view.slots} positions",
-    )
+    comment = f"{view.region}\nplan {plan.arch}: scatter, {plan.parts} parts of {view.slots} positions"
+    return writer.kernel(name, plan.kernel_arch, ev.params(), body, comment)
 
 
 class _Thread:

@@ -273,19 +273,8 @@ class _GpuStreamTemplate:
         for operand in operands:
             merged |= copied_axes(operand.frame.view, [operand.staged])
         writer = self.writer
-        return GpuKernel(
-            name=name,
-            arch=self.plan.kernel_arch,
-            threads=writer.threads,
-            grid=writer.grid,
-            params=params_of(self.view.region, writer, merged),
-            variables=tuple(writer.variables),
-            body=tuple(self.block.statements),
-            shared=tuple(writer.shared),
-            registers=tuple(writer.registers),
-            workspace=tuple(writer.workspace),
-            comment=self._comment(),
-        )
+        params = params_of(self.view.region, writer, merged)
+        return writer.kernel(name, self.plan.kernel_arch, params, self.block, self._comment())
 
     def _comment(self) -> str:
         view, schedule = self.view, plan_to_schedule(self.plan)
