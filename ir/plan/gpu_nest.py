@@ -163,19 +163,29 @@ class Tiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(1, 4 // DTYPES[dtype].bytes)
 
 
-class GpuPointsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu points"):
-    """A thread has a few points of the outputs: pointwise ops, copies, short reductions. `ordered`: the terms of
-    floating-point sums and products are taken one by one in index order."""
+class _CudaCorePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What plans without tensor cores share: the architecture, for which the kernel is compiled, too."""
 
     arch: str
-    points: Points
-    ordered: bool = False
-    notes: tuple[str, ...] = ()
 
     @property
     def kernel_arch(self) -> str:
         """The architecture for which the kernel is compiled."""
         return self.arch
+
+    @property
+    def vectors(self) -> int | None:
+        """Neighbours that a thread loads or computes at once; None if one by one."""
+        return None
+
+
+class GpuPointsPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu points"):
+    """A thread has a few points of the outputs: pointwise ops, copies, short reductions. `ordered`: the terms of
+    floating-point sums and products are taken one by one in index order."""
+
+    points: Points
+    ordered: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def vectors(self) -> int | None:
@@ -183,18 +193,12 @@ class GpuPointsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return self.points.width if self.points.width > 1 else None
 
 
-class GpuRowsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu rows"):
+class GpuRowsPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu rows"):
     """A team of threads has a row and computes its reductions and scans together. `ordered`: as in GpuPointsPlan."""
 
-    arch: str
     rows: Rows
     ordered: bool = False
     notes: tuple[str, ...] = ()
-
-    @property
-    def kernel_arch(self) -> str:
-        """The architecture for which the kernel is compiled."""
-        return self.arch
 
     @property
     def vectors(self) -> int | None:
@@ -202,41 +206,19 @@ class GpuRowsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return self.rows.width if self.rows.width > 1 else None
 
 
-class GpuTilesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu tiles"):
+class GpuTilesPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu tiles"):
     """A block has a tile of the outputs, which is transposed through shared memory. `ordered`: as in GpuPointsPlan."""
 
-    arch: str
     tiles: Tiles
     ordered: bool = False
     notes: tuple[str, ...] = ()
 
-    @property
-    def kernel_arch(self) -> str:
-        """The architecture for which the kernel is compiled."""
-        return self.arch
 
-    @property
-    def vectors(self) -> None:
-        """None: threads load their elements one by one."""
-        return None
-
-
-class GpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu scatter"):
+class GpuScatterPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu scatter"):
     """A thread owns some positions of one column, which is a point of all axes but that of the scatter: every
     `parts`-th position from its own number on. The thread writes the source there, then combines all updates of these
     positions in their order. A block has `threads` threads."""
 
-    arch: str
     parts: int
     threads: int
     notes: tuple[str, ...] = ()
-
-    @property
-    def kernel_arch(self) -> str:
-        """The architecture for which the kernel is compiled."""
-        return self.arch
-
-    @property
-    def vectors(self) -> None:
-        """None: threads load their elements one by one."""
-        return None
