@@ -18,6 +18,7 @@ from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.link import link
+from eqsat.assembly.tag_comments import with_tags
 from eqsat.clock import Clock
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
@@ -82,7 +83,7 @@ def write(recipe: Recipe, prices: tuple[Price, ...], backend: Backend) -> Artifa
     table = backend.launches(recipe.module, kernels)
     units = backend.units(kernels.values(), table, recipe.options.flushes)
     known = {name: getattr(recipe, name) for name in Recipe.__struct_fields__}
-    texts = backend.texts(kernels.values())
+    texts = with_tags(backend.texts(kernels.values()), recipe.module)
     return seal(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=texts))
 
 

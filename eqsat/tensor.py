@@ -26,6 +26,8 @@ from eqsat.lazy.constant_array import as_array
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
 from eqsat.lazy.operators import Operators
+from eqsat.lazy.tags import current_tag
+from eqsat.lazy.tags import tagged as tagged
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike, TensorType, i32, i64
 from ir.dtype import dtype as as_dtype
@@ -36,9 +38,10 @@ _SERIALS = itertools.count()
 
 
 class Tensor(Operators, Movements):
-    """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor."""
+    """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor. tag:
+    the part of the program that the uop belongs to (`tagged`)."""
 
-    __slots__ = ("arg", "array", "serial", "src", "type", "uop")
+    __slots__ = ("arg", "array", "serial", "src", "tag", "type", "uop")
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Tensor(Operators, Movements):
     ) -> None:
         self.uop, self.src, self.arg, self.array = uop, tuple(src), arg or {}, array
         self.serial = next(_SERIALS)
+        self.tag = current_tag()
         self.type = _infer(self)
 
     @property

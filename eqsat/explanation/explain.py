@@ -16,6 +16,7 @@ from ir.diagnostics import jsonable
 from ir.grammar import with_count
 from ir.kernel.resources import KernelResources
 from ir.module.launch import Geometry
+from ir.module.tag_text import tag_text
 from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
@@ -101,6 +102,7 @@ def _kernel_data(compiled: Compiled, place: int) -> dict[str, Any]:
         "reads": list(kernel.reads),
         "writes": list(kernel.writes),
         "uops": list(kernel.uops),
+        "tags": list(kernel.tags),
         "rules": dict(Counter(kernel.rules)),
         "orders": to_builtins(_permuted_orders(kernel, compiled.artifact.module.orders)),
         "plan": to_builtins(plan_to_schedule(compiled.artifact.prices[place].plan)),
@@ -137,6 +139,8 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     from rich.text import Text
 
     block = Table.grid(padding=(0, 2))
+    if kernel.tags:
+        block.add_row("computes", Text(tag_text(kernel.tags)))
     block.add_row("uops", Text(", ".join(kernel.uops) or "(none: a copy)"))
     block.add_row("rules", count_rules(kernel.rules) or "(none: as it was loaded)")
     block.add_row("plan", Text(plan_text(price.plan)))
@@ -264,8 +268,9 @@ def _percent(part: float, whole: float) -> float:
 
 
 def kernel_table(kernels: Iterable[KernelReport]) -> Table:
-    """One row per launch, with measured times if they are known."""
+    """One row per launch, with measured times if they are known, and with tags if there are any."""
     from rich.table import Table
+    from rich.text import Text
 
     rows = list(kernels)
     measured = any(kernel.measured_ns is not None for kernel in rows)
@@ -275,6 +280,8 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
     before, after = (["runs"] if repeated else []), (["measured", "est/meas"] if measured else [])
     for name in (*before, "uops", "MFLOP", "MB", "bound", "estimated", *after):
         table.add_column(name, justify="right")
+    if named := any(kernel.tags for kernel in rows):
+        table.add_column("computes", no_wrap=True, overflow="ellipsis")
     for kernel in rows:
         cells = [
             kernel.name,
@@ -287,7 +294,7 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
         ]
         if kernel.measured_ns is not None:
             cells += [micros(kernel.measured_ns), f"{kernel.estimated_ns / max(kernel.measured_ns, 1):.2f}"]
-        table.add_row(*cells)
+        table.add_row(*cells, *([Text(tag_text(kernel.tags))] if named else []))
     return table
 
 

@@ -35,6 +35,7 @@ T = TypeVar("T")
 class KernelReport(msgspec.Struct, frozen=True):
     """One kernel launch; its name is unique. Times are in ns, sizes in bytes.
 
+    tags: the parts of the model that its uops belong to, if these have names: ONNX's nodes, torch's modules, `tagged`.
     runs: how often it runs in one call of the program, which is more than once in a loop; flops, bytes and times are
     those of all its runs, `work` is that of one. function: names its text in `program.source()`. reads, writes:
     buffers. work: what its plan makes the machine do. selection: the other candidates for its output. For a GPU only:
@@ -59,6 +60,7 @@ class KernelReport(msgspec.Struct, frozen=True):
     geometry: Geometry | None = None
     resources: KernelResources | None = None
     runs: int = 1
+    tags: tuple[str, ...] = ()
 
 
 def report_of(
@@ -88,6 +90,7 @@ def report_of(
         geometry=launch.geometry if launch else None,
         resources=resources,
         runs=runs,
+        tags=call.tags,
     )
 
 
