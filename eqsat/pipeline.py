@@ -16,9 +16,9 @@ from codegen.poly.analyse import check
 from codegen.poly.indexbook_to_poly_view import poly_view
 from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
+from codegen.text.tag_comments import with_tags
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.link import link
-from eqsat.assembly.tag_comments import with_tags
 from eqsat.clock import Clock
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
