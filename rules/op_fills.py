@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype
 from ir.term.text import scalar
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS
 
 Number: TypeAlias = "float | int | bool"
 Operand: TypeAlias = "tuple[str, Number | None]"
@@ -45,7 +45,7 @@ def _preimage(
         if not all(map(_holds, values, dtypes)):
             continue
         arrays = [scalar(value, element) for value, element in zip(values, dtypes, strict=True)]
-        number = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
+        number = FUNCTIONS[op].apply(arrays, {"to": result}, TensorType(out, (), ()))
         if same_number(number, wanted):
             return values
     return None

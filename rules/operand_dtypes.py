@@ -8,13 +8,13 @@ from itertools import product
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, dtype
 from ir.term.language import App
-from ir.uop.table import UOPS, UOpKind
+from ir.uop.table import FUNCTIONS, UOpKind
 
 
 @cache
 def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
     """The dtypes of operands for which an op gives the dtype `result`."""
-    row = UOPS[op.upper()]
+    row = FUNCTIONS[op]
     if row.kind is UOpKind.CAST:
         return tuple((element,) for element in DTYPES)
     fitting = []
