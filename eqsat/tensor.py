@@ -26,6 +26,7 @@ from eqsat.lazy.constant_array import as_array
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
 from eqsat.lazy.operators import Operators
+from eqsat.lazy.random_numbers import RandomNumbers
 from eqsat.lazy.tags import current_tag
 from eqsat.lazy.tags import tagged as tagged
 from ir.diagnostics import EqsatError, Kind, fail
@@ -488,4 +489,7 @@ def _broadcast_operands(op: str, operands: Sequence[Tensor | Number]) -> list[Te
 _COMBINATIONS = {"none": "LAST", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}
 """The op of a SCATTER for each reduction."""
 _KIND = scanning.TensorKind(Tensor, as_tensor, full)
+_RANDOM = RandomNumbers(Tensor, as_tensor)
+rand, randn, randint, bernoulli = _RANDOM.rand, _RANDOM.randn, _RANDOM.randint, _RANDOM.bernoulli
+dropout_mask, random_word = _RANDOM.dropout_mask, _RANDOM.random_word
 _FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full)

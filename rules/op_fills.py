@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype
 from ir.term.text import scalar
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS
 
 Number: TypeAlias = "float | int | bool"
 Operand: TypeAlias = "tuple[str, Number | None]"
 """The dtype of an operand, and its value; None where the value is sought."""
 
+_SCRAMBLING = frozenset(fn for fn in FUNCTIONS if fn.startswith("random"))
+"""Functions whose results for simple constants are no simple constants: a search finds nothing."""
 _COMMON: tuple[Number, ...] = (0, 1, -1, -0.0, math.inf, -math.inf)
 
 
@@ -27,6 +29,8 @@ def preimage(op: str, result: str, fill: Number, operands: tuple[Operand, ...]) 
 
     The fill itself is tried first, so that guards keep their fill where possible.
     """
+    if op in _SCRAMBLING:
+        return None
     numbers = (fill, *(value for _, value in operands if value is not None))
     return _preimage(op, result, fill, operands, tuple(math.copysign(1, number) for number in numbers))
 
@@ -45,7 +49,7 @@ def _preimage(
         if not all(map(_holds, values, dtypes)):
             continue
         arrays = [scalar(value, element) for value, element in zip(values, dtypes, strict=True)]
-        number = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
+        number = FUNCTIONS[op].apply(arrays, {"to": result}, TensorType(out, (), ()))
         if same_number(number, wanted):
             return values
     return None
