@@ -175,6 +175,7 @@ def explore(
         list[str] | None, typer.Option("--without", "-w", help="compare with a run without this family or rule")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write the exploration as one page for a browser")] = None,
+    part: Annotated[str | None, typer.Option(help="of a model with loops: only this part, not all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",
@@ -185,13 +186,13 @@ def explore(
 
     with _progress() as progress:
         progress("explore")
-        run = command_output.explore_model(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
-        other = run.without(*without) if without else None
+        runs = command_output.explore_model(model, part, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
+        others = {name: run.without(*without) for name, run in runs.items()} if without else {}
     if html is not None:
-        run.html(html, Path(model).name)
+        command_output.write_page(runs, html, Path(model).name)
         typer.echo(f"written to {html}", err=True)
     if html is None or without or as_json:
-        command_output.show(run, other, as_json)
+        command_output.show(runs, others, as_json)
 
 
 @app.command()

@@ -206,8 +206,4 @@ class CompiledPart:
     @property
     def setting(self) -> Setting:
         """The part as a model of its own, with target and options of the compilation."""
-        from eqsat.explanation.setting import Setting
-
-        part = self.whole.stages.parts[self.number]
-        constants = dict.fromkeys(part.constants, np.empty(0))
-        return Setting(BoundModel(part.graph, constants), self.whole.artifact.target, self.whole.artifact.options)
+        return self.whole.setting.of_part(self.whole.stages.parts[self.number])

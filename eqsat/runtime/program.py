@@ -168,11 +168,23 @@ class Program:
 
         return why_not_in_program(self._compiled, first, second)
 
-    def explore(self) -> Exploration:
-        """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser."""
+    def explore(self, part: str | None = None) -> Exploration:
+        """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser.
+
+        part: the part to explore, of a program with loops: `explorations` names the parts.
+
+        Raises:
+            EqsatError: InvalidOption, if there is no such part, or if there are several and none is named.
+        """
         from eqsat.explanation.explore import Explorer
 
-        return Explorer(self._compiled.setting).finish()
+        return Explorer(self._compiled.setting, part=part).finish()
+
+    def explorations(self) -> dict[str, Exploration]:
+        """The exploration of every part of the program, by name; a program without loops has one part, `main`."""
+        from eqsat.explanation.explore import explore_parts
+
+        return explore_parts(self._compiled.setting)
 
     def source(self) -> str:
         """The text of all kernels."""
@@ -182,9 +194,10 @@ class Program:
         """One stage as JSON-ready data; the text stages ("c", "cu") as text."""
         return self._compiled.stages(stage)
 
-    def egraph(self) -> EGraphView:
-        """The saturated e-graph; `eqsat.egraph.dump` turns it into JSON, DOT, or an SVG of a small one."""
-        return self._compiled.stages.egraph()
+    def egraph(self, part: str | None = None) -> EGraphView:
+        """The saturated e-graph; `eqsat.egraph.dump` turns it into JSON, DOT, or an SVG of a small one. part: as in
+        `explore`."""
+        return self._compiled.stages.egraph(part)
 
     def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
         """The kernel reports with the median measured time of `repeats` runs, in ns, beside the estimate."""
