@@ -108,8 +108,8 @@ class CpuExecutable:
         self._order = np.array(flat, np.intp)
         inputs = {number[name]: position for position, name in enumerate(module.inputs)}
         outputs = {number[slot]: position for slot, position in self._slots.owner.items()}
-        self._input_places = [(place, inputs[slot]) for place, slot in enumerate(flat) if slot in inputs]
-        self._output_places = [(place, outputs[slot]) for place, slot in enumerate(flat) if slot in outputs]
+        own = {**{slot: len(module.inputs) + position for slot, position in outputs.items()}, **inputs}
+        self._places = [(place, own[slot]) for place, slot in enumerate(flat) if slot in own]
 
     def _take_arena(self, threads: int) -> Arena:
         """An arena that no other call uses at the same time."""
@@ -128,10 +128,9 @@ class CpuExecutable:
 
     def _fill_table(self, table: array[int], inputs: Sequence[int], outputs: Sequence[int]) -> int:
         """Writes the addresses of one call into the table of its arena. Returns the address of the table."""
-        for place, number in self._input_places:
-            table[place] = inputs[number]
-        for place, number in self._output_places:
-            table[place] = outputs[number]
+        addresses = [*inputs, *outputs]
+        for place, number in self._places:
+            table[place] = addresses[number]
         return table.buffer_info()[0]
 
     def _copy_shared(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:

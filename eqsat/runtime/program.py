@@ -67,6 +67,7 @@ class Program:
         self._threads = threads
         self._unpickled = unpickled
         self._free = tuple(free)
+        self._only = None if free else next(iter(known.values()), None)
         self._serving = serving
         self._stand_in = StandIn(model, self._variants, serving) if serving.stands_in else None
         self._keys = ShapeKeys(model)
@@ -390,8 +391,8 @@ class Program:
 
     def _ready(self, in_order: Sequence[Any]) -> Compiled | None:
         """The code for arguments of these shapes, if earlier calls have had the shapes, and the code exists."""
-        if not self._free:
-            return self._compiled
+        if self._only is not None:
+            return self._only
         key = self._keys.find(in_order)
         return None if key is None else self._variants.ready(key)
 

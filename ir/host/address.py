@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char
+from ctypes import c_void_p
 
 import numpy as np
 
+_POINTER_AT = object.__basicsize__
+"""Bytes. The first field of NumPy's array object after Python's own is the pointer to the elements: compiled extensions
+read it there (`PyArray_DATA`), so that it is part of NumPy's binary interface."""
 
-def address(array: np.ndarray) -> int:
-    """The address of the first element. The array may be of any dtype, and may have gaps."""
-    try:
-        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]  # takes a sixth of the time of NumPy's own attribute
-    except (TypeError, ValueError, BufferError):  # read-only, empty, with gaps, or of a dtype like bf16
-        found: int = array.__array_interface__["data"][0]
-        return found
+
+def _interface_address(array: np.ndarray) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def _field_address(array: np.ndarray) -> int:
+    return c_void_p.from_address(id(array) + _POINTER_AT).value or 0
+
+
+def _is_field_right() -> bool:
+    """Whether this Python and this NumPy keep the pointer at that place."""
+    arrays = [np.empty(3), np.empty((2, 5), np.int8)[:, 1:]]
+    return all(_field_address(array) == _interface_address(array) for array in arrays)
+
+
+address = _field_address if _is_field_right() else _interface_address
+"""The address of the first element of an array. The field is read in a tenth of the time of NumPy's own attribute."""
