@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsat.runtime.arrays import Family, give_back
 from ir.dtype import TensorType, bf16
-from ir.host.address import address
+from ir.host.address import fast_address
 from ir.host.memory import host_bytes
 from ir.module.executable import ByAddress
 
@@ -51,7 +51,7 @@ class DirectCall:
             results = [np.empty(shape, kind) for shape, kind in self._outputs]
         except Exception:  # a strange array, or no memory: the long way says what it is
             return None
-        self._run_at(addresses, [address(array) for array in results], threads)
+        self._run_at(addresses, [*map(fast_address, results)], threads)
         return results if is_numpy else [*map(self._as_tensor, results)]
 
     def _of_arrays(self, arguments: Sequence[Any]) -> list[int] | None:
@@ -65,7 +65,7 @@ class DirectCall:
                 or not argument.flags.c_contiguous
             ):
                 return None
-            at = address(argument)
+            at = fast_address(argument)
             all_bits |= at
             addresses.append(at)
         return None if all_bits & self._misaligned else addresses

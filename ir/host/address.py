@@ -26,5 +26,13 @@ def _is_field_right() -> bool:
     return all(_field_address(array) == _interface_address(array) for array in arrays)
 
 
-address = _field_address if _is_field_right() else _interface_address
-"""The address of the first element of an array. The field is read in a tenth of the time of NumPy's own attribute."""
+fast_address = _field_address if _is_field_right() else _interface_address
+"""The address of the first element of a value that IS an array: it reads memory of any other value as if it were one.
+The field is read in a tenth of the time of NumPy's own attribute."""
+
+
+def address(array: np.ndarray) -> int:
+    """The address of the first element. Raises TypeError for a value that is no array."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{type(array).__name__} is no array")
+    return fast_address(array)
