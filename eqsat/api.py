@@ -10,7 +10,6 @@ from typing import Any
 
 from codegen.measure import doctor
 from eqsat.building.workers import can_build_apart, make_apart, stalls_others
-from eqsat.clock import Progress
 from eqsat.compile_model import compile_model
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load, of_making
@@ -34,6 +33,7 @@ from eqsat.runtime.program import Program
 from eqsat.runtime.serving import WhenMissing, check_when_missing, serving
 from eqsat.runtime.stand_in import check_padding
 from eqsat.runtime.verify import verify_compiled
+from eqsat.shown_progress import ProgressChoice, telling
 from eqsat.version import __version__
 from ir.diagnostics import EqsatError, Kind
 from ir.target import Target
@@ -60,7 +60,7 @@ def optimize_and_compile(
     graph: bool = False,
     autotune: bool = False,
     tf32: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressChoice = None,
     when_missing: WhenMissing = "wait",
 ) -> Program:
     """Optimize a program into fewer and faster kernels, write the kernels, and compile them.
@@ -97,7 +97,8 @@ def optimize_and_compile(
             so in its diagnostics, and may differ from machine to machine.
         tf32: on a GPU, products of fp32 may round their operands to tf32 (10 bits of mantissa; sums stay fp32) if
             tensor cores are faster then; on a CPU nothing changes.
-        progress: called with the name of each stage, and of each kernel that is tuned, as it begins.
+        progress: called with the name of each stage, and of each kernel that is tuned, as it begins. True: shown with
+            counts and times where standard error is a terminal, and in notebooks.
         when_missing: what a call does whose sizes are not built yet: "wait" for its code; "pad": run the code of larger
             sizes on padded arguments, where eqsat proves that no result depends on the padding; or "eager": evaluate
             with NumPy, slowly. Meanwhile the code is built. A mapping gives a word by symbol (docs/serving.md).
@@ -117,7 +118,8 @@ def optimize_and_compile(
     model = read_model(source, constants, sizes)
 
     def compile_bound(bound: BoundModel, make: Make = make_artifact) -> Compiled:
-        compiled = compile_model(bound, chosen, options, cache, progress, running, make)
+        with telling(progress) as told:
+            compiled = compile_model(bound, chosen, options, cache, told, running, make)
         if verify:
             verify_compiled(compiled, workers)
         return compiled

@@ -17,6 +17,7 @@ from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.artifact_cache import key_of, recall
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.dump import Stages
+from ir.grammar import with_count
 from ir.host.cache_folder import writable_cache
 from ir.target import Target
 
@@ -46,6 +47,7 @@ def compile_model(
     else:
         made = fresh()
     with clock.stage("compile"):
+        clock.count(with_count(len(made.kernels), "function"))
         code = build_code(made, running, folder)
     with clock.stage("load"):
         return load_compiled(made, bound, code, running, clock, stages_of(made, bound), (*notes, *warnings))

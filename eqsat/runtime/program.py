@@ -15,14 +15,15 @@ from eqsat.model import Model
 from eqsat.options import check_path, check_switches, is_count
 from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
 from eqsat.runtime.buckets import Buckets
-from eqsat.runtime.compiled import Compiled, KernelReport
+from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.device_call import call_on_device
-from eqsat.runtime.preparation import Preparation, Told, combinations
+from eqsat.runtime.preparation import Preparation, combinations
 from eqsat.runtime.serving import EXACT, Serving
 from eqsat.runtime.shape_keys import ShapeKeys
 from eqsat.runtime.stand_in import StandIn
 from eqsat.runtime.stats import Stats
 from eqsat.runtime.variants import Key, Specialise, Variants, key_of
+from eqsat.shown_progress import ProgressChoice, telling
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import TensorType
 from ir.grammar import with_article, with_count
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from eqsat.explanation.chain import Chain
     from eqsat.explanation.explore import Exploration
     from eqsat.explanation.kernel_by_name import Wanted
+    from eqsat.explanation.notebook import KernelReports
     from eqsat.explanation.why_not import WhyNot
 
 RESERVED = ("out", "repeats", "seed")
@@ -107,6 +109,12 @@ class Program:
         kernels = with_count(len(self.kernels), "kernel")
         return f"Program({kernels} for {latest.artifact.target.name}, {micros(self.cost)} estimated)"
 
+    def _repr_html_(self) -> str:
+        """The program in a notebook: its figures and its kernels."""
+        from eqsat.explanation.notebook import html_of, program_view
+
+        return html_of(program_view(repr(self), self._variants.latest))
+
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the inputs, in order."""
@@ -123,9 +131,11 @@ class Program:
         return [dict(key) for key in self._variants.held]
 
     @property
-    def kernels(self) -> tuple[KernelReport, ...]:
+    def kernels(self) -> KernelReports:
         """One report per kernel launch, in order."""
-        return self._compiled.kernels
+        from eqsat.explanation.notebook import KernelReports
+
+        return KernelReports(self._compiled.kernels)
 
     @property
     def cost(self) -> float:
@@ -201,12 +211,14 @@ class Program:
         """The saturated e-graph; `eqsat.egraph.dump` turns it into JSON, DOT, or an SVG of a small one."""
         return self._compiled.stages.egraph()
 
-    def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
+    def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> KernelReports:
         """The kernel reports with the median measured time of `repeats` runs, in ns, beside the estimate."""
         compiled, inputs = self._bound(args, named)
         if not is_count(repeats, least=1):
             fail(Kind.INVALID_OPTION, "profile", f"repeats= is a number from 1 on, not {repeats!r}")
-        return compiled.profile(inputs, self._threads, repeats)
+        from eqsat.explanation.notebook import KernelReports
+
+        return KernelReports(compiled.profile(inputs, self._threads, repeats))
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Seeded arrays for the arguments: unit normal floats, small integers, fair bools."""
@@ -249,7 +261,7 @@ class Program:
         /,
         *,
         background: bool = False,
-        progress: Told | None = None,
+        progress: ProgressChoice = None,
         **named: Any,
     ) -> Preparation:
         """Builds the code for sizes ahead of calls: `program.prepare(batch=[1, 8], seq=range(64, 513, 64))` builds
@@ -259,7 +271,8 @@ class Program:
             sizes: a size or several sizes by symbol, as the keywords; for a symbol that is named like a keyword. A
                 symbol that is not given has the buckets that `dims=` gave.
             background: return at once; `wait()` of the result waits, and raises the errors.
-            progress: called with a line for each size that is ready; without effect in the background.
+            progress: called with a line for each size that is ready. True: a bar where standard error is a terminal,
+                and in notebooks. Without effect in the background.
 
         Raises:
             EqsatError: InvalidOption for a name that is no free dim, a symbol without sizes, or a value that is no
@@ -272,7 +285,10 @@ class Program:
         wanted = combinations({**(sizes or {}), **named}, self._serving.buckets, self._free)
         complete = [self._complete(each) for each in wanted] if self._free else []
         preparation = Preparation(self._variants, complete, self._free)
-        return preparation if background else preparation.wait(progress=progress)
+        if background:
+            return preparation
+        with telling(progress, steps=len(preparation)) as told:
+            return preparation.wait(progress=told)
 
     @property
     def buckets(self) -> dict[str, Buckets]:

@@ -12,7 +12,7 @@ import pytest
 
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.runtime import program as calls
+from eqsat.runtime.arrays import adopt, as_numpy, family_of, give_back
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, dtype
 from ir.host.address import _interface_address, address, fast_address
@@ -31,13 +31,12 @@ def minus() -> Program:
 def long_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the arguments that take the long way."""
     names: list[str] = []
-    adopt = calls.adopt
 
     def logged(name: str, *rest: Any) -> np.ndarray:
         names.append(name)
         return adopt(name, *rest)
 
-    monkeypatch.setattr(calls, "adopt", logged)
+    monkeypatch.setattr("eqsat.runtime.program.adopt", logged)
     return names
 
 
@@ -121,7 +120,7 @@ def test_free_sizes_take_the_short_way_from_the_second_call_on(long_way: list[st
 def test_addresses_are_those_that_numpy_tells(array: np.ndarray) -> None:
     assert fast_address(array) == address(array) == _interface_address(array)
     with pytest.raises(TypeError):
-        address(array.tolist())  # type: ignore[arg-type]
+        address(array.tolist())
 
 
 class OtherLibrary:
@@ -147,8 +146,6 @@ class OtherLibrary:
 
 
 def test_arrays_of_another_library_come_and_go_without_a_copy(minus: Program) -> None:
-    from eqsat.runtime.arrays import as_numpy, family_of, give_back
-
     given = OtherLibrary(A)
     assert address(as_numpy("a", given)) == address(A)
     result = minus(given, B)
