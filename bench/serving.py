@@ -81,7 +81,7 @@ def main() -> None:
     program(batch(1))
     end = time.perf_counter() + QUIET_SECONDS
     rows = {"nothing else": latencies(program, seconds, lambda: time.perf_counter() > end)}
-    with mock.patch("eqsat.api.stalls_others", lambda: False):
+    with mock.patch("eqsat.api.stalls_others", return_value=False):
         rows["a build in a thread"] = while_building(program, 37, seconds)
     while_building(program, 38, seconds)  # starts the worker
     rows["a build in a worker"] = while_building(program, 39, seconds)
