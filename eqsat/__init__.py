@@ -18,15 +18,17 @@ from eqsat.version import __version__ as __version__
 if TYPE_CHECKING:
     from eqsat import nn, tensor
     from eqsat.api import load, optimize_and_compile
+    from eqsat.runtime.buckets import Buckets
     from eqsat.runtime.program import Program
     from ir.diagnostics import Diagnostic, EqsatError
 
-__all__ = ["Diagnostic", "EqsatError", "Program", "load", "nn", "optimize_and_compile", "tensor"]
+__all__ = ["Buckets", "Diagnostic", "EqsatError", "Program", "load", "nn", "optimize_and_compile", "tensor"]
 
 _HOMES = {
     "optimize_and_compile": "eqsat.api",
     "load": "eqsat.api",
     "Program": "eqsat.runtime.program",
+    "Buckets": "eqsat.runtime.buckets",
     "EqsatError": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",
 }

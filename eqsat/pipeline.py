@@ -31,6 +31,7 @@ from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
 from ir.backend import Backend, Lowered, function_name
+from ir.grammar import with_count
 from ir.kernel.gpu.kernel import GLOBAL_ALIGNMENT
 from ir.module.module import Module
 from ir.pricer import Price
@@ -48,6 +49,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     module = made[0].module if not has_loops else _link(steps, made, bound, target)
     recipe = recipe_of(bound.graph, target, options, made, module)
     with clock.stage("lower"):
+        clock.count(with_count(len(module.running), "kernel"))
         artifact = write(recipe, recipe.prices, backend_of(target))
     return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
 
@@ -56,9 +58,17 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
     graph, constants = part.graph, sorted(part.constants)
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
-        egraph, saturation = saturate(graph, rules, options.exactness, options.budget, constants=constants)
+        egraph, saturation = saturate(
+            graph,
+            rules,
+            options.exactness,
+            options.budget,
+            constants=constants,
+            told=lambda done: clock.count(f"phase {done.phase + 1}, {done.nodes:,} e-nodes"),
+        )
         release_memory()  # the e-graph is gone; its view remains
     with clock.stage("extract"):
+        clock.count(f"{len(graph.nodes):,} uops")
         cover = extract(
             egraph,
             graph.outputs,

@@ -45,17 +45,22 @@ def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
 
     if kernel is not None:
         return _kernel_group(compiled, place_of(compiled.kernels, kernel))
-    stats, total = compiled.artifact.stats, _total_ns(compiled)
-    summary = (
-        f"{with_count(stats.uops, 'uop')}, {with_count(stats.kernels_before, 'kernel')} before and "
-        f"{stats.kernels_after} after; "
-        f"{micros(stats.estimated_before_ns)} before and {micros(total)} after, "
-        f"estimated for {compiled.artifact.target.name}.\n"
-    )
-    parts: list[Any] = [Text(summary), kernel_table(compiled.kernels)]
+    total = _total_ns(compiled)
+    parts: list[Any] = [Text(summary(compiled)), kernel_table(compiled.kernels)]
     for report, price in zip(compiled.kernels, compiled.artifact.prices, strict=True):
         parts += [_title(report), _facts(report, price, total, compiled.artifact.module.orders)]
     return Group(*parts)
+
+
+def summary(compiled: Compiled) -> str:
+    """Uops, kernels and times before and after, in a line."""
+    stats = compiled.artifact.stats
+    return (
+        f"{with_count(stats.uops, 'uop')}, {with_count(stats.kernels_before, 'kernel')} before and "
+        f"{stats.kernels_after} after; "
+        f"{micros(stats.estimated_before_ns)} before and {micros(_total_ns(compiled))} after, "
+        f"estimated for {compiled.artifact.target.name}.\n"
+    )
 
 
 def _kernel_group(compiled: Compiled, place: int) -> Group:

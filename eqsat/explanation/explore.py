@@ -128,6 +128,12 @@ class Exploration(ExploredRun):
 
         return exploration_group(self)
 
+    def _repr_html_(self) -> str:
+        """The run in a notebook."""
+        from eqsat.explanation.notebook import html_of
+
+        return html_of(self.view())
+
     def html(self, path: str | Path, title: str = "eqsat explore") -> None:
         """Write the run as one HTML page, which needs no other file.
 

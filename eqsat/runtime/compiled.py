@@ -14,13 +14,14 @@ from eqsat.extraction.selection import UNCONTESTED, Selection
 from eqsat.model import BoundModel
 from eqsat.options import Running
 from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.direct_call import DirectCall, can_be_direct
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.kernel_term import KernelTerm
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.kernel.resources import KernelResources
-from ir.module.executable import Code, Executable, OnDevice
+from ir.module.executable import ByAddress, Code, Executable, OnDevice
 from ir.module.launch import Geometry, Launch
 from ir.module.module import KernelCall
 from ir.pricer import Price, Work
@@ -117,6 +118,14 @@ class Compiled:
     def on_device(self) -> OnDevice | None:
         """The executable, if it takes arrays on a device."""
         return self.executable if isinstance(self.executable, OnDevice) else None
+
+    @cached_property
+    def direct(self) -> DirectCall | None:
+        """The short way of a call, if the executable and the types of the variant allow it."""
+        inputs, outputs = [*self.inputs.values()], [type_ for _, type_ in self.outputs]
+        if not isinstance(self.executable, ByAddress) or not can_be_direct(inputs, outputs):
+            return None
+        return DirectCall(self.executable, inputs, outputs) if self.executable.takes_addresses else None
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:

@@ -177,6 +177,7 @@ def test_arrays_of_a_failing_call_are_in_the_script(own_cache: Path, monkeypatch
         raise KeyError("lost")
 
     monkeypatch.setattr("eqsat.runtime.compiled.Compiled.run", fails)
+    monkeypatch.setattr("eqsat.runtime.compiled.Compiled.direct", None)
     path = script(internal(lambda: own(**given)))
     internal(lambda: runpy.run_path(str(path)))
     first, again = seen
