@@ -98,7 +98,7 @@ class DirectCall:
         torch = sys.modules.get("torch")
         if torch is not None:
             self._tensors = [
-                (torch.bfloat16 if kind == bf16.numpy else getattr(torch, kind.name, None), shape)
+                (torch.bfloat16 if kind == bf16.numpy else getattr(torch, kind.name, None), torch.Size(shape))
                 for kind, shape in self._arrays
             ]
             has_bf16 = any(kind == bf16.numpy for _, kind in self._outputs)
