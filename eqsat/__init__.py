@@ -18,8 +18,8 @@ from eqsat.version import __version__ as __version__
 if TYPE_CHECKING:
     from eqsat import nn, tensor
     from eqsat.api import load, optimize_and_compile
-    from eqsat.runtime.buckets import Buckets
     from eqsat.runtime.program import Program
+    from eqsat.serving.buckets import Buckets
     from ir.diagnostics import Diagnostic, EqsatError
 
 __all__ = ["Buckets", "Diagnostic", "EqsatError", "Program", "load", "nn", "optimize_and_compile", "tensor"]
@@ -28,7 +28,7 @@ _HOMES = {
     "optimize_and_compile": "eqsat.api",
     "load": "eqsat.api",
     "Program": "eqsat.runtime.program",
-    "Buckets": "eqsat.runtime.buckets",
+    "Buckets": "eqsat.serving.buckets",
     "EqsatError": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",
 }

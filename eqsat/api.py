@@ -27,12 +27,12 @@ from eqsat.options import (
     check_switches,
     check_threads,
 )
-from eqsat.runtime.buckets import split_dims
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
-from eqsat.runtime.serving import WhenMissing, check_when_missing, serving
-from eqsat.runtime.stand_in import check_padding
 from eqsat.runtime.verify import verify_compiled
+from eqsat.serving.buckets import split_dims
+from eqsat.serving.stand_in import check_padding
+from eqsat.serving.when_missing import WhenMissing, check_when_missing, serving
 from eqsat.shown_progress import ProgressChoice, telling
 from eqsat.version import __version__
 from ir.diagnostics import EqsatError, Kind

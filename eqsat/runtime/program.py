@@ -14,15 +14,15 @@ from eqsat.failure.reproducer_calls import of_program
 from eqsat.model import Model
 from eqsat.options import check_path, check_switches, is_count
 from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
-from eqsat.runtime.buckets import Buckets
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.device_call import call_on_device
-from eqsat.runtime.preparation import Preparation, combinations
-from eqsat.runtime.serving import EXACT, Serving
-from eqsat.runtime.shape_keys import ShapeKeys
-from eqsat.runtime.stand_in import StandIn
 from eqsat.runtime.stats import Stats
-from eqsat.runtime.variants import Key, Specialise, Variants, key_of
+from eqsat.serving.buckets import Buckets
+from eqsat.serving.preparation import Preparation, combinations
+from eqsat.serving.shape_keys import ShapeKeys
+from eqsat.serving.stand_in import StandIn
+from eqsat.serving.variants import Key, Specialise, Variants, key_of
+from eqsat.serving.when_missing import EXACT, Serving
 from eqsat.shown_progress import ProgressChoice, telling
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import TensorType
@@ -48,7 +48,7 @@ class Program:
     """Call the program with arrays, by name, by position, or as one mapping: `program({"x": a, "out": b})`.
 
     A program whose sizes were all known has one variant. A program with free dims compiles a variant at the first call
-    with new sizes, and keeps the latest `eqsat.runtime.variants.MOST_VARIANTS` and all that `prepare` built. Methods
+    with new sizes, and keeps the latest `eqsat.serving.variants.MOST_VARIANTS` and all that `prepare` built. Methods
     without arguments (kernels, explain, dump …) are about the variant of the latest call. A program may be called from
     many threads at once; calls of sizes that are ready do not wait for sizes that are being built.
     """

@@ -17,10 +17,10 @@ import pytest
 
 import eqsat
 from eqsat import Buckets, Program, optimize_and_compile
-from eqsat.runtime import background
-from eqsat.runtime.buckets import buckets_of
-from eqsat.runtime.preparation import Preparation
-from eqsat.runtime.variants import Variants
+from eqsat.serving import background
+from eqsat.serving.buckets import buckets_of
+from eqsat.serving.preparation import Preparation
+from eqsat.serving.variants import Variants
 from ir.diagnostics import EqsatError, Kind
 
 ROWS = "%x: fp32[M, 4] = input()\n%w: fp32[4] = input()\n%a = reshape(%w, result_shape=[1, 4])\n"
@@ -144,7 +144,7 @@ def test_who_waits_for_an_interrupted_build_builds_it() -> None:
 
 def test_a_call_takes_over_a_build_that_no_thread_has_begun(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting: list[Callable[[], None]] = []
-    monkeypatch.setattr("eqsat.runtime.variants.in_background", waiting.append)
+    monkeypatch.setattr("eqsat.serving.variants.in_background", waiting.append)
     gate.open.set()
     variants: Any = Variants(gate, {})
     build = variants.start({"M": 1})
@@ -155,7 +155,7 @@ def test_a_call_takes_over_a_build_that_no_thread_has_begun(gate: Gate, monkeypa
 
 
 def test_prepared_sizes_are_not_dropped_by_age(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.runtime.variants.MOST_VARIANTS", 2)
+    monkeypatch.setattr("eqsat.serving.variants.MOST_VARIANTS", 2)
     built: Any = lambda dims: dims["M"]  # noqa: E731
     variants: Any = Variants(built, {})
     Preparation(variants, [{"M": size} for size in range(5)], ("M",)).wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from eqsat.runtime.buckets import Buckets, check_symbols
+from eqsat.serving.buckets import Buckets, check_symbols
 from ir.diagnostics import Kind, fail
 
 STAGE = "options"

@@ -12,8 +12,8 @@ import numpy as np
 
 from eqsat.model import BoundModel, Model
 from eqsat.runtime.compiled import Compiled
-from eqsat.runtime.serving import Serving
-from eqsat.runtime.variants import Key, Variants, key_of
+from eqsat.serving.variants import Key, Variants, key_of
+from eqsat.serving.when_missing import Serving
 from ir.diagnostics import Kind, fail
 from ir.host.memory import memory_for
 from ir.tiny.playback import playback

@@ -9,8 +9,8 @@ from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as WaitedLongEnough
 
 from eqsat.failure.internal_error import callers_code
-from eqsat.runtime.buckets import Buckets, buckets_of, check_symbols
-from eqsat.runtime.variants import Build, Variants, key_of
+from eqsat.serving.buckets import Buckets, buckets_of, check_symbols
+from eqsat.serving.variants import Build, Variants, key_of
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.grammar import with_count
 

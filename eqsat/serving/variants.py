@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
-from eqsat.runtime.background import in_background
 from eqsat.runtime.compiled import Compiled
+from eqsat.serving.background import in_background
 
 Specialise = Callable[[Mapping[str, int]], Compiled]
 Key = tuple[tuple[str, int], ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eqsat.model import Model
-from eqsat.runtime.variants import Key
+from eqsat.serving.variants import Key
 
 MOST_SHAPES = 4096
 """Calls of different shapes that are remembered; then all are forgotten."""
