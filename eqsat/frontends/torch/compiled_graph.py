@@ -1,0 +1,109 @@
+"""An FX graph of ATen operators → a function of torch tensors and sizes that runs eqsat's kernels.
+
+Sizes that are symbols in the graph are numbers in a program: the function builds a program for each set of sizes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from eqsat.api import optimize_and_compile
+from eqsat.frontends.torch.element_types import element_type
+from eqsat.frontends.torch.lower_graph import lower_graph
+from eqsat.frontends.torch.survey import require_operators
+from eqsat.runtime.arrays import Family, give_back, is_tensor
+from eqsat.runtime.program import Program
+from eqsat.tensor import Tensor, input
+
+Sizes = tuple[Any, ...]
+"""Per argument: the shape of a tensor, or the number itself."""
+
+
+class _Result(NamedTuple):
+    """Where one result of the graph comes from: the output of the program at this place, an argument at this place, or
+    a number that the sizes determine."""
+
+    output: int | None = None
+    argument: int | None = None
+    number: Any = None
+
+
+class _Variant(NamedTuple):
+    """The code for one set of sizes. reads: the places of the arguments that the program takes."""
+
+    program: Program | None
+    reads: tuple[int, ...]
+    results: tuple[_Result, ...]
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        outputs: Sequence[Any] = ()
+        if self.program is not None:
+            found = self.program(*(arguments[place].detach() for place in self.reads))
+            outputs = found if isinstance(found, tuple) else (found,)
+        return [self._take(result, arguments, outputs) for result in self.results]
+
+    def _take(self, result: _Result, arguments: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        if result.output is not None:
+            value = outputs[result.output]
+            return value if is_tensor(value) else give_back(value, Family.TORCH)
+        return arguments[result.argument] if result.argument is not None else result.number
+
+
+class CompiledGraph:
+    """Call it with the graph's arguments; the result is a list of the graph's results. It may be called from many
+    threads at once.
+
+    Args:
+        module: a torch.fx.GraphModule.
+        options: keywords of `eqsat.optimize_and_compile`.
+
+    Raises:
+        EqsatError: UnsupportedOp that names all operators which eqsat lacks.
+    """
+
+    def __init__(self, module: Any, options: Mapping[str, Any]) -> None:
+        require_operators(module.graph.nodes)
+        self._module = module
+        self._options = dict(options)
+        self._names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+        self._variants: dict[Sizes, _Variant] = {}
+        self._building = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        sizes = tuple(tuple(value.shape) if is_tensor(value) else value for value in arguments)
+        variant = self._variants.get(sizes)
+        if variant is None:
+            with self._building:
+                variant = self._variants.get(sizes) or self._build(arguments)
+                self._variants[sizes] = variant
+        return variant(arguments)
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs of all sizes that were called."""
+        return [variant.program for variant in self._variants.values() if variant.program is not None]
+
+    def _build(self, arguments: Sequence[Any]) -> _Variant:
+        values = [
+            input(name, tuple(value.shape), element_type(value.dtype)) if is_tensor(value) else value
+            for name, value in zip(self._names, arguments, strict=True)
+        ]
+        results = lower_graph(self._module, values)
+        places = {id(value): place for place, value in enumerate(values) if isinstance(value, Tensor)}
+        outputs: dict[int, Tensor] = {
+            id(result): result for result in results if isinstance(result, Tensor) and id(result) not in places
+        }
+        order = {key: place for place, key in enumerate(outputs)}
+        program = optimize_and_compile(list(outputs.values()), **self._options) if outputs else None
+        reads = tuple(self._names.index(name) for name in program.arguments) if program is not None else ()
+        return _Variant(program, reads, tuple(_source(result, order, places) for result in results))
+
+
+def _source(result: Any, outputs: Mapping[int, int], arguments: Mapping[int, int]) -> _Result:
+    if not isinstance(result, Tensor):
+        return _Result(number=result)
+    if id(result) in arguments:
+        return _Result(argument=arguments[id(result)])
+    return _Result(output=outputs[id(result)])
