@@ -72,7 +72,7 @@ def _boxed(graph: Any, options: BackendOptions) -> Compiled:
     if missing_operators(graph.graph.nodes):
         run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options.program)
     else:
-        run = CompiledGraph(graph, options.program)
+        run = CompiledGraph(graph, options.program, options.fallback)
 
     def call(arguments: list[Any]) -> list[Any]:
         given = list(arguments)
