@@ -1,0 +1,18 @@
+"""The decompositions for `aot_autograd`: torch's core ones, without the operators that eqsat lowers itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from eqsat.frontends.torch import operators as operators  # registers the lowerings
+from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Decompositions by overload."""
+    from torch._decomp import core_aten_decompositions
+
+    return {target: rule for target, rule in core_aten_decompositions().items() if name_of(target) not in LOWERINGS}

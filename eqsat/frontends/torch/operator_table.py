@@ -1,0 +1,45 @@
+"""The table of ATen operators: the name of an overload, and the function that lowers the overload to lazy tensors.
+
+    @aten("add.Tensor", "add.Scalar")
+    def _add(x: Tensor, y: Tensor | Number, alpha: Number = 1) -> Tensor: ...
+
+The parameters of the function are those of ATen's schema, in order; the names of positional parameters are free. All
+positional parameters are passed, with the schema's defaults where the graph has none. A keyword-only parameter of the
+schema is passed by its name if the graph gives it; `layout`, `device`, `pin_memory`, `non_blocking` and `memory_format`
+never are, because they say where and how a tensor lies and not its values.
+
+A tensor is a lazy tensor (`eqsat.tensor.Tensor`), a dtype is a `DType`; numbers, texts, lists and None are Python's.
+A keyword parameter `result` receives the dtype of the result as torch infers it, or a tuple of dtypes where the
+operator has several results. The function returns a lazy tensor or a number, or a tuple or a list of them.
+
+An operator in the table is never decomposed (`eqsat.frontends.torch.decompositions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Lowering = Callable[..., Any]
+L = TypeVar("L", bound=Lowering)
+
+LOWERINGS: dict[str, Lowering] = {}
+"""The function of each overload by its name without the namespace `aten`: "add.Tensor", "prims.iota.default"."""
+
+_NAMESPACE = "aten."
+
+
+def aten(*names: str) -> Callable[[L], L]:
+    """Registers a function as the lowering of these overloads. A name without an overload means `default`."""
+
+    def register(lowering: L) -> L:
+        for name in names:
+            LOWERINGS[name if "." in name else f"{name}.default"] = lowering
+        return lowering
+
+    return register
+
+
+def name_of(target: Any) -> str:
+    """The name of an FX node's target: "add.Tensor" for an overload of ATen; other namespaces stay in the name."""
+    return str(target).removeprefix(_NAMESPACE)

@@ -1,0 +1,172 @@
+"""Softmax and norms, with the statistics that their gradients read."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from eqsat import nn
+from eqsat.frontends.torch.operator_table import aten
+from eqsat.tensor import Tensor, full
+from ir.dtype import DType
+
+Results = tuple[DType, ...]
+
+
+@aten("_softmax", "_safe_softmax", "softmax.int")
+def _softmax(x: Tensor, axis: int, _: object = None, *, dtype: DType | None = None, result: DType) -> Tensor:
+    return nn.softmax(x.cast(result), axis) if x.ndim else full((), 1.0, result)
+
+
+@aten("_log_softmax", "log_softmax.int")
+def _log_softmax(x: Tensor, axis: int, _: object = None, *, dtype: DType | None = None, result: DType) -> Tensor:
+    return nn.log_softmax(x.cast(result), axis) if x.ndim else full((), 0.0, result)
+
+
+class _Standard(NamedTuple):
+    """x − mean times the reciprocal deviation, and both statistics with axes of size 1; all in the accumulator."""
+
+    normal: Tensor
+    mean: Tensor
+    variance: Tensor
+    reciprocal: Tensor
+
+
+def _standardize(x: Tensor, over: tuple[int, ...], eps: float) -> _Standard:
+    wide = x.cast(x.dtype.accumulator)
+    mean = wide.mean(over, keepdims=True)
+    centred = wide - mean
+    variance = (centred * centred).mean(over, keepdims=True)
+    reciprocal = (variance + eps).rsqrt()
+    return _Standard(centred * reciprocal, mean, variance, reciprocal)
+
+
+def _affine(normal: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+    """normal · weight + bias; both are reshaped to `shape`."""
+    scaled = normal if weight is None else normal * weight.cast(normal.dtype).reshape(shape)
+    return scaled if bias is None else scaled + bias.cast(normal.dtype).reshape(shape)
+
+
+@aten("native_layer_norm")
+def _layer_norm(
+    x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, result: Results
+) -> tuple[Tensor, Tensor, Tensor]:
+    found = _standardize(x, tuple(range(x.ndim - len(shape), x.ndim)), eps)
+    y = _affine(found.normal, weight, bias, tuple(shape))
+    return y.cast(result[0]), found.mean.cast(result[1]), found.reciprocal.cast(result[2])
+
+
+@aten("_fused_rms_norm")
+def _rms_norm(
+    x: Tensor, shape: list[int], weight: Tensor | None, eps: float | None, *, result: Results
+) -> tuple[Tensor, Tensor]:
+    """eps: None is the distance from 1 to the next number of the dtype."""
+    least = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-23}.get(x.dtype.name, 2.0**-52)
+    wide = x.cast(x.dtype.accumulator)
+    over = tuple(range(x.ndim - len(shape), x.ndim))
+    reciprocal = ((wide * wide).mean(over, keepdims=True) + (least if eps is None else eps)).rsqrt()
+    return _affine(wide * reciprocal, weight, None, tuple(shape)).cast(result[0]), reciprocal.cast(result[1])
+
+
+@aten("native_group_norm")
+def _group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    batch: int,
+    channels: int,
+    _: int,
+    groups: int,
+    eps: float,
+    *,
+    result: Results,
+) -> tuple[Tensor, Tensor, Tensor]:
+    found = _standardize(x.reshape(batch, groups, x.size // (batch * groups)), (2,), eps)
+    y = _affine(found.normal.reshape(x.shape), weight, bias, _per_channel(x))
+    statistics = (found.mean.reshape(batch, groups), found.reciprocal.reshape(batch, groups))
+    return y.cast(result[0]), statistics[0].cast(result[1]), statistics[1].cast(result[2])
+
+
+@aten("_native_batch_norm_legit_no_training")
+def _batch_norm_of_inference(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    momentum: float,
+    eps: float,
+    *,
+    result: Results,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One scale and one shift per channel."""
+    wide = x.dtype.accumulator
+    scale = (variance.cast(wide) + eps).rsqrt()
+    scale = scale if weight is None else scale * weight.cast(wide)
+    shift = -(mean.cast(wide) * scale)
+    shift = shift if bias is None else bias.cast(wide) + shift
+    per_channel = _per_channel(x)
+    y = x.cast(wide) * scale.reshape(per_channel) + shift.reshape(per_channel)
+    nothing = [full((0,), 0.0, element) for element in result[1:]]
+    return y.cast(result[0]), nothing[0], nothing[1]
+
+
+@aten("_native_batch_norm_legit_functional")
+def _batch_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+    *,
+    result: Results,
+) -> tuple[Tensor, ...]:
+    """The norm, the statistics of the batch, and the new running statistics."""
+    if not training:
+        return (
+            *_batch_norm_of_inference(x, weight, bias, mean, variance, momentum, eps, result=result[:3]),
+            mean,
+            variance,
+        )
+    y, batch_mean, reciprocal, batch_variance = _norm_of_batch(x, weight, bias, eps)
+    count = x.size // x.shape[1]
+    unbiased = batch_variance * (count / (count - 1) if count > 1 else math.inf)
+    running = (
+        found.cast(old.dtype) * momentum + old * (1 - momentum)
+        for found, old in ((batch_mean, mean), (unbiased, variance))
+    )
+    results = (y, batch_mean, reciprocal, *running)
+    return tuple(value.cast(element) for value, element in zip(results, result, strict=True))
+
+
+@aten("_native_batch_norm_legit.no_stats")
+def _batch_norm_without_statistics(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    *,
+    result: Results,
+) -> tuple[Tensor, ...]:
+    found = _norm_of_batch(x, weight, bias, eps)[:3]
+    return tuple(value.cast(element) for value, element in zip(found, result, strict=True))
+
+
+def _norm_of_batch(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The norm, and mean, reciprocal deviation and variance of each channel, in the accumulator."""
+    found = _standardize(x, (0, *range(2, x.ndim)), eps)
+    y = _affine(found.normal, weight, bias, _per_channel(x))
+    channels = x.shape[1]
+    return y, found.mean.reshape(channels), found.reciprocal.reshape(channels), found.variance.reshape(channels)
+
+
+def _per_channel(x: Tensor) -> tuple[int, ...]:
+    """The shape of one number per channel of x [N, C, …]."""
+    return x.shape[1], *(1,) * (x.ndim - 2)
