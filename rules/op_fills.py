@@ -75,10 +75,14 @@ def same_number(a: NDArray[Any], b: NDArray[Any]) -> bool:
 
 
 def _choices(fill: Number, operands: Sequence[Operand]) -> tuple[Number, ...]:
-    """Constants to try: the fill, identities of ops, and the fill combined with a known operand."""
+    """Constants to try: the fill, identities of ops, and a common fill combined with a known operand.
+
+    Another fill is combined with nothing: a value that equals its own shift by 1, as an index does, would be read with
+    the fills 1, 2, 3 and so on without end.
+    """
     near: list[Number] = []
     for _, value in operands:
-        if value is not None and math.isfinite(value) and math.isfinite(fill):
+        if value is not None and math.isfinite(value) and math.isfinite(fill) and fill in _COMMON:
             near += [fill - value, fill + value, value - fill]
             near += [fill / value, fill * value] if value else []
     return tuple({repr(float(number)): number for number in (fill, *_COMMON, *near)}.values())
