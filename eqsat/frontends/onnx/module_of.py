@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
+
+from eqsat.frontends.module_tag import module_tag
 
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _CLASSES = "pkg.torch.onnx.class_hierarchy"
-_LAYERS = "torch.nn."
-_CONTAINERS = "torch.nn.modules.container."
-_NUMBER = re.compile(r"_\d+\Z")
 
 
 def module_of(node: Any) -> str:
-    """`layer1.0.bn1` for a node of that layer, `layer1.0.add` for an addition in the block `layer1.0`; "" for a node
-    without such metadata."""
+    """The tag of a node; "" for a node without such metadata."""
     metadata = {entry.key: entry.value for entry in node.metadata_props}
     scopes, classes = _names_in(metadata.get(_SCOPES)), _names_in(metadata.get(_CLASSES))
     if len(scopes) < 2 or len(classes) != len(scopes):
         return ""
-    module, owner = scopes[-2], classes[-2]
-    if module and owner.startswith(_LAYERS) and not owner.startswith(_CONTAINERS):
-        return module
-    return ".".join(filter(None, (module, _NUMBER.sub("", scopes[-1]))))
+    return module_tag(scopes[-2], classes[-2], scopes[-1])
 
 
 def _names_in(text: str | None) -> list[str]:

@@ -41,7 +41,7 @@ _REPEATABLE = frozenset(
 """The operators from draws to a mask. To compute them again costs less than to store the mask and read it."""
 
 
-class Operators(NamedTuple):
+class DrawOperators(NamedTuple):
     """Overloads of torch.ops.eqsat."""
 
     seeds: Any
@@ -49,7 +49,7 @@ class Operators(NamedTuple):
 
 
 @cache
-def draw_operators() -> Operators:
+def draw_operators() -> DrawOperators:
     """The operators, which are registered with torch at the first call."""
     import torch
 
@@ -62,7 +62,7 @@ def draw_operators() -> Operators:
     library.impl("draw", _draw_in_eager, "CPU")
     library.impl("draw", lambda seeds, place, size, kind, low, high, dtype: seeds.new_empty(size, dtype=dtype), "Meta")
     _LIBRARIES.append(library)
-    return Operators(torch.ops.eqsat.seeds.default, torch.ops.eqsat.draw.default)
+    return DrawOperators(torch.ops.eqsat.seeds.default, torch.ops.eqsat.draw.default)
 
 
 _LIBRARIES: list[Any] = []

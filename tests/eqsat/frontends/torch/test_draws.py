@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from eqsat.frontends.torch import backend as eqsat_backend  # noqa: E402 - torch first
+from eqsat.frontends.torch.draws import draw_again  # noqa: E402 - torch first
 from ir.diagnostics import EqsatWarning  # noqa: E402
 
 
@@ -67,7 +67,6 @@ def test_distributions(draw: Any, check: Any) -> None:
 
 def test_masks_are_not_stored_between_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[tuple[int, ...]] = []
-    draw_again = eqsat_backend.draw_again
 
     def watched(forward: Any, backward: Any) -> None:
         draw_again(forward, backward)
@@ -75,7 +74,7 @@ def test_masks_are_not_stored_between_forward_and_backward(monkeypatch: pytest.M
             tuple(node.meta["val"].shape) for node in backward.graph.nodes if node.op == "placeholder" and node.users
         )
 
-    monkeypatch.setattr(eqsat_backend, "draw_again", watched)
+    monkeypatch.setattr("eqsat.frontends.torch.backend.draw_again", watched)
     x = torch.ones(30, 20, requires_grad=True)
     torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5), backend="eqsat")(x).sum().backward()
     assert sorted(saved) == [(1,), (30, 20)]  # the seed, and the gradient of the result
