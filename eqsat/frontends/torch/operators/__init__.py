@@ -3,17 +3,31 @@
 from eqsat.frontends.torch.operators import (
     comparisons,
     creation,
+    gathers,
     movements,
+    norms,
+    orders,
     pointwise,
     products,
     reductions,
+    scatters,
+    segments,
+    special,
+    windows,
 )
 
 __all__ = [
     "comparisons",
     "creation",
+    "gathers",
     "movements",
+    "norms",
+    "orders",
     "pointwise",
     "products",
     "reductions",
+    "scatters",
+    "segments",
+    "special",
+    "windows",
 ]

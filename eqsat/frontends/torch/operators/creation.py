@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number
 from eqsat.tensor import Tensor, constant, full, iota
@@ -99,3 +101,14 @@ def _range(start: Number, end: Number, step: Number, *, dtype: DType | None = No
 @aten("prims.iota")
 def _iota(length: int, *, start: int, step: int, dtype: DType, requires_grad: bool = False) -> Tensor:
     return (iota((length,), 0, "i64") * step + start).cast(dtype)
+
+
+@aten("tril_indices")
+def _lower_indices(rows: int, columns: int, offset: int = 0, *, dtype: DType | None = None, result: DType) -> Tensor:
+    """The rows and the columns of the elements of a lower triangle, as two rows."""
+    return constant(np.stack(np.tril_indices(rows, offset, columns))).cast(result)
+
+
+@aten("triu_indices")
+def _upper_indices(rows: int, columns: int, offset: int = 0, *, dtype: DType | None = None, result: DType) -> Tensor:
+    return constant(np.stack(np.triu_indices(rows, offset, columns))).cast(result)

@@ -1,0 +1,235 @@
+"""Orders and running extrema along an axis, and positions in ordered rows.
+
+The position of an element in the order is the number of elements before it: n² comparisons for n elements.
+"""
+
+from __future__ import annotations
+
+from eqsat.frontends.torch.operator_table import aten
+from eqsat.lazy.argument_checks import Number, axis_in
+from eqsat.tensor import Tensor, as_tensor, iota, where
+from ir.diagnostics import Kind, fail
+from ir.dtype import i32, i64
+from ir.frontend import STAGE
+
+_MOST_RANKED = 4096
+"""Elements along an axis that are compared with one another."""
+
+
+@aten("sort")
+def _sort(x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements in order, and their positions. Of equal elements the first comes first; NaN is the greatest."""
+    if not x.ndim:
+        return x, as_tensor(0)
+    places = order(x, axis, descending)
+    return x.gather(axis, places), places
+
+
+@aten("sort.stable")
+def _sort_stable(
+    x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Tensor, Tensor]:
+    return _sort(x, dim, descending)
+
+
+@aten("topk")
+def _greatest(x: Tensor, k: int, axis: int = -1, largest: bool = True, ordered: bool = True) -> tuple[Tensor, Tensor]:
+    if not x.ndim:
+        return x, as_tensor(0)
+    place = axis_in(axis, x.shape)
+    positions = order(x, place, largest)[(*(slice(None),) * place, slice(0, k))]
+    return x.gather(place, positions), positions
+
+
+@aten("kthvalue")
+def _kth(x: Tensor, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not x.ndim:
+        return x, as_tensor(0)
+    return _element(x, axis, iota((1,), 0, i64) + (k - 1), keepdim)
+
+
+@aten("median.dim")
+def _median(x: Tensor, axis: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower of the middle elements; the first NaN if there is one."""
+    if not x.ndim:
+        return x, as_tensor(0)
+    size = x.shape[axis_in(axis, x.shape)]
+    middle = iota((1,), 0, i64) + (size - 1) // 2
+    return _element(x, axis, where(_nan_count(x, axis) > 0, size - _nan_count(x, axis), middle), keepdim)
+
+
+@aten("nanmedian.dim")
+def _median_of_numbers(x: Tensor, axis: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """As `median` of the elements that are not NaN."""
+    if not x.ndim:
+        return x, as_tensor(0)
+    numbers = x.shape[axis_in(axis, x.shape)] - _nan_count(x, axis)
+    return _element(x, axis, (numbers - 1).maximum(0) // 2, keepdim)
+
+
+@aten("median")
+def _median_of_all(x: Tensor) -> Tensor:
+    return _median(x.flatten(), 0)[0]
+
+
+@aten("nanmedian")
+def _median_of_all_numbers(x: Tensor) -> Tensor:
+    return _median_of_numbers(x.flatten(), 0)[0]
+
+
+@aten("mode")
+def _mode(x: Tensor, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The most frequent element, of several the least, and its last position."""
+    if not x.ndim:
+        return x, as_tensor(0)
+    place = axis_in(axis, x.shape)
+    rows = x.swapaxes(place, -1)
+    equal = rows.unsqueeze(-1) == rows.unsqueeze(-2)
+    counts = equal.cast(i64).sum(-1)
+    frequent = counts == counts.max(-1, keepdims=True)
+    least = where(frequent, rows, x.dtype.highest).cast(x.dtype).min(-1, keepdims=True)
+    position = where(rows == least, iota(rows.shape, rows.ndim - 1, i64), 0).max(-1, keepdims=True)
+    value, position = least.swapaxes(place, -1), position.swapaxes(place, -1)
+    return (value, position) if keepdim else (value.squeeze(place), position.squeeze(place))
+
+
+@aten("cummax")
+def _running_greatest(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The greatest element so far, and the last position of an equal one; NaN is the greatest."""
+    if not x.ndim or not x.size:
+        return x, iota(x.shape, 0, i64) if x.ndim else as_tensor(0)
+    place = axis_in(axis, x.shape)
+    greatest = Tensor("CUMMAX", [x], {"axis": place, "dtype": x.dtype.name})
+    is_new = (x == greatest) | (x != x) if x.dtype.is_float else x == greatest
+    positions = where(is_new, iota(x.shape, place, i64), 0)
+    return greatest, Tensor("CUMMAX", [positions], {"axis": place, "dtype": "i64"})
+
+
+@aten("cummin")
+def _running_least(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """As `cummax` of −x, or of ¬x, which reverses the order of integers and bools."""
+    greatest, positions = _running_greatest(-x if x.dtype.is_float else ~x, axis)
+    return (-greatest if x.dtype.is_float else ~greatest), positions
+
+
+@aten("searchsorted.Tensor", "searchsorted.Scalar")
+def _search(
+    rows: Tensor,
+    values: Tensor | Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """How many elements of the ordered rows stand before each value: those below it, and, from the right, those equal
+    to it."""
+    ordered = rows if sorter is None else rows.gather(rows.ndim - 1, sorter)
+    wanted = as_tensor(values)
+    before = wanted.unsqueeze(-1)
+    others = ordered.unsqueeze(-2) if ordered.ndim > 1 else ordered
+    counted = others <= before if right or side == "right" else others < before
+    if ordered.dtype.is_float:
+        counted = counted | (before != before) & (others == others)
+    return counted.cast(i64).sum(-1).cast(i32 if out_int32 else i64)
+
+
+@aten("bucketize.Tensor", "bucketize.Scalar")
+def _bucketize(values: Tensor | Number, bounds: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return _search(bounds, values, out_int32=out_int32, right=right)
+
+
+@aten("histc")
+def _histogram(x: Tensor, bins: int = 100, least: Number = 0, greatest: Number = 0) -> Tensor:
+    """How many elements lie in each of the bins between the least and the greatest number, or element, if the numbers
+    are equal."""
+    flat = x.flatten()
+    low, high = as_tensor(float(least)).cast(x.dtype), as_tensor(float(greatest)).cast(x.dtype)
+    if least == greatest and x.size:
+        low, high = flat.min(), flat.max()
+    alike = low == high
+    low, high = where(alike, low - 1, low).cast(x.dtype), where(alike, high + 1, high).cast(x.dtype)
+    place = ((flat - low) * bins / (high - low)).floor().minimum(bins - 1)
+    inside = (flat >= low) & (flat <= high)
+    hits = (place.unsqueeze(0) == iota((bins, 1), 0, i64).cast(x.dtype)) & inside.unsqueeze(0)
+    counts: Tensor = hits.cast(i64).sum(1).cast(x.dtype)
+    return counts
+
+
+@aten("histogram.bins_tensor")
+def _weigh_between(
+    x: Tensor, edges: Tensor, *, weight: Tensor | None = None, density: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The number, or the weight, of the elements between two neighbours of the ordered edges, and the edges; with
+    `density`, over the whole and the width."""
+    flat = x.flatten()
+    weights = (flat * 0.0 + 1.0 if weight is None else weight.flatten()).unsqueeze(0)
+    low, high = edges[:-1].unsqueeze(1), edges[1:].unsqueeze(1)
+    is_last = iota(low.shape, 0, i64) == low.shape[0] - 1
+    inside = (flat >= low) & ((flat < high) | (is_last & (flat == high)))
+    found = where(inside, weights, 0.0).sum(1) if x.size else low.squeeze(1) * 0.0
+    if density:
+        found = found / found.sum() / (edges[1:] - edges[:-1])
+    return found, edges
+
+
+@aten("histogram.bin_ct")
+def _weigh_bins(
+    x: Tensor,
+    bins: int = 100,
+    *,
+    range: list[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """As above for so many bins of one width from the least to the greatest element, or in a range."""
+    bounds = range if range is not None or x.size else [0.0, 1.0]
+    low, high = (x.min(), x.max()) if bounds is None else (as_tensor(edge).cast(x.dtype) for edge in bounds)
+    if bounds is None:
+        alike = low == high
+        low, high = where(alike, low - 0.5, low).cast(x.dtype), where(alike, high + 0.5, high).cast(x.dtype)
+    place = iota((bins + 1,), 0, i64)
+    step = (high - low) / bins
+    forwards, backwards = low + place.cast(x.dtype) * step, high - (bins - place).cast(x.dtype) * step
+    return _weigh_between(x, where(place < (bins + 1) // 2, forwards, backwards), weight=weight, density=density)
+
+
+def order(x: Tensor, axis: int, descending: bool) -> Tensor:
+    """The positions of the elements in their order along the axis, i64. Of equal elements the first comes first, and
+    NaN is the greatest.
+
+    Raises:
+        EqsatError: UnsupportedOp for an axis of more than 4096 elements.
+    """
+    place = axis_in(axis, x.shape)
+    size = x.shape[place]
+    if size > _MOST_RANKED:
+        hint = f"{_MOST_RANKED} elements at most: each is compared with all others"
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"an order of {size} elements", hint=hint)
+    rows = (x.cast(i32) if x.dtype.is_bool else x).swapaxes(place, -1)
+    one, other = rows.unsqueeze(-1), rows.unsqueeze(-2)
+    grid = (*rows.shape, size)
+    earlier = iota(grid, len(grid) - 1, i64) < iota(grid, len(grid) - 2, i64)
+    before, equal = (other > one if descending else other < one), other == one
+    if x.dtype.is_float:
+        nan, other_nan = one != one, other != other
+        before = before | (other_nan & ~nan if descending else nan & ~other_nan)
+        equal = equal | (nan & other_nan)
+    rank = (before | (equal & earlier)).cast(i64).sum(-1)
+    places = iota(rows.shape, rows.ndim - 1, i64)
+    return (places * 0).scatter(rows.ndim - 1, rank, places).swapaxes(place, -1)
+
+
+def _element(x: Tensor, axis: int, rank: Tensor, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The element of this rank in each row along the axis, and its position."""
+    place = axis_in(axis, x.shape)
+    kept = tuple(1 if k == place else size for k, size in enumerate(x.shape))
+    position = order(x, place, False).gather(place, rank.expand(kept))
+    value = x.gather(place, position)
+    return (value, position) if keepdim else (value.squeeze(place), position.squeeze(place))
+
+
+def _nan_count(x: Tensor, axis: int) -> Tensor:
+    """The number of NaN in each row along the axis, which stays with size 1."""
+    counts: Tensor = (x != x).cast(i64).sum(axis, keepdims=True)
+    return counts
