@@ -197,7 +197,7 @@ def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Ma
     Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON
     text or file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto), torch (ExportedProgram). A string is a
     program's text if it has a line break or a brace or begins with %, else a path. A text, or what a file holds, is
-    Tiny text if it begins with a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else it is JSON.
+    Tiny text if it begins with a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else JSON.
     """
     model = _read(source)
     sized = replace(model, dims={**model.dims, **check_dims({} if dims is None else dims)})

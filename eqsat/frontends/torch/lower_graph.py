@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.frontends.torch.lower_node import Value, lower_node
+from eqsat.lazy.known_value import known_value
 from eqsat.tensor import Tensor, constant
+from ir.frontend import STAGE
+from ir.post_order import post_order
+from ir.uop.table import UOPS, UOpKind
 
 
 def lower_graph(module: Any, arguments: Sequence[Value]) -> list[Value]:
@@ -21,14 +25,19 @@ def lower_graph(module: Any, arguments: Sequence[Value]) -> list[Value]:
             errors of the uops' type rules, which name the node.
     """
     values: dict[Any, Value] = {}
+    known: set[Any] = set()
     given = iter(arguments)
     for node in module.graph.nodes:
         if node.op == "placeholder":
             values[node] = next(given)
         elif node.op == "get_attr":
             values[node] = _attribute(module, str(node.target))
+            known.add(node)
         elif node.op == "call_function":
             values[node] = lower_node(node, values)
+            if known.issuperset(node.all_input_nodes):
+                known.add(node)
+                values[node] = _fold(values[node])
     return [values.get(result) for result in outputs_of(module)]
 
 
@@ -45,3 +54,20 @@ def _attribute(module: Any, path: str) -> Tensor:
     for name in path.split("."):
         owner = getattr(owner, name)
     return constant(owner.detach(), name=path)
+
+
+def _fold(value: Value) -> Value:
+    """A value that depends on no argument: computed here if it takes more than movements and elementwise uops, such as
+    the mask of a causal model that looks positions up. Other values stay as they are: a kernel computes them from
+    indices faster than it reads them."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(_fold, value))
+    if not isinstance(value, Tensor):
+        return value
+    tensors = post_order([value], lambda each: [source for source in each.src if isinstance(source, Tensor)])
+    if all(UOPS[each.uop].kind in _CHEAP or UOPS[each.uop].kind.is_elementwise for each in tensors):
+        return value
+    return constant(known_value(value, "a value of constants", STAGE))
+
+
+_CHEAP = (UOpKind.INPUT, UOpKind.INDEX, UOpKind.MOVEMENT)

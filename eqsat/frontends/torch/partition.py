@@ -18,11 +18,11 @@ def compile_supported_parts(module: Any, options: Mapping[str, Any]) -> Any:
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
-    class Supported(OperatorSupportBase):  # type: ignore[misc]
+    class LowerableNodes(OperatorSupportBase):  # type: ignore[misc]
         def is_node_supported(self, submodules: Mapping[str, Any], node: Any) -> bool:
             return node.op == "call_function" and reason_against(node) is None
 
-    class Part(torch.nn.Module):  # type: ignore[misc]
+    class FusedPart(torch.nn.Module):  # type: ignore[misc]
         """A part of the graph, which returns one value or a tuple as the part's own module does."""
 
         def __init__(self, part: Any) -> None:
@@ -35,11 +35,11 @@ def compile_supported_parts(module: Any, options: Mapping[str, Any]) -> Any:
             results = self.graph(*arguments)
             return tuple(results) if self._has_many else results[0]
 
-    partitioner = CapabilityBasedPartitioner(module, Supported(), allows_single_node_partition=True)
+    partitioner = CapabilityBasedPartitioner(module, LowerableNodes(), allows_single_node_partition=True)
     fused = partitioner.partition_and_fuse(prefix=PREFIX)
     for name, part in list(fused.named_children()):
         if name.startswith(PREFIX):
-            setattr(fused, name, Part(part))
+            setattr(fused, name, FusedPart(part))
     fused.recompile()
     return fused
 
