@@ -88,7 +88,7 @@ def families() -> dict[str, Family]:
             lambda: _one_result(hf.WhisperModel(hf.WhisperConfig(encoder_layers=2, decoder_layers=1)).encoder),
             lambda: (torch.randn(1, 80, 3000),),
         ),
-        "unet": Family(_unet, image(64)),
+        "unet": Family(unet, image(64)),
         "lstm": Family(_lstm_classifier, lambda: (torch.randint(0, 1000, (2, 32)),)),
     }
 
@@ -108,7 +108,7 @@ def _one_result(model: Any, result: str = "last_hidden_state") -> Any:
     return OneResult()
 
 
-def _unet() -> Any:
+def unet() -> Any:
     """Three levels with instance norms; transposed convolutions and one bilinear upsampling on the way up."""
     import torch
     from torch import nn

@@ -18,16 +18,29 @@ from eqsat.version import __version__ as __version__
 if TYPE_CHECKING:
     from eqsat import nn, tensor
     from eqsat.api import load, optimize_and_compile
+    from eqsat.frontends.torch.from_torch import from_torch
     from eqsat.runtime.program import Program
-    from ir.diagnostics import Diagnostic, EqsatError
+    from ir.diagnostics import Diagnostic, EqsatError, EqsatWarning
 
-__all__ = ["Diagnostic", "EqsatError", "Program", "load", "nn", "optimize_and_compile", "tensor"]
+__all__ = [
+    "Diagnostic",
+    "EqsatError",
+    "EqsatWarning",
+    "Program",
+    "from_torch",
+    "load",
+    "nn",
+    "optimize_and_compile",
+    "tensor",
+]
 
 _HOMES = {
     "optimize_and_compile": "eqsat.api",
     "load": "eqsat.api",
+    "from_torch": "eqsat.frontends.torch.from_torch",
     "Program": "eqsat.runtime.program",
     "EqsatError": "ir.diagnostics",
+    "EqsatWarning": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",
 }
 _MODULES = ("nn", "tensor")

@@ -60,8 +60,9 @@ def optimize_and_compile(
     """Optimize a program into fewer and faster kernels, write the kernels, and compile them.
 
     Args:
-        source: Tiny IR (dict, Tiny or JSON text, a file, `ir.tiny.graph.Graph`), lazy tensors, Frontend IR, or an ONNX
-            model. A string with a line break or a brace, or that begins with %, is a text; others are paths.
+        source: Tiny IR (dict, Tiny or JSON text, a file, `ir.tiny.graph.Graph`), lazy tensors, Frontend IR, an ONNX
+            model, or a torch.export.ExportedProgram. A string with a line break or a brace, or that begins with %, is a
+            text; others are paths.
         target: "auto" (the GPU, or the CPU if there is none), "cpu" (nominal figures: the same program on every run),
             "calibrated" (the CPU as measured by `eqsat doctor`), "sm_80" or "sm_90" (compiled on any machine; calls
             need the GPU, or `emulate`), a name in `eqsat.cost.targets.GPUS`, or a Target.

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -159,13 +159,45 @@ class FrontendModel(Model):
         return BoundModel(graph, constants, results, (*warnings, *notes), self.frontend)
 
 
+class LowerableGraph(Protocol):
+    """A graph of another library. inputs: dtype and sizes (or symbols) of every input in order, including constants.
+    results: the names of the results."""
+
+    @property
+    def inputs(self) -> Mapping[str, TensorInfo]: ...
+
+    @property
+    def results(self) -> tuple[str, ...]: ...
+
+    def lower(self, dims: Mapping[str, int], constants: Constants) -> tuple[dict[str, Any], Constants]:
+        """The Tiny graph at these sizes, and its constants by tensor_id. Raises EqsatError, UnboundDim, if a size stays
+        unknown."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoweredModel(Model):
+    """A graph of another library, lowered to Tiny IR at each binding."""
+
+    source: LowerableGraph
+
+    @property
+    def declared(self) -> Mapping[str, TensorInfo]:
+        return self.source.inputs
+
+    def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
+        tiny, constants = self.source.lower(dims, self.constants)
+        graph, notes = load(tiny, strict=strict)
+        return BoundModel(graph, constants, self.source.results, notes)
+
+
 def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None) -> Model:
     """The model in any form that `optimize_and_compile` takes, with these constants and sizes.
 
     Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON
-    text or file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto). A string is a program's text if it has
-    a line break or a brace or begins with %, else a path. A text, or what a file holds, is Tiny text if it begins with
-    a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else it is JSON.
+    text or file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto), torch (ExportedProgram). A string is a
+    program's text if it has a line break or a brace or begins with %, else a path. A text, or what a file holds, is
+    Tiny text if it begins with a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else JSON.
     """
     model = _read(source)
     sized = replace(model, dims={**model.dims, **check_dims({} if dims is None else dims)})
@@ -195,11 +227,16 @@ def _read(source: Any) -> Model:
 
         frontend, own = load_onnx(source)
         return FrontendModel(frontend=frontend, constants=own)
+    if type(source).__name__ == "ExportedProgram":
+        from eqsat.frontends.torch.load_exported import load_exported
+
+        exported, own = load_exported(source)
+        return LoweredModel(source=exported, constants=own)
     fail(
         Kind.MALFORMED_GRAPH,
         STAGE,
         f"{with_article(type(source).__name__)} is no program",
-        hint="Tiny IR as text, a dict, JSON or a path; lazy tensors; Frontend IR; an ONNX model",
+        hint="Tiny IR (text, dict, JSON or path), lazy tensors, Frontend IR, an ONNX model, or a torch ExportedProgram",
     )
 
 

@@ -112,6 +112,10 @@ class EqsatError(Exception):
         return EqsatError(msgspec.structs.replace(one, at=one.at or at, op=one.op or op) for one in self.diagnostics)
 
 
+class EqsatWarning(UserWarning):
+    """A warning of eqsat to a caller who gets no diagnostics to look at, such as the caller of `torch.compile`."""
+
+
 def fail(
     kind: Kind,
     stage: str,

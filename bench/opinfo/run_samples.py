@@ -126,17 +126,16 @@ def _results(batch: Sequence[Sample], execute: Execute) -> list[list[torch.Tenso
         raise _Failure(LATE, "trace") from None
     except Exception as error:
         raise _Failure(UNTRACEABLE, _short(error)) from None
-    missing = missing_operators(graph.graph.nodes)
-    if missing:
-        raise _Failure(UNSUPPORTED, ", ".join(missing))
     try:
         found = iter(execute(graph, tensors))
     except TimeoutError:
         raise _Failure(LATE) from None
     except EqsatError as error:
-        kind = UNSUPPORTED if error.kind is Kind.UNSUPPORTED_OP else CRASH
         first = error.diagnostics[0]
-        raise _Failure(kind, f"{first.op or first.kind}: {first.message}"[:160]) from None
+        message = f"{first.op or first.kind}: {first.message}"[:160]
+        if error.kind is Kind.UNSUPPORTED_OP:
+            raise _Failure(UNSUPPORTED, ", ".join(missing_operators(graph.graph.nodes)) or message) from None
+        raise _Failure(CRASH, message) from None
     except Exception as error:  # whatever else a lowering raises is a defect of eqsat
         raise _Failure(CRASH, _short(error)) from None
     return [[next(found) for _ in sample.expected] for sample in batch]

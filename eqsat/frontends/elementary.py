@@ -51,12 +51,6 @@ def tan(x: Tensor) -> Tensor:
 
 
 @in_fp64
-def expm1(x: Tensor) -> Tensor:
-    """eˣ − 1"""
-    return where(abs(x) < _SMALL, polynomial(x, (1 / 6, 1 / 2, 1.0, 0.0)), x.exp() - 1)
-
-
-@in_fp64
 def log1p(x: Tensor) -> Tensor:
     """ln (1 + x)"""
     return where(abs(x) < _SMALL, polynomial(x, (1 / 3, -1 / 2, 1.0, 0.0)), (x + 1).log())

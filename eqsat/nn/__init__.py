@@ -22,6 +22,7 @@ from eqsat.nn.attention import attention
 from eqsat.nn.convolutions import conv, conv1d, conv2d, conv3d
 from eqsat.nn.norms import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm, rms_norm
 from eqsat.nn.operands import Operand
+from eqsat.nn.orders import top_k
 from eqsat.nn.pools import (
     avg_pool,
     avg_pool1d,
@@ -90,5 +91,6 @@ __all__ = [
     "rms_norm",
     "silu",
     "softmax",
+    "top_k",
     "unfold",
 ]

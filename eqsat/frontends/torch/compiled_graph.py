@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from eqsat.api import optimize_and_compile
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph
-from eqsat.frontends.torch.survey import require_operators
 from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor, input
 
 Sizes = tuple[Any, ...]
-"""Per argument: the shape of a tensor, or the number itself."""
+"""The number of threads; then, per argument whose sizes the graph leaves open, its shape, or the number itself."""
 
 
 class _Result(NamedTuple):
@@ -40,7 +39,7 @@ class _Variant(NamedTuple):
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
         outputs: Sequence[Any] = ()
         if self.program is not None:
-            found = self.program(*(arguments[place].detach() for place in self.reads))
+            found = self.program(*(arguments[place] for place in self.reads))
             outputs = found if isinstance(found, tuple) else (found,)
         return [self._take(result, arguments, outputs) for result in self.results]
 
@@ -58,27 +57,31 @@ class CompiledGraph:
     Args:
         module: a torch.fx.GraphModule.
         options: keywords of `eqsat.optimize_and_compile`.
-
-    Raises:
-        EqsatError: UnsupportedOp that names all operators which eqsat lacks.
     """
 
     def __init__(self, module: Any, options: Mapping[str, Any]) -> None:
-        require_operators(module.graph.nodes)
         self._module = module
         self._options = dict(options)
-        self._names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        self._names = [node.name for node in placeholders]
+        self._sized = [place for place, node in enumerate(placeholders) if not _has_known_sizes(node)]
         self._variants: dict[Sizes, _Variant] = {}
         self._building = threading.Lock()
 
     def __call__(self, *arguments: Any) -> list[Any]:
-        sizes = tuple(tuple(value.shape) if is_tensor(value) else value for value in arguments)
-        variant = self._variants.get(sizes)
-        if variant is None:
-            with self._building:
-                variant = self._variants.get(sizes) or self._build(arguments)
-                self._variants[sizes] = variant
-        return variant(arguments)
+        import torch
+
+        sizes = tuple(
+            arguments[place].shape if is_tensor(arguments[place]) else arguments[place] for place in self._sized
+        )
+        key = (torch.get_num_threads(), *sizes)
+        variant = self._variants.get(key)
+        with torch.no_grad():
+            if variant is None:
+                with self._building:
+                    variant = self._variants.get(key) or self._build(arguments)
+                    self._variants[key] = variant
+            return variant(arguments)
 
     @property
     def programs(self) -> list[Program]:
@@ -86,6 +89,8 @@ class CompiledGraph:
         return [variant.program for variant in self._variants.values() if variant.program is not None]
 
     def _build(self, arguments: Sequence[Any]) -> _Variant:
+        import torch
+
         values = [
             input(name, tuple(value.shape), element_type(value.dtype)) if is_tensor(value) else value
             for name, value in zip(self._names, arguments, strict=True)
@@ -96,7 +101,8 @@ class CompiledGraph:
             id(result): result for result in results if isinstance(result, Tensor) and id(result) not in places
         }
         order = {key: place for place, key in enumerate(outputs)}
-        program = optimize_and_compile(list(outputs.values()), **self._options) if outputs else None
+        options = {"threads": torch.get_num_threads(), **self._options}
+        program = optimize_and_compile(list(outputs.values()), **options) if outputs else None
         reads = tuple(self._names.index(name) for name in program.arguments) if program is not None else ()
         return _Variant(program, reads, tuple(_source(result, order, places) for result in results))
 
@@ -107,3 +113,11 @@ def _source(result: Any, outputs: Mapping[int, int], arguments: Mapping[int, int
     if id(result) in arguments:
         return _Result(argument=arguments[id(result)])
     return _Result(output=outputs[id(result)])
+
+
+def _has_known_sizes(placeholder: Any) -> bool:
+    """Whether the graph holds for one shape of an argument only, as its caller's guards make sure."""
+    import torch
+
+    value = placeholder.meta.get("val")
+    return isinstance(value, torch.Tensor) and all(isinstance(size, int) for size in value.shape)

@@ -5,130 +5,69 @@ Sizes are Python numbers here: a graph whose sizes are symbols is lowered again 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
-from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
-from eqsat.frontends.torch.schema_arguments import schema_arguments
-from eqsat.frontends.torch.survey import is_size_function, require_operators
+from eqsat.frontends.torch.lower_node import Value, lower_node
+from eqsat.lazy.known_value import known_value
 from eqsat.tensor import Tensor, constant
-from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DType
 from ir.frontend import STAGE
-
-Value = Any
-"""A lazy tensor, a number, a text, None, or a list or tuple of them."""
-
-RESULT = "result"
-"""The keyword of a lowering that receives the dtype of the result."""
+from ir.post_order import post_order
+from ir.uop.table import UOPS, UOpKind
 
 
 def lower_graph(module: Any, arguments: Sequence[Value]) -> list[Value]:
-    """The results of a torch.fx.GraphModule for these arguments, one per placeholder: lazy tensors, and numbers for
-    sizes.
+    """The results of a torch.fx.GraphModule for these arguments, one per placeholder: lazy tensors, numbers for sizes,
+    and None.
 
     Raises:
-        EqsatError: UnsupportedOp that names all operators which eqsat lacks; errors of the uops' type rules, which name
-            the node.
+        EqsatError: UnsupportedOp for an operator without a lowering (`eqsat.frontends.torch.survey` finds all at once);
+            errors of the uops' type rules, which name the node.
     """
-    require_operators(module.graph.nodes)
     values: dict[Any, Value] = {}
+    known: set[Any] = set()
     given = iter(arguments)
     for node in module.graph.nodes:
         if node.op == "placeholder":
             values[node] = next(given)
         elif node.op == "get_attr":
-            values[node] = _attribute(module, node)
+            values[node] = _attribute(module, str(node.target))
+            known.add(node)
         elif node.op == "call_function":
-            values[node] = _call(node, values)
-        else:
-            results = _map_nodes(node.args[0], values)
-            return list(results) if isinstance(results, tuple | list) else [results]
-    return []
+            values[node] = lower_node(node, values)
+            if known.issuperset(node.all_input_nodes):
+                known.add(node)
+                values[node] = _fold(values[node])
+    return [values.get(result) for result in outputs_of(module)]
 
 
-def _attribute(module: Any, node: Any) -> Tensor:
+def outputs_of(module: Any) -> list[Any]:
+    """The nodes that a GraphModule returns, in order; None stays None."""
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    results = output.args[0]
+    return list(results) if isinstance(results, tuple | list) else [results]
+
+
+def _attribute(module: Any, path: str) -> Tensor:
     """A tensor that the module holds, as a constant."""
     owner = module
-    for name in str(node.target).split("."):
+    for name in path.split("."):
         owner = getattr(owner, name)
-    return constant(owner.detach(), name=str(node.target))
+    return constant(owner.detach(), name=path)
 
 
-def _call(node: Any, values: dict[Any, Value]) -> Value:
-    """The result of one node. Errors name the node, its operator and the types of its operands."""
-    given, by_name = _map_nodes(node.args, values), _map_nodes(node.kwargs, values)
-    if is_size_function(node.target):
-        return node.target(*given, **by_name)
-    positional, keywords = schema_arguments(node.target, given, by_name)
-    lowering = LOWERINGS[name_of(node.target)]
-    if _takes_result(lowering):
-        keywords[RESULT] = _dtypes(node.meta["val"])
-    try:
-        found = lowering(*positional, **keywords)
-        _check_result(node, found)
-    except EqsatError as error:
-        raise _locate(error, node, [*positional, *keywords.values()]) from None
-    return found
-
-
-@cache
-def _takes_result(lowering: Callable[..., Any]) -> bool:
-    return RESULT in inspect.signature(lowering).parameters
-
-
-def _map_nodes(argument: Any, values: dict[Any, Value]) -> Any:
-    """An argument with the values of nodes in place of the nodes, and a DType in place of each torch.dtype."""
-    import torch
-
-    if isinstance(argument, torch.fx.Node):
-        return values[argument]
-    if isinstance(argument, dict):
-        return {name: _map_nodes(item, values) for name, item in argument.items()}
-    if isinstance(argument, tuple | list):
-        items = [_map_nodes(item, values) for item in argument]
-        return items if isinstance(argument, list) else tuple(items)
-    return element_type(argument) if isinstance(argument, torch.dtype) else argument
-
-
-def _dtypes(value: Any) -> DType | tuple[DType, ...] | None:
-    """The dtype of a fake tensor, or of each of several."""
-    import torch
-
+def _fold(value: Value) -> Value:
+    """A value that depends on no argument: computed here if it takes more than movements and elementwise uops, such as
+    the mask of a causal model that looks positions up. Other values stay as they are: a kernel computes them from
+    indices faster than it reads them."""
     if isinstance(value, tuple | list):
-        return tuple(_dtypes(item) for item in value)  # type: ignore[misc]
-    return element_type(value.dtype) if isinstance(value, torch.Tensor) else None
+        return type(value)(map(_fold, value))
+    if not isinstance(value, Tensor):
+        return value
+    tensors = post_order([value], lambda each: [source for source in each.src if isinstance(source, Tensor)])
+    if all(UOPS[each.uop].kind in _CHEAP or UOPS[each.uop].kind.is_elementwise for each in tensors):
+        return value
+    return constant(known_value(value, "a value of constants", STAGE))
 
 
-def _check_result(node: Any, found: Value) -> None:
-    """Raises unless the result has the dtype and the sizes that torch infers; sizes that are symbols there fit any."""
-    import torch
-
-    inferred = node.meta.get("val")
-    together = isinstance(inferred, tuple | list)
-    results = found if isinstance(found, tuple | list) else (found,)
-    for expected, result in zip(inferred if together else (inferred,), results, strict=False):
-        if not isinstance(expected, torch.Tensor) or result is None:
-            continue
-        fits = isinstance(result, Tensor) and result.ndim == expected.ndim and result.dtype == _dtypes(expected)
-        if not fits or any(
-            isinstance(size, int) and size != actual for size, actual in zip(expected.shape, result.shape, strict=True)
-        ):
-            declared = f"{element_type(expected.dtype)}{list(expected.shape)}"
-            kind, message = Kind.DTYPE_MISMATCH, "the lowering makes another tensor than torch"
-            fail(kind, STAGE, message, torch=declared, eqsat=str(getattr(result, "type", result)))
-
-
-def _locate(error: EqsatError, node: Any, operands: Sequence[Any]) -> EqsatError:
-    types = [str(operand.type) for operand in operands if isinstance(operand, Tensor)]
-    return EqsatError(
-        msgspec.structs.replace(
-            diagnostic, at=node.name, op=str(node.target), details={**diagnostic.details, "operands": types}
-        )
-        for diagnostic in error.diagnostics
-    )
+_CHEAP = (UOpKind.INPUT, UOpKind.INDEX, UOpKind.MOVEMENT)

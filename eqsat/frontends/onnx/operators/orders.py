@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from eqsat import tensor
-from eqsat.frontends.onnx.operands import known_number, refuse
+from eqsat import nn
+from eqsat.frontends.onnx.operands import known_number
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.lazy.argument_checks import axis_in
 from eqsat.tensor import Tensor, extremum_position
-
-_MOST_RANKED = 4096
-"""Elements along an axis that TopK compares with one another."""
 
 
 def _register_extremum(name: str, fn: Literal["max", "min"]) -> None:
@@ -27,39 +24,17 @@ _register_extremum("ArgMin", "min")
 
 @operator("TopK")
 def _top_k_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    return greatest_elements(x, k, axis, largest=True)
+    return nn.top_k(x, k, axis, largest=True)
 
 
 @operator("TopK", since=10)
 def _top_k_input(x: Tensor, k: Tensor, *, axis: int = -1) -> tuple[Tensor, Tensor]:
-    return greatest_elements(x, int(known_number(k, "the number k")), axis, largest=True)
+    return nn.top_k(x, int(known_number(k, "the number k")), axis, largest=True)
 
 
 @operator("TopK", since=11)
 def _top_k(x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
-    return greatest_elements(x, int(known_number(k, "the number k")), axis, bool(largest))
-
-
-def greatest_elements(x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """The k greatest (or least) elements along `axis` in order, and their positions, i64. Of equal elements the first
-    one comes first.
-
-    The rank of an element is the number of elements before it in the order: n² comparisons for n elements.
-    """
-    place = axis_in(axis, x.shape)
-    size = x.shape[place]
-    if size > _MOST_RANKED:
-        refuse(f"TopK of {size} elements, more than {_MOST_RANKED},")
-    rows = x.swapaxes(place, -1)
-    one, other = rows.unsqueeze(-1), rows.unsqueeze(-2)
-    grid = (*rows.shape, size)
-    first = tensor.iota(grid, len(grid) - 1, "i64") < tensor.iota(grid, len(grid) - 2, "i64")
-    wins = (other > one if largest else other < one) | ((other == one) & first)
-    rank = wins.cast("i64").sum(-1)
-    wanted = (*rows.shape[:-1], k, size)
-    chosen = rank.unsqueeze(-2).expand(wanted) == tensor.iota(wanted, len(wanted) - 2, "i64")
-    positions = tensor.where(chosen, tensor.iota(wanted, len(wanted) - 1, "i64"), 0).sum(-1)
-    return rows.gather(rows.ndim - 1, positions).swapaxes(place, -1), positions.swapaxes(place, -1)
+    return nn.top_k(x, int(known_number(k, "the number k")), axis, bool(largest))
 
 
 @operator("CumSum", since=11)

@@ -1,33 +1,41 @@
 """The lowerings of ATen's operators, by what they do. A file of this folder registers its operators when imported."""
 
 from eqsat.frontends.torch.operators import (
+    attention,
     comparisons,
+    convolutions,
     creation,
     gathers,
+    images,
     movements,
     norms,
     orders,
     pointwise,
+    pools,
     products,
     reductions,
+    resizing,
     scatters,
     segments,
     special,
-    windows,
 )
 
 __all__ = [
+    "attention",
     "comparisons",
+    "convolutions",
     "creation",
     "gathers",
+    "images",
     "movements",
     "norms",
     "orders",
     "pointwise",
+    "pools",
     "products",
     "reductions",
+    "resizing",
     "scatters",
     "segments",
     "special",
-    "windows",
 ]

@@ -93,14 +93,21 @@ def _filled_with_tensor(x: Tensor, value: Tensor) -> Tensor:
 def _range(start: Number, end: Number, step: Number, *, dtype: DType | None = None, result: DType) -> Tensor:
     """start, start + step, … before `end`; computed in fp64 where a number is no integer."""
     count = max(math.ceil((end - start) / step), 0)
-    if all(isinstance(number, int) for number in (start, end, step)):
-        return (iota((count,), 0, "i64") * step + start).cast(result)
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        return _whole_numbers(count, start, step).cast(result)
     return (iota((count,), 0, "i64").cast(fp64) * constant(step, fp64) + constant(start, fp64)).cast(result)
 
 
 @aten("prims.iota")
 def _iota(length: int, *, start: int, step: int, dtype: DType, requires_grad: bool = False) -> Tensor:
-    return (iota((length,), 0, "i64") * step + start).cast(dtype)
+    return _whole_numbers(length, start, step).cast(dtype)
+
+
+def _whole_numbers(count: int, start: int, step: int) -> Tensor:
+    """start, start + step, …: so many i64."""
+    places = iota((count,), 0, "i64")
+    scaled = places if step == 1 else places * step
+    return scaled if start == 0 else scaled + start
 
 
 @aten("tril_indices")

@@ -92,6 +92,8 @@ def _select(x: Tensor, indices: Sequence[Tensor | None]) -> _Selection:
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    if all(index is None for index in indices):
+        return x
     selection = _select(x, indices)
     rows, width = selection.rows_of(x), selection.width_in(x)
     count = selection.flat.size
@@ -135,6 +137,18 @@ def _put_by_mask(x: Tensor, mask: Tensor, value: Tensor, accumulate: bool) -> Te
     chosen = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim))
     put = value.cast(x.dtype).reshape(())
     return where(chosen, x + put if accumulate else put, x).cast(x.dtype)
+
+
+@aten("embedding_dense_backward")
+def _embedding_gradient(gradient: Tensor, index: Tensor, rows: int, padding: int, by_frequency: bool) -> Tensor:
+    """Each gradient is added to the row that its index read; the row `padding` gets none."""
+    if by_frequency:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "scale_grad_by_freq=True is not supported", op="embedding_dense_backward")
+    width = gradient.shape[-1]
+    flat = index.cast("i64").reshape(index.size, 1)
+    at = where(flat == padding, -1, flat) if padding >= 0 else flat
+    zeros = full((rows, width), 0, gradient.dtype)
+    return zeros.scatter(0, at.expand(index.size, width), gradient.reshape(index.size, width), "add")
 
 
 @aten("nonzero_static")

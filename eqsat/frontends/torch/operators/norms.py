@@ -1,19 +1,21 @@
-"""Softmax, and norms over axes, groups and batches. fp16 and bf16 are computed in fp32."""
+"""Softmax and norms, with the statistics that their gradients read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import NamedTuple
 
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.tensor import Tensor, full, where
 from ir.dtype import DType
 
+Results = tuple[DType, ...]
 
-@aten("_softmax")
-def _softmax(x: Tensor, axis: int, half_to_float: bool = False, *, result: DType) -> Tensor:
-    return nn.softmax(x.cast(result), axis) if x.ndim else (x.cast(result) * 0).exp()
+
+@aten("_softmax", "softmax.int")
+def _softmax(x: Tensor, axis: int, _: object = None, *, dtype: DType | None = None, result: DType) -> Tensor:
+    return nn.softmax(x.cast(result), axis) if x.ndim else full((), 1.0, result)
 
 
 @aten("_safe_softmax")
@@ -25,35 +27,54 @@ def _softmax_of_masked(x: Tensor, axis: int, dtype: DType | None = None, *, resu
     return where(hidden, 0.0, nn.softmax(x.cast(result), axis)).cast(result)
 
 
-@aten("_log_softmax")
-def _log_softmax(x: Tensor, axis: int, half_to_float: bool = False, *, result: DType) -> Tensor:
-    return nn.log_softmax(x.cast(result), axis) if x.ndim else x.cast(result) * 0
+@aten("_log_softmax", "log_softmax.int")
+def _log_softmax(x: Tensor, axis: int, _: object = None, *, dtype: DType | None = None, result: DType) -> Tensor:
+    return nn.log_softmax(x.cast(result), axis) if x.ndim else full((), 0.0, result)
 
 
-def standardize(x: Tensor, axes: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """(x − mean) / √(variance + eps) over the axes, the mean, and 1 / √(variance + eps), the latter with axes of size
-    1; all in the accumulator's dtype."""
+class _Standard(NamedTuple):
+    """x − mean times the reciprocal deviation, and both statistics with axes of size 1; all in the accumulator."""
+
+    normal: Tensor
+    mean: Tensor
+    variance: Tensor
+    reciprocal: Tensor
+
+
+def _standardize(x: Tensor, over: tuple[int, ...], eps: float) -> _Standard:
     wide = x.cast(x.dtype.accumulator)
-    mean = wide.mean(tuple(axes), keepdims=True)
+    mean = wide.mean(over, keepdims=True)
     centred = wide - mean
-    scale = ((centred * centred).mean(tuple(axes), keepdims=True) + eps).rsqrt()
-    return centred * scale, mean, scale
+    variance = (centred * centred).mean(over, keepdims=True)
+    reciprocal = (variance + eps).rsqrt()
+    return _Standard(centred * reciprocal, mean, variance, reciprocal)
+
+
+def _affine(normal: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+    """normal · weight + bias; both are reshaped to `shape`."""
+    scaled = normal if weight is None else normal * weight.cast(normal.dtype).reshape(shape)
+    return scaled if bias is None else scaled + bias.cast(normal.dtype).reshape(shape)
 
 
 @aten("native_layer_norm")
 def _layer_norm(
-    x: Tensor,
-    shape: Sequence[int],
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-    *,
-    result: tuple[DType, ...],
+    x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, result: Results
 ) -> tuple[Tensor, Tensor, Tensor]:
-    normal, mean, scale = standardize(x, range(x.ndim - len(shape), x.ndim), eps)
-    scaled = normal if weight is None else normal * weight.cast(normal.dtype)
-    shifted = scaled if bias is None else scaled + bias.cast(normal.dtype)
-    return shifted.cast(result[0]), mean.cast(result[1]), scale.cast(result[2])
+    found = _standardize(x, tuple(range(x.ndim - len(shape), x.ndim)), eps)
+    y = _affine(found.normal, weight, bias, tuple(shape))
+    return y.cast(result[0]), found.mean.cast(result[1]), found.reciprocal.cast(result[2])
+
+
+@aten("_fused_rms_norm")
+def _rms_norm(
+    x: Tensor, shape: list[int], weight: Tensor | None, eps: float | None, *, result: Results
+) -> tuple[Tensor, Tensor]:
+    """eps: None is the distance from 1 to the next number of the dtype."""
+    least = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-23}.get(x.dtype.name, 2.0**-52)
+    wide = x.cast(x.dtype.accumulator)
+    over = tuple(range(x.ndim - len(shape), x.ndim))
+    reciprocal = ((wide * wide).mean(over, keepdims=True) + (least if eps is None else eps)).rsqrt()
+    return _affine(wide * reciprocal, weight, None, tuple(shape)).cast(result[0]), reciprocal.cast(result[1])
 
 
 @aten("native_group_norm")
@@ -63,27 +84,20 @@ def _group_norm(
     bias: Tensor | None,
     batch: int,
     channels: int,
-    plane: int,
+    _: int,
     groups: int,
     eps: float,
     *,
-    result: tuple[DType, ...],
+    result: Results,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    normal, mean, scale = standardize(x.reshape(batch, groups, channels // groups, plane), (2, 3), eps)
-    affine = _per_channel(normal.reshape(batch, channels, plane), weight, bias).reshape(x.shape)
-    rows = (batch, groups)
-    return affine.cast(result[0]), mean.reshape(rows).cast(result[1]), scale.reshape(rows).cast(result[2])
-
-
-def _per_channel(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x · weight + bias, which have one number per channel, axis 1."""
-    shape = (x.shape[1], *(1,) * (x.ndim - 2))
-    scaled = x if weight is None else x * weight.cast(x.dtype).reshape(shape)
-    return scaled if bias is None else scaled + bias.cast(x.dtype).reshape(shape)
+    found = _standardize(x.reshape(batch, groups, x.size // (batch * groups)), (2,), eps)
+    y = _affine(found.normal.reshape(x.shape), weight, bias, _per_channel(x))
+    statistics = (found.mean.reshape(batch, groups), found.reciprocal.reshape(batch, groups))
+    return y.cast(result[0]), statistics[0].cast(result[1]), statistics[1].cast(result[2])
 
 
 @aten("_native_batch_norm_legit_no_training")
-def _batch_norm_by_statistics(
+def _batch_norm_of_inference(
     x: Tensor,
     weight: Tensor | None,
     bias: Tensor | None,
@@ -92,36 +106,18 @@ def _batch_norm_by_statistics(
     momentum: float,
     eps: float,
     *,
-    result: tuple[DType, ...],
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    return _by_statistics(x, weight, bias, mean, variance, eps).cast(result[0]), *_nothing(result)
-
-
-def _nothing(result: tuple[DType, ...]) -> tuple[Tensor, Tensor]:
-    """The saved statistics of an inference: tensors without elements."""
-    return full((0,), 0.0, result[1]), full((0,), 0.0, result[2])
-
-
-def _by_statistics(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float
-) -> Tensor:
-    wide = x.cast(x.dtype.accumulator)
-    shape = (x.shape[1], *(1,) * (x.ndim - 2))
-    centred = wide - mean.cast(wide.dtype).reshape(shape)
-    return _per_channel(centred * (variance.cast(wide.dtype).reshape(shape) + eps).rsqrt(), weight, bias)
-
-
-def _by_batch(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The norm over batch and plane; per channel the mean, 1 / √(variance + eps), and the variance over n − 1."""
-    axes = (0, *range(2, x.ndim))
-    normal, mean, scale = standardize(x, axes, eps)
-    count = math.prod(x.shape[axis] for axis in axes)
-    wide = x.cast(x.dtype.accumulator)
-    spread = ((wide - mean) * (wide - mean)).sum(axes) / float(max(count - 1, 0))
-    flat = (x.shape[1],)
-    return _per_channel(normal, weight, bias), mean.reshape(flat), scale.reshape(flat), spread
+    result: Results,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One scale and one shift per channel."""
+    wide = x.dtype.accumulator
+    scale = (variance.cast(wide) + eps).rsqrt()
+    scale = scale if weight is None else scale * weight.cast(wide)
+    shift = -(mean.cast(wide) * scale)
+    shift = shift if bias is None else bias.cast(wide) + shift
+    per_channel = _per_channel(x)
+    y = x.cast(wide) * scale.reshape(per_channel) + shift.reshape(per_channel)
+    nothing = [full((0,), 0.0, element) for element in result[1:]]
+    return y.cast(result[0]), nothing[0], nothing[1]
 
 
 @aten("_native_batch_norm_legit_functional")
@@ -135,20 +131,28 @@ def _batch_norm(
     momentum: float,
     eps: float,
     *,
-    result: tuple[DType, ...],
+    result: Results,
 ) -> tuple[Tensor, ...]:
-    """The norm, the mean and 1 / √(variance + eps) of the batch, and the running mean and variance after it."""
+    """The norm, the statistics of the batch, and the new running statistics."""
     if not training:
-        normal = _by_statistics(x, weight, bias, mean, variance, eps)
-        return normal.cast(result[0]), *_nothing(result), mean, variance
-    normal, own, scale, spread = _by_batch(x, weight, bias, eps)
-    means = own.cast(mean.dtype) * momentum + mean * (1 - momentum)
-    variances = spread.cast(variance.dtype) * momentum + variance * (1 - momentum)
-    return normal.cast(result[0]), own.cast(result[1]), scale.cast(result[2]), means, variances
+        return (
+            *_batch_norm_of_inference(x, weight, bias, mean, variance, momentum, eps, result=result[:3]),
+            mean,
+            variance,
+        )
+    y, batch_mean, reciprocal, batch_variance = _norm_of_batch(x, weight, bias, eps)
+    count = x.size // x.shape[1]
+    unbiased = batch_variance * (count / (count - 1) if count > 1 else math.inf)
+    running = (
+        found.cast(old.dtype) * momentum + old * (1 - momentum)
+        for found, old in ((batch_mean, mean), (unbiased, variance))
+    )
+    results = (y, batch_mean, reciprocal, *running)
+    return tuple(value.cast(element) for value, element in zip(results, result, strict=True))
 
 
 @aten("_native_batch_norm_legit.no_stats")
-def _batch_norm_of_batch(
+def _batch_norm_without_statistics(
     x: Tensor,
     weight: Tensor | None,
     bias: Tensor | None,
@@ -156,10 +160,25 @@ def _batch_norm_of_batch(
     momentum: float,
     eps: float,
     *,
-    result: tuple[DType, ...],
-) -> tuple[Tensor, Tensor, Tensor]:
-    normal, mean, scale, _ = _by_batch(x, weight, bias, eps)
-    return normal.cast(result[0]), mean.cast(result[1]), scale.cast(result[2])
+    result: Results,
+) -> tuple[Tensor, ...]:
+    found = _norm_of_batch(x, weight, bias, eps)[:3]
+    return tuple(value.cast(element) for value, element in zip(found, result, strict=True))
+
+
+def _norm_of_batch(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The norm, and mean, reciprocal deviation and variance of each channel, in the accumulator."""
+    found = _standardize(x, (0, *range(2, x.ndim)), eps)
+    y = _affine(found.normal, weight, bias, _per_channel(x))
+    channels = x.shape[1]
+    return y, found.mean.reshape(channels), found.reciprocal.reshape(channels), found.variance.reshape(channels)
+
+
+def _per_channel(x: Tensor) -> tuple[int, ...]:
+    """The shape of one number per channel of x [N, C, …]."""
+    return x.shape[1], *(1,) * (x.ndim - 2)
 
 
 @aten("_batch_norm_with_update_functional")
@@ -172,10 +191,9 @@ def _batch_norm_with_reserve(
     momentum: float,
     eps: float,
     *,
-    result: tuple[DType, ...],
+    result: Results,
 ) -> tuple[Tensor, ...]:
     """As above in training, with an empty reserve between the results."""
-    first, own, scale, means, variances = _batch_norm(
-        x, weight, bias, mean, variance, True, momentum, eps, result=result
-    )
-    return first, own, scale, full((0,), 0, result[3]), means, variances
+    without = (*result[:3], *result[4:])
+    *first, means, variances = _batch_norm(x, weight, bias, mean, variance, True, momentum, eps, result=without)
+    return *first, full((0,), 0, result[3]), means, variances

@@ -1,44 +1,35 @@
-"""Orders and running extrema along an axis, and positions in ordered rows.
-
-The position of an element in the order is the number of elements before it: n² comparisons for n elements.
-"""
+"""Orders and running extrema along an axis, and positions in ordered rows."""
 
 from __future__ import annotations
 
+from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number, axis_in
 from eqsat.tensor import Tensor, as_tensor, iota, where
-from ir.diagnostics import Kind, fail
 from ir.dtype import i32, i64
-from ir.frontend import STAGE
-
-_MOST_RANKED = 4096
-"""Elements along an axis that are compared with one another."""
-
-
-@aten("sort")
-def _sort(x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """The elements in order, and their positions. Of equal elements the first comes first; NaN is the greatest."""
-    if not x.ndim:
-        return x, as_tensor(0)
-    places = order(x, axis, descending)
-    return x.gather(axis, places), places
-
-
-@aten("sort.stable")
-def _sort_stable(
-    x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
-) -> tuple[Tensor, Tensor]:
-    return _sort(x, dim, descending)
 
 
 @aten("topk")
-def _greatest(x: Tensor, k: int, axis: int = -1, largest: bool = True, ordered: bool = True) -> tuple[Tensor, Tensor]:
+def _top(x: Tensor, count: int, axis: int, largest: bool, ordered: bool) -> tuple[Tensor, Tensor]:
+    """In order, even where the caller needs none."""
     if not x.ndim:
         return x, as_tensor(0)
-    place = axis_in(axis, x.shape)
-    positions = order(x, place, largest)[(*(slice(None),) * place, slice(0, k))]
-    return x.gather(place, positions), positions
+    return nn.top_k(x, count, axis, largest)
+
+
+@aten("sort")
+def _sort(x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
+    """Equal elements keep their order, and NaN is the greatest."""
+    if not x.ndim:
+        return x, as_tensor(0)
+    return nn.top_k(x, x.shape[axis_in(axis, x.shape)], axis, descending)
+
+
+@aten("sort.stable")
+def _stable_sort(
+    x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Tensor, Tensor]:
+    return _sort(x, dim, descending)
 
 
 @aten("kthvalue")
@@ -194,37 +185,11 @@ def _weigh_bins(
     return _weigh_between(x, where(place < (bins + 1) // 2, forwards, backwards), weight=weight, density=density)
 
 
-def order(x: Tensor, axis: int, descending: bool) -> Tensor:
-    """The positions of the elements in their order along the axis, i64. Of equal elements the first comes first, and
-    NaN is the greatest.
-
-    Raises:
-        EqsatError: UnsupportedOp for an axis of more than 4096 elements.
-    """
-    place = axis_in(axis, x.shape)
-    size = x.shape[place]
-    if size > _MOST_RANKED:
-        hint = f"{_MOST_RANKED} elements at most: each is compared with all others"
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"an order of {size} elements", hint=hint)
-    rows = (x.cast(i32) if x.dtype.is_bool else x).swapaxes(place, -1)
-    one, other = rows.unsqueeze(-1), rows.unsqueeze(-2)
-    grid = (*rows.shape, size)
-    earlier = iota(grid, len(grid) - 1, i64) < iota(grid, len(grid) - 2, i64)
-    before, equal = (other > one if descending else other < one), other == one
-    if x.dtype.is_float:
-        nan, other_nan = one != one, other != other
-        before = before | (other_nan & ~nan if descending else nan & ~other_nan)
-        equal = equal | (nan & other_nan)
-    rank = (before | (equal & earlier)).cast(i64).sum(-1)
-    places = iota(rows.shape, rows.ndim - 1, i64)
-    return (places * 0).scatter(rows.ndim - 1, rank, places).swapaxes(place, -1)
-
-
 def _element(x: Tensor, axis: int, rank: Tensor, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The element of this rank in each row along the axis, and its position."""
     place = axis_in(axis, x.shape)
     kept = tuple(1 if k == place else size for k, size in enumerate(x.shape))
-    position = order(x, place, False).gather(place, rank.expand(kept))
+    position = nn.top_k(x, x.shape[place], place, False)[1].gather(place, rank.expand(kept))
     value = x.gather(place, position)
     return (value, position) if keepdim else (value.squeeze(place), position.squeeze(place))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from eqsat import nn
@@ -48,8 +49,6 @@ _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "asinh": ("int_to_float", elementary.asinh),
     "acosh": ("int_to_float", elementary.acosh),
     "atanh": ("int_to_float", elementary.atanh),
-    "expm1": ("int_to_float", elementary.expm1),
-    "log1p": ("int_to_float", elementary.log1p),
     "log10": ("int_to_float", elementary.log10),
 }
 """Functions of one tensor, with the rule for their dtypes."""
@@ -197,18 +196,6 @@ def _shift_right(x: Tensor, y: Tensor) -> Tensor:
     return x >> y
 
 
-@pointwise("elu")
-def _elu(x: Tensor, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Tensor:
-    """scale · x, or scale · alpha · (e^(input_scale · x) − 1) below 0."""
-    below = elementary.expm1((x * float(input_scale)).minimum(0.0)) * float(alpha * scale)
-    return where(x > 0, x * float(scale), where(x == x, below, x))
-
-
-@pointwise("leaky_relu")
-def _leaky_relu(x: Tensor, slope: Number = 0.01) -> Tensor:
-    return where(x > 0, x, x * float(slope))
-
-
 @pointwise("hardtanh")
 def _clip(x: Tensor, least: Number = -1, greatest: Number = 1) -> Tensor:
     return x.maximum(least).minimum(greatest)
@@ -247,6 +234,32 @@ def _clamp(x: Tensor, least: Tensor | None, greatest: Tensor | None) -> Tensor:
     """Where `greatest` is below `least`, the result is `greatest`."""
     raised = x if least is None else x.maximum(least)
     return raised if greatest is None else raised.minimum(greatest)
+
+
+@pointwise("log1p", promotion="int_to_float")
+def _log_of_one_more(x: Tensor) -> Tensor:
+    """log(1 + x), exact for small x: log(u) · x / (u − 1) with u = 1 + x, whose roundings cancel (Kahan)."""
+    u = x + 1
+    return where(u == 1, x, where(u == math.inf, u, u.log() * (x / (u - 1))))
+
+
+@pointwise("expm1", promotion="int_to_float")
+def _exp_less_one(x: Tensor) -> Tensor:
+    """eˣ − 1; for small x as 2t / (1 − t) with t = tanh(x/2), which does not cancel."""
+    half = (x * 0.5).tanh()
+    return where(abs(x) < 1, 2 * half / (1 - half), x.exp() - 1)
+
+
+@pointwise("leaky_relu")
+def _leaky_relu(x: Tensor, slope: Number) -> Tensor:
+    return where(x > 0, x, x * slope)
+
+
+@pointwise("elu")
+def _elu(x: Tensor, alpha: Number, scale: Number, input_scale: Number) -> Tensor:
+    """scale · x for x > 0, else scale · alpha · (exp(input_scale · x) − 1)."""
+    below = _exp_less_one(x.minimum(0) * input_scale)
+    return where(x > 0, x * scale, below * (alpha * scale))
 
 
 @pointwise("gelu")

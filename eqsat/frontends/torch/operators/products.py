@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products. fp16 and bf16 are multiplied and added in fp32, and the result is rounded once."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from eqsat.tensor import Tensor
 
 @aten("mm", "bmm", "mv", "dot", "matmul")
 def _product(x: Tensor, y: Tensor) -> Tensor:
-    return x @ y
+    return _wide_product(x, y).cast(x.dtype)
 
 
 @aten("addmm", "baddbmm", "addmv")
 def _add_product(start: Tensor, x: Tensor, y: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """beta · start + alpha · x y. With beta = 0, NaN in `start` counts for nothing."""
-    return _add(start, x @ y, beta, alpha)
+    return _add(start, _wide_product(x, y), beta, alpha).cast(x.dtype)
+
+
+@aten("addbmm")
+def _add_products(start: Tensor, x: Tensor, y: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """beta · start + alpha · the sum of the products over the batch."""
+    product = _wide_product(x.permute(1, 0, 2).flatten(1), y.flatten(0, 1))
+    return _add(start, product, beta, alpha).cast(x.dtype)
 
 
 def _add(start: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled
-    return (start if beta == 1 else start * beta) + scaled
+    wide = start.cast(product.dtype)
+    return (wide if beta == 1 else wide * beta) + scaled
 
 
-@aten("addbmm")
-def _add_products(start: Tensor, x: Tensor, y: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """beta · start + alpha · the sum of the products over the batch."""
-    return _add(start, x.permute(1, 0, 2).flatten(1) @ y.flatten(0, 1), beta, alpha)
+def _wide_product(x: Tensor, y: Tensor) -> Tensor:
+    return x.cast(x.dtype.accumulator) @ y.cast(y.dtype.accumulator)
 
 
 @aten("_cdist_forward")

@@ -58,17 +58,26 @@ def _scatter_reduce(
     return _along(combine, x, axis, index, source)
 
 
+@aten("index_add")
+def _index_add(x: Tensor, axis: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """Slices of the source, times alpha, are added to the slices of x at the positions in the index."""
+    scaled = source if alpha == 1 else (source * alpha).cast(x.dtype)
+    return _along_slices(add_at, x, axis, index, scaled)
+
+
+@aten("index_copy")
+def _index_copy(x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    return _along_slices(Tensor.scatter, x, axis, index, source)
+
+
 @aten("index_reduce")
 def _index_reduce(
     x: Tensor, axis: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    if not x.ndim:
-        return _index_reduce(x.reshape(1), 0, index, source.reshape(1), reduce, include_self=include_self).reshape(())
-    place = axis_in(axis, x.shape)
-    aligned = index.reshape(-1 if index.size else 0, *(1,) * (x.ndim - place - 1)).expand(source.shape)
-    if not source.size:
-        return x
-    return combine_at(x, place, aligned, source.cast(x.dtype), reduce, include_self)
+    def combine(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
+        return combine_at(target, place, at, updates, reduce, include_self)
+
+    return _along_slices(combine, x, axis, index, source)
 
 
 def combine_at(x: Tensor, axis: int, index: Tensor, updates: Tensor, reduce: str, include_self: bool) -> Tensor:
@@ -124,3 +133,14 @@ def _along(put: Put, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Ten
     if source.shape != index.shape:
         source = source[tuple(slice(0, size) for size in index.shape)] if source.ndim else source.expand(index.shape)
     return put(x, axis_in(axis, x.shape), index, source.cast(x.dtype))
+
+
+def _along_slices(put: Put, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    """put(x, axis, index, source) where the index has one position per slice of the source."""
+    if not source.size:
+        return x
+    if not x.ndim:
+        return put(x.reshape(1), 0, index.reshape(1), source.reshape(1).cast(x.dtype)).reshape(())
+    place = axis_in(axis, x.shape)
+    wide = index.reshape(index.size, *(1,) * (x.ndim - place - 1)).expand(source.shape)
+    return put(x, place, wide, source.cast(x.dtype))

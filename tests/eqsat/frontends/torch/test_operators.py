@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the torch door needs torch")
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = pytest.importorskip("torch", reason="the torch door needs torch")
 
-from tests.support.torch.beside_eager import agree  # noqa: E402 - only where torch is installed
+from tests.support.torch.beside_eager import agree
 
 F = torch.nn.functional
 torch.manual_seed(0)

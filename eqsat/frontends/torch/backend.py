@@ -1,0 +1,92 @@
+"""`torch.compile(model, backend="eqsat")`: Dynamo's graph → forward and backward functions that run eqsat's kernels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eqsat.frontends.torch.backend_options import BackendOptions, backend_options
+from eqsat.frontends.torch.compiled_graph import CompiledGraph
+from eqsat.frontends.torch.decompositions import decompositions
+from eqsat.frontends.torch.partition import compile_supported_parts
+from eqsat.frontends.torch.survey import listed, missing_operators, require_operators
+from ir.diagnostics import EqsatError, EqsatWarning
+
+Compiled = Callable[[list[Any]], list[Any]]
+"""Takes a list of arguments, which it empties so that their memory can be reused, and returns the results."""
+
+
+def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None, options: Any = None) -> Any:
+    """The backend, as Dynamo calls it with a graph that it captured.
+
+    options: see `eqsat.frontends.torch.backend_options`. `mode` belongs to inductor, and changes nothing here.
+
+    Raises:
+        EqsatError: InvalidOption. With `fallback=False` the returned function raises UnsupportedOp, so that the error
+            reaches the caller of the model unchanged.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    chosen = backend_options(options)
+
+    def partition(joint: Any, joint_inputs: Any, **keywords: Any) -> Any:
+        """Forward and backward graph of the joint graph, whose operators are checked together."""
+        _check(joint, chosen)
+        return min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
+
+    def compile_inference(graph: Any, inputs: Sequence[Any]) -> Compiled:
+        _check(graph, chosen)
+        return compile_graph(graph, inputs)
+
+    def compile_graph(graph: Any, _: Sequence[Any]) -> Compiled:
+        return _boxed(graph, chosen)
+
+    compile_joint = aot_autograd(
+        fw_compiler=compile_graph,
+        bw_compiler=compile_graph,
+        inference_compiler=compile_inference,
+        decompositions=decompositions(),
+        partition_fn=partition,
+    )
+    try:
+        return compile_joint(module, example_inputs)
+    except EqsatError as error:
+        return _raising(error)
+
+
+def _check(graph: Any, options: BackendOptions) -> None:
+    """Warns of operators that run in eager, or refuses them."""
+    if not options.fallback:
+        require_operators(graph.graph.nodes)
+        return
+    missing = missing_operators(graph.graph.nodes)
+    if missing:
+        message = f"eager runs the operators that eqsat lacks: {listed(missing)}"
+        warnings.warn(message, EqsatWarning, stacklevel=2)
+
+
+def _boxed(graph: Any, options: BackendOptions) -> Compiled:
+    """The graph as a function of a list, in kernels where eqsat has the operators."""
+    if missing_operators(graph.graph.nodes):
+        run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options.program)
+    else:
+        run = CompiledGraph(graph, options.program)
+
+    def call(arguments: list[Any]) -> list[Any]:
+        given = list(arguments)
+        arguments.clear()
+        return list(run(*given))
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _raising(error: EqsatError) -> Callable[..., Any]:
+    """A function that raises the error. Dynamo would wrap an error of the backend itself in one of its own."""
+
+    def refuse(*_: Any) -> Any:
+        raise error
+
+    return refuse

@@ -1,0 +1,139 @@
+"""A torch.export.ExportedProgram → its inputs, its constants, and a function that lowers it at given sizes."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eqsat.failure.internal_error import public_call
+from eqsat.frontends.torch.decompositions import decompositions
+from eqsat.frontends.torch.element_types import element_type
+from eqsat.frontends.torch.lower_graph import lower_graph
+from eqsat.frontends.torch.survey import require_operators
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
+from eqsat.runtime.arrays import as_numpy
+from eqsat.tensor import Tensor, constant, input
+from ir.diagnostics import Kind, fail
+from ir.frontend import STAGE, TensorInfo
+
+Constants = Mapping[str, np.ndarray]
+
+
+class ExportedGraph(NamedTuple):
+    """An exported program in ATen operators that eqsat knows.
+
+    inputs: dtype and sizes (or symbols) of each tensor by name, parameters included. fixed: the values of arguments
+    that are no tensors, by name. ranges: the least and the greatest size of each symbol. results: the names of the
+    results.
+    """
+
+    module: Any
+    inputs: Mapping[str, TensorInfo]
+    fixed: Mapping[str, Any]
+    ranges: Mapping[str, tuple[int, int]]
+    results: tuple[str, ...]
+
+    def lower(self, dims: Mapping[str, int], constants: Constants) -> tuple[dict[str, Any], Constants]:
+        """The Tiny graph at these sizes, and its constants by tensor_id.
+
+        Raises:
+            EqsatError: UnboundDim for a size without a value, AxisSizeMismatch for a size outside of the range for
+                which torch traced the module, and the errors of `lower_graph`.
+        """
+        self._check_sizes(dims)
+        values: list[Any] = []
+        for node in self.module.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            if node.name in self.fixed:
+                values.append(self.fixed[node.name])
+            elif node.name in constants:
+                values.append(constant(constants[node.name], name=node.name))
+            else:
+                info = self.inputs[node.name]
+                shape = [dims[size] if isinstance(size, str) else size for size in info.shape]
+                values.append(input(node.name, shape, info.dtype))
+        results = [result for result in lower_graph(self.module, values) if isinstance(result, Tensor)]
+        arguments = [value for value in values if isinstance(value, Tensor) and value.array is None]
+        return tensor_to_tiny(results, arguments)
+
+    def _check_sizes(self, dims: Mapping[str, int]) -> None:
+        missing = tuple(name for name in self.ranges if name not in dims)
+        if missing:
+            hint = f"dims={{{missing[0]!r}: …}}"
+            fail(Kind.UNBOUND_DIM, STAGE, f"no size is given for {', '.join(missing)}", hint=hint, missing=missing)
+        for name, (least, most) in self.ranges.items():
+            if not least <= dims[name] <= most:
+                message = f"torch traced the module for sizes {name} from {least} to {most}, not for {dims[name]}"
+                fail(Kind.AXIS_SIZE_MISMATCH, STAGE, message, hint="export the module with other dynamic_shapes")
+
+
+@public_call()
+def load_exported(program: Any) -> tuple[ExportedGraph, dict[str, np.ndarray]]:
+    """The graph of an ExportedProgram, and copies of its parameters, buffers and constants by name.
+
+    Raises:
+        EqsatError: UnsupportedOp that names all operators which eqsat lacks, or for a module that changes its buffers
+            or arguments.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of its own decompositions
+        program = program.run_decompositions(decompositions())
+    signature, graph = program.graph_signature, program.graph_module
+    _refuse_mutations(signature)
+    require_operators(graph.graph.nodes)
+    nodes = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
+    stored = {**program.state_dict, **program.constants}
+    inputs: dict[str, TensorInfo] = {}
+    fixed: dict[str, Any] = {}
+    constants: dict[str, np.ndarray] = {}
+    for spec in signature.input_specs:
+        name = spec.arg.name
+        value = nodes[name].meta.get("val")
+        if not hasattr(value, "shape"):
+            fixed[name] = getattr(spec.arg, "value", None)
+            continue
+        if spec.target is not None:
+            constants[name] = np.array(as_numpy(name, stored[spec.target].detach()), order="C")
+        inputs[name] = TensorInfo(element_type(value.dtype).name, tuple(_size(size, name) for size in value.shape))
+    ranges = {str(symbol): _bounds(bounds) for symbol, bounds in program.range_constraints.items()}
+    used = {size for info in inputs.values() for size in info.shape if isinstance(size, str)}
+    results = tuple(spec.arg.name for spec in signature.output_specs if _is_tensor(spec.arg))
+    return ExportedGraph(
+        graph, inputs, fixed, {name: ranges.get(name, (0, _MOST)) for name in used}, results
+    ), constants
+
+
+_MOST = 2**62
+"""A size beyond all sizes; torch's upper bound of a size that has none."""
+
+
+def _refuse_mutations(signature: Any) -> None:
+    changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+    if changed:
+        message = f"the module changes {', '.join(changed)}, and a program changes nothing"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, hint="module.eval() before it is exported")
+
+
+def _is_tensor(argument: Any) -> bool:
+    return type(argument).__name__ == "TensorArgument"
+
+
+def _size(size: Any, name: str) -> int | str:
+    """A size: a number, or the name of a symbol."""
+    if isinstance(size, int):
+        return size
+    text = str(size)
+    if not text.isidentifier():
+        message = f"the size {text} of {name} is no symbol by itself"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, hint="one torch.export.Dim per size", at=name)
+    return text
+
+
+def _bounds(bounds: Any) -> tuple[int, int]:
+    """The least and the greatest size that a range of torch allows."""
+    return max(int(bounds.lower), 0), _MOST if math.isinf(float(bounds.upper)) else min(int(bounds.upper), _MOST)

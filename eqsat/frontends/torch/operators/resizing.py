@@ -1,0 +1,110 @@
+"""Images of other sizes, and the gradients of such operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eqsat import nn
+from eqsat.frontends.torch.operator_table import aten
+from eqsat.lazy.argument_checks import STAGE
+from eqsat.lazy.known_value import known_value
+from eqsat.tensor import Tensor, constant, iota
+from ir.dtype import fp32, fp64
+
+_MODES = {
+    "upsample_nearest1d": "nearest",
+    "upsample_nearest2d": "nearest",
+    "upsample_nearest3d": "nearest",
+    "_upsample_nearest_exact1d": "nearest-exact",
+    "_upsample_nearest_exact2d": "nearest-exact",
+    "_upsample_nearest_exact3d": "nearest-exact",
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "bilinear",
+    "upsample_trilinear3d": "trilinear",
+    "upsample_bicubic2d": "bicubic",
+}
+"""torch's name of the mode. All but the nearest modes have `align_corners`."""
+_ONE_AXIS = {"bilinear": "linear", "trilinear": "linear"}
+"""The mode along one axis of modes that are products of such along each axis."""
+
+Scales = list[float | None]
+
+
+def _resize(x: Tensor, sizes: list[int] | None, scales: Scales | None, mode: str, aligned: bool) -> Tensor:
+    """Coordinates follow from the scales if they are given, else from the sizes."""
+    known = None if not scales or None in scales else [float(scale) for scale in scales if scale is not None]
+    corners = None if mode.startswith("nearest") else aligned
+    wide = x.cast(x.dtype.accumulator) if x.dtype.is_float and corners is not None else x
+    if known is not None:
+        found = nn.interpolate(wide, None, known, mode, corners)
+        if sizes is None or found.shape[2:] == tuple(sizes):
+            return found.cast(x.dtype)
+    return nn.interpolate(wide, sizes, None, mode, corners).cast(x.dtype)
+
+
+def _gradient(
+    gradient: Tensor, sizes: list[int], shape: list[int], scales: Scales | None, mode: str, aligned: bool
+) -> Tensor:
+    """The transposed operator, which is one matrix along each axis."""
+    found = gradient.cast(gradient.dtype.accumulator)
+    for place, (small, large) in enumerate(zip(shape[2:], sizes, strict=True)):
+        along = [None] if not scales or scales[place] is None else [scales[place]]
+        found = _apply(found, _matrix(small, large, along, _ONE_AXIS.get(mode, mode), aligned), place + 2)
+    return found.cast(gradient.dtype)
+
+
+def _matrix(small: int, large: int, scale: Any, mode: str, aligned: bool) -> Tensor:
+    """[small, large]: row i is the resized unit vector i."""
+    units = constant(1.0, fp64) * (iota((small, small), 0) == iota((small, small), 1)).cast(fp64)
+    if mode == "bicubic":
+        square = units.reshape(small, 1, small, 1).expand(small, 1, small, 4)
+        resized = _resize(square, [large, 4], [*scale, 1.0 if scale[0] else None], mode, aligned)[..., 0]
+    else:
+        resized = _resize(units.reshape(small, 1, small), [large], scale, mode, aligned)
+    return constant(known_value(resized.reshape(small, large), "a matrix of weights", STAGE).copy(), fp32)
+
+
+def _apply(x: Tensor, matrix: Tensor, axis: int) -> Tensor:
+    """x with `matrix` [small, large] applied along an axis of `large` elements."""
+    return (x.swapaxes(axis, -1) @ matrix.cast(x.dtype).T).swapaxes(axis, -1)
+
+
+def _register(name: str, mode: str) -> None:
+    has_corners = not mode.startswith("nearest")
+
+    def corners(rest: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
+        return (rest[0], rest[1:]) if has_corners else (False, rest)
+
+    def lower(x: Tensor, sizes: list[int], *rest: Any) -> Tensor:
+        aligned, scales = corners(rest)
+        return _resize(x, sizes, list(scales), mode, aligned)
+
+    def lower_list(x: Tensor, sizes: list[int] | None, *rest: Any) -> Tensor:
+        aligned, (scales,) = corners(rest)
+        return _resize(x, sizes, scales, mode, aligned)
+
+    def lower_gradient(gradient: Tensor, sizes: list[int], shape: list[int], *rest: Any) -> Tensor:
+        aligned, scales = corners(rest)
+        return _gradient(gradient, sizes, shape, list(scales), mode, aligned)
+
+    lowerings: dict[str, Callable[..., Tensor]] = {"": lower, ".vec": lower_list, "_backward": lower_gradient}
+    for ending, lowering in lowerings.items():
+        aten(f"{name}{ending}")(lowering)
+
+
+for _name, _mode in _MODES.items():
+    _register(_name, _mode)
+
+
+def _register_smooth(name: str, mode: str) -> None:
+    def lower(x: Tensor, sizes: list[int], aligned: bool, *scales: float | None) -> Tensor:
+        """Where the image shrinks, an element is a mean over the elements that it covers."""
+        wide = x.cast(x.dtype.accumulator) if x.dtype.is_float else x
+        return nn.interpolate(wide, sizes, None, mode, aligned, antialias=True).cast(x.dtype)
+
+    aten(name)(lower)
+
+
+_register_smooth("_upsample_bilinear2d_aa", "bilinear")
+_register_smooth("_upsample_bicubic2d_aa", "bicubic")

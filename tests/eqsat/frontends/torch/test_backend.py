@@ -1,0 +1,186 @@
+"""torch.compile(model, backend="eqsat"): kernels, gradients, sizes, fallback, options, threads."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = pytest.importorskip("torch", reason="the torch door needs torch")
+
+from eqsat import EqsatError, EqsatWarning
+from eqsat.frontends.torch.backend import eqsat as backend
+from ir.diagnostics import Kind
+
+F = torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def model() -> Any:
+    layers = (torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+    return torch.nn.Sequential(*layers)
+
+
+def test_the_entry_point_is_the_backend() -> None:
+    (found,) = entry_points(group="torch_dynamo_backends", name="eqsat")
+    assert found.load() is backend
+
+
+def test_a_model_runs_and_learns_as_in_eager() -> None:
+    ours, theirs = model(), model()
+    ours.load_state_dict(theirs.state_dict())
+    compiled = torch.compile(ours, backend=backend, fullgraph=True, options={"fallback": False})
+    x, target = torch.randn(5, 8), torch.randint(0, 4, (5,))
+    losses = []
+    for network, run in ((ours, compiled), (theirs, theirs)):
+        optimizer = torch.optim.Adam(network.parameters(), 0.05)
+        steps = []
+        for _ in range(6):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(run(x), target)
+            loss.backward()
+            optimizer.step()
+            steps.append(loss.item())
+        losses.append(steps)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert losses[0][-1] < losses[0][0]
+
+
+def test_a_parameter_that_changes_is_read_again() -> None:
+    layer = torch.nn.Linear(3, 2)
+    compiled = torch.compile(layer, backend=backend)
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), layer(x))
+        layer.weight.data.mul_(2)  # no version counter tells of this change
+        layer.bias.add_(1)
+        torch.testing.assert_close(compiled(x), layer(x))
+
+
+def test_sizes_are_symbols_after_the_first() -> None:
+    counted = torch._dynamo.testing.CompileCounterWithBackend(backend)
+    compiled = torch.compile(lambda x: (x.relu().sum(1), x.reshape(-1) * x.shape[0]), backend=counted)
+    for batch in (3, 5, 7, 5):
+        x = torch.randn(batch, 4)
+        expected = (x.relu().sum(1), x.reshape(-1) * batch)
+        for ours, theirs in zip(compiled(x), expected, strict=True):
+            torch.testing.assert_close(ours, theirs)
+    assert counted.frame_count == 2
+
+
+def test_unsupported_operators_run_in_eager_with_one_warning() -> None:
+    def function(x: Any) -> Any:
+        return torch.linalg.qr(x @ x)[1].abs().sum() + torch.linalg.qr(x.relu())[1].abs().mean() + x.sum()
+
+    x = torch.randn(4, 4, requires_grad=True)
+    with pytest.warns(EqsatWarning) as caught:
+        loss = torch.compile(function, backend=backend)(x)
+    messages = [str(each.message) for each in caught if issubclass(each.category, EqsatWarning)]
+    assert len(messages) == 1
+    assert "aten.linalg_qr.default (2)" in messages[0]
+    loss.backward()
+    ours, x.grad = x.grad, None
+    expected = function(x)
+    expected.backward()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(ours, x.grad)
+
+
+def test_without_fallback_an_unsupported_operator_is_an_error() -> None:
+    compiled = torch.compile(lambda x: torch.linalg.qr(x)[1], backend=backend, options={"fallback": False})
+    with pytest.raises(EqsatError, match=r"eqsat lacks aten\.linalg_qr") as caught:
+        compiled(torch.randn(3, 3))
+    assert caught.value.kind is Kind.UNSUPPORTED_OP
+
+
+def test_an_unknown_option_is_named() -> None:
+    compiled = torch.compile(lambda x: x + 1, backend=backend, options={"speed": 11})
+    with pytest.raises(Exception, match="the backend has no option 'speed'"):
+        compiled(torch.randn(3))
+
+
+def test_options_reach_the_programs() -> None:
+    """In index order, a sum of floats has the bits of a plain loop."""
+    x = torch.randn(1000)
+    found = torch.compile(lambda x: x.sum(), backend=backend, options={"exactness": "exact"})(x)
+    total = torch.tensor(0.0)
+    for element in x:
+        total += element
+    assert found == total
+
+
+def test_mutations_of_arguments_and_buffers_happen() -> None:
+    norm = torch.nn.BatchNorm1d(4)
+    other = torch.nn.BatchNorm1d(4)
+    x = torch.randn(6, 4)
+    compiled = torch.compile(norm, backend=backend)
+    torch.testing.assert_close(compiled(x), other(x))
+    torch.testing.assert_close(norm.running_var, other.running_var)
+    assert norm.num_batches_tracked == 1
+
+    def change(y: Any) -> Any:
+        y.mul_(2)
+        return y[1:]
+
+    ours, theirs = x.clone(), x.clone()
+    torch.testing.assert_close(torch.compile(change, backend=backend)(ours), change(theirs))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_dropout_masks_as_torch_draws_them() -> None:
+    x = torch.ones(1000, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EqsatWarning)
+        y = torch.compile(lambda x: F.dropout(x, 0.5) * 3, backend=backend)(x)
+    y.sum().backward()
+    assert set(y.tolist()) == {0.0, 6.0}
+    assert 400 < int((y == 0).sum()) < 600
+    torch.testing.assert_close(x.grad, y.detach())
+
+
+def test_many_threads_may_call_one_model() -> None:
+    layer = torch.nn.Linear(3, 2)
+    compiled = torch.compile(layer, backend=backend, dynamic=True)
+    inputs = [torch.randn(size, 3) for size in (2, 3, 4, 2, 3, 4)]
+
+    def run(x: Any) -> Any:
+        with torch.no_grad():
+            return compiled(x)
+
+    run(inputs[0])
+    with ThreadPoolExecutor(3) as pool:
+        for x, y in zip(inputs, pool.map(run, inputs), strict=True):
+            torch.testing.assert_close(y, layer(x).detach())
+
+
+def test_the_number_of_threads_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eqsat.runtime.program import Program
+
+    threads: list[int] = []
+    call = Program.__call__
+
+    def counted(self: Program, *arguments: Any, **named: Any) -> Any:
+        threads.append(self._threads)
+        return call(self, *arguments, **named)
+
+    monkeypatch.setattr(Program, "__call__", counted)
+    compiled = torch.compile(lambda x: x + 1, backend=backend)
+    before = torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            compiled(torch.randn(3))
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [1, 2]
