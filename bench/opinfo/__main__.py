@@ -12,6 +12,7 @@ differ from that file are printed. `--resume` leaves out the operators that the 
 from __future__ import annotations
 
 import argparse
+import importlib
 import multiprocessing
 import time
 from collections import Counter
@@ -19,9 +20,12 @@ from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+import torch
+
 from bench.opinfo import table
 from bench.opinfo.run_samples import CRASH, UNSUPPORTED, WRONG, Outcome, by_kernels, by_playback, run_samples
 from bench.opinfo.samples import DTYPES, operators, samples_of, tolerances
+from eqsat.frontends.torch.trace import trace
 
 
 def outcomes_of(name: str, element: str, options: argparse.Namespace) -> list[Outcome]:
@@ -45,6 +49,13 @@ def _send(pipe: Connection, name: str, element: str, options: argparse.Namespace
     execute = by_playback if options.playback else by_kernels
     samples = samples_of(info, element, options.step)
     pipe.send(run_samples(samples, execute, tolerances(info, element), options.seconds, options.together))
+
+
+def _load() -> None:
+    """Imports what a compilation needs, so that the processes of the operators need not."""
+    trace(lambda x: [x + 1], torch.zeros(1))
+    for module in ("egglog", "codegen.lower.cpu.lower", "codegen.plan.cpu.candidates", "codegen.text.program_to_c"):
+        importlib.import_module(module)
 
 
 def _report(found: Iterable[tuple[str, Sequence[Outcome]]]) -> None:
@@ -81,22 +92,23 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--update", action="store_true", help="write the counts")
     parser.add_argument("--resume", action="store_true", help="leave out the operators that have counts")
     options = parser.parse_args()
-    if options.update and (options.playback or options.step > 1):
-        parser.error("the table counts what kernels compute, for all samples")
+    if options.update and options.playback:
+        parser.error("the table counts what kernels compute")
     return options
 
 
 def main() -> None:
     options = _arguments()
+    _load()
     stop = time.monotonic() + 60 * options.minutes
-    stored = table.read()
+    stored, title = table.read(), table.title(options.dtype, options.step)
     part, parts = map(int, options.part.split("/"))
     names = [name for place, name in enumerate(operators(options.only)) if place % parts == part]
     found: list[tuple[str, list[Outcome]]] = []
     for name in names:
         if time.monotonic() > stop:
             break
-        row: dict[str, Any] = stored.get(options.dtype, {}).get(name, {})
+        row: dict[str, Any] = stored.get(title, {}).get(name, {})
         if options.resume and row:
             continue
         outcomes = outcomes_of(name, options.dtype, options)
@@ -105,7 +117,7 @@ def main() -> None:
         found.append((name, outcomes))
         counts = table.counts(outcomes)
         if options.update:
-            table.write(options.dtype, name, counts)
+            table.write(title, name, counts)
         if options.update or row != counts:
             print(f"{name}: {counts}", flush=True)
     _report(found)

@@ -15,7 +15,12 @@ from bench.opinfo.run_samples import RIGHT, UNSUPPORTED, Outcome
 PATH = RESULTS / "opinfo.json"
 
 Table = dict[str, dict[str, dict[str, Any]]]
-"""Per dtype and operator: the number of samples by their outcome, and the operators that unsupported samples lack."""
+"""Per title and operator: the number of samples by their outcome, and the operators that unsupported samples lack."""
+
+
+def title(element: str, step: int) -> str:
+    """What the rows of a run count: all samples of a dtype, or every so-manieth sample of each operator."""
+    return element if step == 1 else f"{element}, samples 0, {step}, {2 * step}, … of each operator"
 
 
 def read() -> Table:
@@ -34,10 +39,10 @@ def counts(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     return {key: dict(value) if isinstance(value, Counter) else value for key, value in row.items()}
 
 
-def write(element: str, name: str, row: dict[str, Any]) -> None:
+def write(heading: str, name: str, row: dict[str, Any]) -> None:
     """Puts the row into the file; other processes may write other rows at the same time."""
     with FileLock(PATH.with_suffix(".lock")):
         table = read()
-        rows = {**table.get(element, {}), name: row}
-        table[element] = dict(sorted(rows.items()))
-        PATH.write_text(json.dumps(table, indent=1) + "\n")
+        rows = {**table.get(heading, {}), name: row}
+        table[heading] = dict(sorted(rows.items()))
+        PATH.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n")

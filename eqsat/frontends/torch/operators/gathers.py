@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from eqsat.frontends.torch.operator_table import aten
+from eqsat.frontends.torch.operators.reductions import norm
 from eqsat.lazy.argument_checks import axis_in
 from eqsat.lazy.broadcasting import broadcast_shape
 from eqsat.tensor import Tensor, constant, full, iota, stack, where
@@ -137,6 +138,16 @@ def _put_by_mask(x: Tensor, mask: Tensor, value: Tensor, accumulate: bool) -> Te
     chosen = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim))
     put = value.cast(x.dtype).reshape(())
     return where(chosen, x + put if accumulate else put, x).cast(x.dtype)
+
+
+@aten("embedding_renorm")
+def _limit_norms(weight: Tensor, index: Tensor, greatest: float, order: float) -> Tensor:
+    """The rows that the index names are scaled to the greatest norm, if theirs is greater."""
+    rows = weight.shape[0]
+    named = (index.flatten().unsqueeze(0) == iota((rows, 1), 0, index.dtype)).cast("i32").max(1, keepdims=True) == 1
+    wide = weight.cast(weight.dtype.accumulator)
+    size = norm(abs(wide), order, (1,), True)
+    return where(named & (size > greatest), wide * (greatest / (size + 1e-7)), wide).cast(weight.dtype)
 
 
 @aten("embedding_dense_backward")

@@ -65,6 +65,12 @@ def _slice(x: Tensor, axis: int, start: int | None, end: int | None, step: int) 
     return x[(*(slice(None),) * axis_in(axis, x.shape), slice(start, end, step))]
 
 
+@aten("narrow_copy")
+def _narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
+    first = start % max(x.shape[axis_in(axis, x.shape)], 1) if start < 0 else start
+    return _slice(x, axis, first, first + length, 1)
+
+
 @aten("select.int", "select_copy.int")
 def _select(x: Tensor, axis: int, place: int) -> Tensor:
     return x[(*(slice(None),) * axis_in(axis, x.shape), place)]

@@ -130,61 +130,6 @@ def _bucketize(values: Tensor | Number, bounds: Tensor, *, out_int32: bool = Fal
     return _search(bounds, values, out_int32=out_int32, right=right)
 
 
-@aten("histc")
-def _histogram(x: Tensor, bins: int = 100, least: Number = 0, greatest: Number = 0) -> Tensor:
-    """How many elements lie in each of the bins between the least and the greatest number, or element, if the numbers
-    are equal."""
-    flat = x.flatten()
-    low, high = as_tensor(float(least)).cast(x.dtype), as_tensor(float(greatest)).cast(x.dtype)
-    if least == greatest and x.size:
-        low, high = flat.min(), flat.max()
-    alike = low == high
-    low, high = where(alike, low - 1, low).cast(x.dtype), where(alike, high + 1, high).cast(x.dtype)
-    place = ((flat - low) * bins / (high - low)).floor().minimum(bins - 1)
-    inside = (flat >= low) & (flat <= high)
-    hits = (place.unsqueeze(0) == iota((bins, 1), 0, i64).cast(x.dtype)) & inside.unsqueeze(0)
-    counts: Tensor = hits.cast(i64).sum(1).cast(x.dtype)
-    return counts
-
-
-@aten("histogram.bins_tensor")
-def _weigh_between(
-    x: Tensor, edges: Tensor, *, weight: Tensor | None = None, density: bool = False
-) -> tuple[Tensor, Tensor]:
-    """The number, or the weight, of the elements between two neighbours of the ordered edges, and the edges; with
-    `density`, over the whole and the width."""
-    flat = x.flatten()
-    weights = (flat * 0.0 + 1.0 if weight is None else weight.flatten()).unsqueeze(0)
-    low, high = edges[:-1].unsqueeze(1), edges[1:].unsqueeze(1)
-    is_last = iota(low.shape, 0, i64) == low.shape[0] - 1
-    inside = (flat >= low) & ((flat < high) | (is_last & (flat == high)))
-    found = where(inside, weights, 0.0).sum(1) if x.size else low.squeeze(1) * 0.0
-    if density:
-        found = found / found.sum() / (edges[1:] - edges[:-1])
-    return found, edges
-
-
-@aten("histogram.bin_ct")
-def _weigh_bins(
-    x: Tensor,
-    bins: int = 100,
-    *,
-    range: list[float] | None = None,
-    weight: Tensor | None = None,
-    density: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """As above for so many bins of one width from the least to the greatest element, or in a range."""
-    bounds = range if range is not None or x.size else [0.0, 1.0]
-    low, high = (x.min(), x.max()) if bounds is None else (as_tensor(edge).cast(x.dtype) for edge in bounds)
-    if bounds is None:
-        alike = low == high
-        low, high = where(alike, low - 0.5, low).cast(x.dtype), where(alike, high + 0.5, high).cast(x.dtype)
-    place = iota((bins + 1,), 0, i64)
-    step = (high - low) / bins
-    forwards, backwards = low + place.cast(x.dtype) * step, high - (bins - place).cast(x.dtype) * step
-    return _weigh_between(x, where(place < (bins + 1) // 2, forwards, backwards), weight=weight, density=density)
-
-
 def _element(x: Tensor, axis: int, rank: Tensor, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The element of this rank in each row along the axis, and its position."""
     place = axis_in(axis, x.shape)

@@ -40,6 +40,7 @@ _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "erf": ("int_to_float", lambda x: x.erf()),
     "sigmoid": ("int_to_float", lambda x: x.sigmoid()),
     "silu": ("default", nn.silu),
+    "angle": ("int_to_float", lambda x: where(x != x, x, where(x < 0, math.pi, 0.0))),
     "tan": ("int_to_float", elementary.tan),
     "sinh": ("int_to_float", elementary.sinh),
     "cosh": ("int_to_float", elementary.cosh),

@@ -156,6 +156,14 @@ def _vector_norm(
     return norm(abs(x.cast(result).cast(result.accumulator)), order, axes_of(dim, x), keepdim).cast(result)
 
 
+@aten("dist")
+def _distance(x: Tensor, y: Tensor, order: float = 2) -> Tensor:
+    """The norm of x − y."""
+    difference: Tensor = x - y
+    wide = abs(difference.cast(difference.dtype.accumulator))
+    return norm(wide, order, tuple(range(wide.ndim)), False).cast(difference.dtype)
+
+
 def norm(sizes: Tensor, order: float, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     """(Σ s^order)^(1 / order) of numbers s ≥ 0; the greatest or least for infinite orders, the count of others than 0
     for 0."""
