@@ -52,9 +52,10 @@ def _send(pipe: Connection, name: str, element: str, options: argparse.Namespace
 
 
 def _load() -> None:
-    """Imports what a compilation needs, so that the processes of the operators need not."""
+    """Imports what a compilation needs, so that the processes of the operators need not. egglog is left out: it starts
+    threads, which a forked process does not have."""
     trace(lambda x: [x + 1], torch.zeros(1))
-    for module in ("egglog", "codegen.lower.cpu.lower", "codegen.plan.cpu.candidates", "codegen.text.program_to_c"):
+    for module in ("codegen.lower.cpu.lower", "codegen.plan.cpu.candidates", "codegen.text.program_to_c"):
         importlib.import_module(module)
 
 
@@ -101,14 +102,14 @@ def main() -> None:
     options = _arguments()
     _load()
     stop = time.monotonic() + 60 * options.minutes
-    stored, title = table.read(), table.title(options.dtype, options.step)
+    title = table.title(options.dtype, options.step)
     part, parts = map(int, options.part.split("/"))
     names = [name for place, name in enumerate(operators(options.only)) if place % parts == part]
     found: list[tuple[str, list[Outcome]]] = []
     for name in names:
         if time.monotonic() > stop:
             break
-        row: dict[str, Any] = stored.get(title, {}).get(name, {})
+        row: dict[str, Any] = table.read().get(title, {}).get(name, {})
         if options.resume and row:
             continue
         outcomes = outcomes_of(name, options.dtype, options)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
+from torch.testing._comparison import default_tolerances
 
 from bench.opinfo.samples import Sample
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
@@ -27,7 +28,8 @@ from ir.diagnostics import EqsatError, Kind
 from ir.tiny.bind import load
 from ir.tiny.playback import playback
 
-RIGHT, NEARER, WRONG, CRASH, LATE = "right", "nearer to fp64", "wrong", "crash", "time limit"
+RIGHT, RIGHT_IN_FP64, WRONG, CRASH, LATE = "right", "right in fp64", "wrong", "crash", "time limit"
+AS_TRACED = "as torch's decomposition"
 UNSUPPORTED, UNTRACEABLE, OUT_OF_SCOPE = "unsupported", "untraceable", "out of scope"
 
 
@@ -146,12 +148,29 @@ def _compare(sample: Sample, found: Sequence[Any], tolerances: dict[str, float])
         try:
             torch.testing.assert_close(ours, theirs, equal_nan=True, **tolerances)
         except (AssertionError, TypeError) as error:
-            return Outcome(NEARER if _is_nearer(sample, found) else WRONG, _short(error))
+            return Outcome(_kind_of_difference(sample, found, tolerances), _short(error))
     return Outcome(RIGHT)
 
 
-def _is_nearer(sample: Sample, found: Sequence[Any]) -> bool:
-    """Whether all results have eager's dtypes and shapes, and are no further than eager's from the results in fp64."""
+def _kind_of_difference(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> str:
+    if _is_right_in_fp64(sample, found, tolerances):
+        return RIGHT_IN_FP64
+    try:
+        torch.testing.assert_close(found, _as_traced(sample), equal_nan=True, **tolerances)
+    except (AssertionError, TypeError):
+        return WRONG
+    return AS_TRACED
+
+
+def _as_traced(sample: Sample) -> list[Any]:
+    """The results of eager for torch's decomposition of the operator, which may differ from the operator itself."""
+    tensors = sample.tensors
+    return list(trace(sample.call, *tensors)(*tensors))
+
+
+def _is_right_in_fp64(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> bool:
+    """Whether each result has eager's dtype and shape, and is within the tolerances of the result in fp64, or no
+    further from it than eager's."""
     try:
         exact = sample.in_fp64()
     except Exception:  # an operator may have no results for fp64
@@ -159,9 +178,14 @@ def _is_nearer(sample: Sample, found: Sequence[Any]) -> bool:
     return all(
         isinstance(ours, torch.Tensor)
         and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        and (_error(ours, best) <= _error(theirs, best) < math.inf)
+        and (_is_close(ours, best, tolerances) or _error(ours, best) <= _error(theirs, best) < math.inf)
         for ours, theirs, best in zip(found, sample.expected, exact, strict=True)
     )
+
+
+def _is_close(found: torch.Tensor, exact: torch.Tensor, tolerances: dict[str, float]) -> bool:
+    given = tolerances or dict(zip(("rtol", "atol"), default_tolerances(found), strict=True))
+    return bool(torch.allclose(found.double(), exact.double(), equal_nan=True, **given))
 
 
 def _error(found: torch.Tensor, exact: torch.Tensor) -> float:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.testing._comparison import default_tolerances
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import DecorateInfo
@@ -50,9 +51,9 @@ class Sample(NamedTuple):
 
 
 def operators(only: str = "") -> dict[str, Any]:
-    """The OpInfos of torch's table by their full names: all of them, or those whose names a list with commas has."""
-    names = only.split(",")
-    return {info.full_name: info for info in op_db if not only or info.full_name in names}
+    """The OpInfos of torch's table by their full names: all of them, or those in a list with commas, in its order."""
+    every = {info.full_name: info for info in op_db}
+    return {name: every[name] for name in only.split(",") if name in every} if only else every
 
 
 def samples_of(info: Any, element: str, step: int = 1) -> list[Sample]:
@@ -67,8 +68,8 @@ def samples_of(info: Any, element: str, step: int = 1) -> list[Sample]:
 
 
 def tolerances(info: Any, element: str) -> dict[str, float]:
-    """The tolerances for torch.testing.assert_close: its own, or the widest that OpInfo states for this dtype and any
-    of its tests of forward results on a CPU."""
+    """The tolerances for torch.testing.assert_close that OpInfo states for this dtype and any of its tests of forward
+    results on a CPU, no narrower than its own; none if OpInfo states none."""
     given = getattr(torch, element)
     stated = [
         decorator.d[given]
@@ -81,7 +82,8 @@ def tolerances(info: Any, element: str) -> dict[str, float]:
     ]
     if not stated:
         return {}
-    return {"atol": max(one.atol for one in stated), "rtol": max(one.rtol for one in stated)}
+    rtol, atol = default_tolerances(given)
+    return {"atol": max([atol, *(one.atol for one in stated)]), "rtol": max([rtol, *(one.rtol for one in stated)])}
 
 
 def tensors_of(results: Any) -> list[torch.Tensor]:

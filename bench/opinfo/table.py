@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
@@ -41,7 +43,7 @@ def counts(outcomes: Iterable[Outcome]) -> dict[str, Any]:
 
 def write(heading: str, name: str, row: dict[str, Any]) -> None:
     """Puts the row into the file; other processes may write other rows at the same time."""
-    with FileLock(PATH.with_suffix(".lock")):
+    with FileLock(Path(tempfile.gettempdir()) / "eqsat_opinfo.lock"):
         table = read()
         rows = {**table.get(heading, {}), name: row}
         table[heading] = dict(sorted(rows.items()))

@@ -91,7 +91,10 @@ def _filled_with_tensor(x: Tensor, value: Tensor) -> Tensor:
 
 @aten("arange.start_step")
 def _range(start: Number, end: Number, step: Number, *, dtype: DType | None = None, result: DType) -> Tensor:
-    """start, start + step, … before `end`; computed in fp64 where a number is no integer."""
+    """start, start + step, … before `end`; computed in fp64 where a number is no integer. Where the result has
+    integers, the numbers lose what is behind the point first."""
+    if not result.is_float:
+        start, end, step = int(start), int(end), int(step)
     count = max(math.ceil((end - start) / step), 0)
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return _whole_numbers(count, start, step).cast(result)

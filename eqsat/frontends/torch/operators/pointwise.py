@@ -21,8 +21,8 @@ _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "floor": ("default", lambda x: x.floor()),
     "round": ("default", lambda x: x.round()),
     "trunc": ("default", lambda x: _towards_zero(x)),
-    "sign": ("default", lambda x: x if x.dtype.is_bool else elementary.sign(x)),
-    "sgn": ("default", lambda x: x if x.dtype.is_bool else elementary.sign(x)),
+    "sign": ("default", lambda x: _sign(x)),
+    "sgn": ("default", lambda x: _sign(x)),
     "positive": ("default", lambda x: x),
     "signbit": ("always_bool", lambda x: elementary.is_negative(x) if x.dtype.is_float else x < 0),
     "square": ("bool_to_long", lambda x: x * x),
@@ -286,6 +286,11 @@ def _exclusive_or(x: Tensor, y: Tensor) -> Tensor:
 @aten("_to_copy", "prims.convert_element_type")
 def _convert(x: Tensor, dtype: DType | None = None) -> Tensor:
     return x if dtype is None else x.cast(dtype)
+
+
+def _sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; 0 for NaN."""
+    return x if x.dtype.is_bool else where(x > 0, 1, where(x < 0, -1, 0)).cast(x.dtype)
 
 
 def _towards_zero(x: Tensor) -> Tensor:
