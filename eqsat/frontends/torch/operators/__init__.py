@@ -6,6 +6,8 @@ from eqsat.frontends.torch.operators import (
     convolutions,
     creation,
     gathers,
+    histograms,
+    images,
     movements,
     norms,
     orders,
@@ -16,6 +18,8 @@ from eqsat.frontends.torch.operators import (
     reductions,
     resizing,
     scatters,
+    segments,
+    special,
 )
 
 __all__ = [
@@ -24,6 +28,8 @@ __all__ = [
     "convolutions",
     "creation",
     "gathers",
+    "histograms",
+    "images",
     "movements",
     "norms",
     "orders",
@@ -34,4 +40,6 @@ __all__ = [
     "reductions",
     "resizing",
     "scatters",
+    "segments",
+    "special",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number
 from eqsat.tensor import Tensor, constant, full, iota
@@ -89,7 +91,10 @@ def _filled_with_tensor(x: Tensor, value: Tensor) -> Tensor:
 
 @aten("arange.start_step")
 def _range(start: Number, end: Number, step: Number, *, dtype: DType | None = None, result: DType) -> Tensor:
-    """start, start + step, … before `end`; computed in fp64 where a number is no integer."""
+    """start, start + step, … before `end`; computed in fp64 where a number is no integer. Where the result has
+    integers, the numbers lose what is behind the point first."""
+    if not result.is_float:
+        start, end, step = int(start), int(end), int(step)
     count = max(math.ceil((end - start) / step), 0)
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return _whole_numbers(count, start, step).cast(result)
@@ -106,3 +111,14 @@ def _whole_numbers(count: int, start: int, step: int) -> Tensor:
     places = iota((count,), 0, "i64")
     scaled = places if step == 1 else places * step
     return scaled if start == 0 else scaled + start
+
+
+@aten("tril_indices")
+def _lower_indices(rows: int, columns: int, offset: int = 0, *, dtype: DType | None = None, result: DType) -> Tensor:
+    """The rows and the columns of the elements of a lower triangle, as two rows."""
+    return constant(np.stack(np.tril_indices(rows, offset, columns))).cast(result)
+
+
+@aten("triu_indices")
+def _upper_indices(rows: int, columns: int, offset: int = 0, *, dtype: DType | None = None, result: DType) -> Tensor:
+    return constant(np.stack(np.triu_indices(rows, offset, columns))).cast(result)

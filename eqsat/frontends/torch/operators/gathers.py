@@ -1,115 +1,153 @@
-"""Lookups by computed positions."""
+"""Lookups by computed positions, and writes at such positions by `index_put`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.lazy.argument_checks import STAGE, axis_in
+from eqsat.frontends.torch.operators.reductions import norm
+from eqsat.lazy.argument_checks import axis_in
 from eqsat.lazy.broadcasting import broadcast_shape
-from eqsat.tensor import Tensor, constant, full, where
+from eqsat.tensor import Tensor, constant, full, iota, stack, where
 from ir.diagnostics import Kind, fail
-
-Indices = list[Tensor | None]
-
-
-class Places(NamedTuple):
-    """What advanced indexing reads. order: the axes of x, indexed ones first. rows: the number of their elements.
-    flat: row-major positions among the rows, i64, with the shape of all indices together. front: where the axes of
-    `flat` stand in the result."""
-
-    order: list[int]
-    rows: int
-    flat: Tensor
-    front: int
-
-
-def places_of(x: Tensor, indices: Indices) -> Places:
-    """The places that a list of index tensors selects; None in the list selects a whole axis. The axes of the result
-    stand where the first index stands, or in front if None stands between two indices.
-
-    Raises:
-        EqsatError: UnsupportedOp for an index of bools, because the values would decide the shape.
-    """
-    axes = [axis for axis, index in enumerate(indices) if index is not None]
-    given = [index for index in indices if index is not None]
-    if any(index.dtype.is_bool for index in given):
-        message = "an index of bools selects a number of elements that depends on data"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, shapes=[list(x.shape)], hint="where(condition, a, b)")
-    shape = broadcast_shape("index", *(index.shape for index in given))
-    flat = constant(0, "i64").expand(shape)
-    for axis, index in zip(axes, given, strict=True):
-        flat = flat * x.shape[axis] + from_start(index, x.shape[axis]).expand(shape)
-    together = axes == list(range(axes[0], axes[-1] + 1))
-    rest = [axis for axis in range(x.ndim) if axis not in axes]
-    rows = math.prod(x.shape[axis] for axis in axes)
-    return Places([*axes, *rest], rows, flat, axes[0] if together else 0)
-
-
-def from_start(index: Tensor, size: int) -> Tensor:
-    """Positions counted from the start of an axis of this size, i64; negative ones count from its end."""
-    wide = index.cast("i64")
-    return where(wide < 0, wide + size, wide) if index.dtype.is_signed else wide
-
-
-@aten("index.Tensor", "_unsafe_index.Tensor")
-def _index(x: Tensor, indices: Indices) -> Tensor:
-    if all(index is None for index in indices):
-        return x
-    places = places_of(x, indices)
-    rest = [x.shape[axis] for axis in places.order[x.ndim - _rest_rank(x, indices) :]]
-    rows = x.permute(places.order).reshape(places.rows, *rest)
-    at = places.flat.reshape(places.flat.size, *(1 for _ in rest)).expand(places.flat.size, *rest)
-    found = rows.gather(0, at).reshape(*places.flat.shape, *rest)
-    lead = places.flat.ndim
-    order = [*range(lead, lead + places.front), *range(lead), *range(lead + places.front, found.ndim)]
-    return found.permute(order)
-
-
-def _rest_rank(x: Tensor, indices: Indices) -> int:
-    return x.ndim - sum(index is not None for index in indices)
-
-
-@aten("index_put", "_unsafe_index_put")
-def _index_put(x: Tensor, indices: Indices, values: Tensor, accumulate: bool) -> Tensor:
-    """x with `values` at the places of the indices, or added there."""
-    if len([index for index in indices if index is not None]) == 1:
-        (mask,) = (index for index in indices if index is not None)
-        if mask.dtype.is_bool and values.size == 1 and indices[0] is mask and mask.shape == x.shape[: mask.ndim]:
-            filler = values.cast(x.dtype).reshape(()) + (x if accumulate else 0)
-            return where(mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)), filler, x).cast(x.dtype)
-    places = places_of(x, indices)
-    count, lead = places.flat.size, places.flat.ndim
-    rest = [x.shape[axis] for axis in places.order[x.ndim - _rest_rank(x, indices) :]]
-    ordered = x.permute(places.order)
-    spread = values.cast(x.dtype).expand(*rest[: places.front], *places.flat.shape, *rest[places.front :])
-    middle = range(places.front, places.front + lead)
-    updates = spread.permute(*middle, *(axis for axis in range(spread.ndim) if axis not in middle))
-    at = places.flat.reshape(count, *(1 for _ in rest)).expand(count, *rest)
-    rows = ordered.reshape(places.rows, *rest)
-    found = rows.scatter(0, at, updates.reshape(count, *rest), "add" if accumulate else "none")
-    back = [places.order.index(axis) for axis in range(x.ndim)]
-    return found.reshape(ordered.shape).permute(back)
-
-
-@aten("gather")
-def _gather(x: Tensor, axis: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    if not x.ndim:
-        return x.expand(index.shape)
-    place = axis_in(axis, x.shape)
-    part = tuple(slice(None) if along == place else slice(0, size) for along, size in enumerate(index.shape))
-    return x[part].gather(place, index)
+from ir.dtype import i64
+from ir.frontend import STAGE
 
 
 @aten("index_select")
 def _index_select(x: Tensor, axis: int, index: Tensor) -> Tensor:
-    return x.take(index.flatten(), axis) if x.ndim else x
+    if not x.ndim:
+        return x
+    return x.take(index.flatten(), axis_in(axis, x.shape))
+
+
+@aten("gather")
+def _gather(x: Tensor, axis: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """result[i, j] = x[index[i, j], j] for axis 0."""
+    if not x.ndim or not index.ndim:
+        return x.flatten().gather(0, index.flatten()).reshape(index.shape)
+    return x.gather(axis, index)
+
+
+@aten("take")
+def _take(x: Tensor, index: Tensor) -> Tensor:
+    return x.flatten().take(index, 0)
 
 
 @aten("embedding")
-def _embedding(weight: Tensor, index: Tensor, *_: object) -> Tensor:
+def _embedding(
+    weight: Tensor, index: Tensor, padding: int = -1, scale_by_frequency: bool = False, sparse: bool = False
+) -> Tensor:
     return weight.take(index, 0)
+
+
+class _Selection(NamedTuple):
+    """The elements x[…, index, …, index, …].
+
+    indexed, others: the axes of x with an index, and without one. flat: the row-major position in the indexed axes, in
+    the shape that the indices have together. place: the axis of the result at which this shape stands.
+    """
+
+    indexed: tuple[int, ...]
+    others: tuple[int, ...]
+    flat: Tensor
+    place: int
+
+    def rows_of(self, x: Tensor) -> Tensor:
+        """x [indexed axes as one, others as one]."""
+        ordered = x.permute(*self.indexed, *self.others)
+        return ordered.reshape(math.prod(x.shape[axis] for axis in self.indexed), self.width_in(x))
+
+    def width_in(self, x: Tensor) -> int:
+        return math.prod(x.shape[axis] for axis in self.others)
+
+    def order(self) -> tuple[int, ...]:
+        """The axes of the result in terms of [shape of the indices, others]."""
+        first, rank = self.flat.ndim, self.flat.ndim + len(self.others)
+        rest = range(first, rank)
+        return (*rest[: self.place], *range(first), *rest[self.place :])
+
+
+def _select(x: Tensor, indices: Sequence[Tensor | None]) -> _Selection:
+    """The selection of the indices, one per axis of x from the first on; None is no index. Negative positions count
+    from the end.
+
+    Raises:
+        EqsatError: UnsupportedOp for bools, whose number of True decides the shape.
+    """
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if any(index.dtype.is_bool or index.dtype.name == "u8" for _, index in given):
+        fail(Kind.UNSUPPORTED_OP, STAGE, "the shape depends on how many elements of a mask are True", hint="where")
+    indexed = tuple(axis for axis, _ in given)
+    shape = broadcast_shape("index", *(index.shape for _, index in given))
+    flat = constant(0, i64).expand(shape)
+    for axis, index in given:
+        wide = index.cast(i64)
+        flat = flat * x.shape[axis] + where(wide < 0, wide + x.shape[axis], wide)
+    adjacent = indexed == tuple(range(indexed[0], indexed[0] + len(indexed)))
+    others = tuple(axis for axis in range(x.ndim) if axis not in indexed)
+    return _Selection(indexed, others, flat, indexed[0] if adjacent else 0)
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    if all(index is None for index in indices):
+        return x
+    selection = _select(x, indices)
+    rows, width = selection.rows_of(x), selection.width_in(x)
+    count = selection.flat.size
+    shape = (*selection.flat.shape, *(x.shape[axis] for axis in selection.others))
+    if not count * width:
+        return full(tuple(shape[axis] for axis in selection.order()), 0, x.dtype)
+    found = rows.gather(0, selection.flat.reshape(count, 1).expand(count, width))
+    return found.reshape(shape).permute(selection.order())
+
+
+@aten("index_put", "_unsafe_index_put")
+def _index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """x with the values at the selected elements, or with their sums there."""
+    mask = indices[0]
+    if mask is not None and mask.dtype.is_bool and len(indices) == 1 and values.size == 1:
+        return _put_by_mask(x, mask, values, accumulate)
+    selection = _select(x, indices)
+    rows, width = selection.rows_of(x), selection.width_in(x)
+    count = selection.flat.size
+    if not count * width:
+        return x
+    order = selection.order()
+    shape = (*selection.flat.shape, *(x.shape[axis] for axis in selection.others))
+    back = tuple(order.index(axis) for axis in range(len(order)))
+    spread = values.cast(x.dtype).expand([shape[axis] for axis in order]).permute(back).reshape(count, width)
+    at = selection.flat.reshape(count, 1).expand(count, width)
+    written = add_at(rows, 0, at, spread) if accumulate else rows.scatter(0, at, spread)
+    axes = (*selection.indexed, *selection.others)
+    whole = written.reshape([x.shape[axis] for axis in axes])
+    return whole.permute([axes.index(axis) for axis in range(x.ndim)])
+
+
+def add_at(x: Tensor, axis: int, index: Tensor, updates: Tensor) -> Tensor:
+    """x with the updates added at positions along the axis. A sum of bools is true where an update is."""
+    if x.dtype.is_bool:
+        return x.cast(i64).scatter(axis, index, updates.cast(i64), "add").cast(x.dtype)
+    return x.scatter(axis, index, updates, "add")
+
+
+def _put_by_mask(x: Tensor, mask: Tensor, value: Tensor, accumulate: bool) -> Tensor:
+    chosen = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim))
+    put = value.cast(x.dtype).reshape(())
+    return where(chosen, x + put if accumulate else put, x).cast(x.dtype)
+
+
+@aten("embedding_renorm")
+def _limit_norms(weight: Tensor, index: Tensor, greatest: float, order: float) -> Tensor:
+    """The rows that the index names are scaled to the greatest norm, if theirs is greater."""
+    rows = weight.shape[0]
+    named = (index.flatten().unsqueeze(0) == iota((rows, 1), 0, index.dtype)).cast("i32").max(1, keepdims=True) == 1
+    wide = weight.cast(weight.dtype.accumulator)
+    size = norm(abs(wide), order, (1,), True)
+    return where(named & (size > greatest), wide * (greatest / (size + 1e-7)), wide).cast(weight.dtype)
 
 
 @aten("embedding_dense_backward")
@@ -122,3 +160,18 @@ def _embedding_gradient(gradient: Tensor, index: Tensor, rows: int, padding: int
     at = where(flat == padding, -1, flat) if padding >= 0 else flat
     zeros = full((rows, width), 0, gradient.dtype)
     return zeros.scatter(0, at.expand(index.size, width), gradient.reshape(index.size, width), "add")
+
+
+@aten("nonzero_static")
+def _places(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The positions [size, axes] of the first elements that are not 0, and rows of `fill_value` after them."""
+    chosen = x.cast("bool").flatten()
+    number = where(chosen, chosen.cast(i64).cumsum(0) - 1, -1) if x.size else chosen.cast(i64)
+    flat = full((size,), -1, i64)
+    if x.size and size:
+        flat = flat.scatter(0, number, iota((x.size,), 0, i64))
+    columns, rest = [], flat
+    for length in reversed(x.shape):
+        columns.append(where(flat < 0, fill_value, rest % max(length, 1)))
+        rest = rest // max(length, 1)
+    return stack(columns[::-1], 1) if columns else full((size, 0), 0, i64)

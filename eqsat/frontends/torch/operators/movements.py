@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import accumulate
 
+import numpy as np
+
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import axis_in
-from eqsat.tensor import Tensor, concatenate, iota, stack, where
+from eqsat.tensor import Tensor, concatenate, constant, full, iota, stack, where
 
 
 @aten("clone", "alias", "alias_copy", "detach", "detach_copy", "lift_fresh_copy", "lift_fresh", "contiguous")
@@ -61,6 +63,12 @@ def _unsqueeze(x: Tensor, axis: int) -> Tensor:
 @aten("slice.Tensor", "slice_copy.Tensor")
 def _slice(x: Tensor, axis: int, start: int | None, end: int | None, step: int) -> Tensor:
     return x[(*(slice(None),) * axis_in(axis, x.shape), slice(start, end, step))]
+
+
+@aten("narrow_copy")
+def _narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
+    first = start % max(x.shape[axis_in(axis, x.shape)], 1) if start < 0 else start
+    return _slice(x, axis, first, first + length, 1)
 
 
 @aten("select.int", "select_copy.int")
@@ -155,6 +163,77 @@ def _lower_triangle(x: Tensor, diagonal: int) -> Tensor:
 def _upper_triangle(x: Tensor, diagonal: int) -> Tensor:
     rows, columns = (iota(x.shape[-2:], axis, "i64") for axis in (0, 1))
     return where(columns - rows >= diagonal, x, 0).cast(x.dtype)
+
+
+@aten("diagonal", "diagonal_copy")
+def _diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
+    """The elements x[…, i, i + offset] along the axes a and b, as the last axis."""
+    first, second = axis_in(a, x.shape), axis_in(b, x.shape)
+    rows, columns = x.shape[first], x.shape[second]
+    start = (max(-offset, 0), max(offset, 0))
+    count = max(min(rows - start[0], columns - start[1]), 0)
+    others = [axis for axis in range(x.ndim) if axis not in (first, second)]
+    matrix = x.permute(*others, first, second)
+    shape = (*(x.shape[axis] for axis in others), count)
+    if not count or not x.size:
+        return full(shape, 0, x.dtype)
+    along = f"i{len(others)}"
+    index_map = [f"i{axis}" for axis in range(len(others))] + [f"{along} + {first}" for first in start]
+    return Tensor("VIEW", [matrix], {"result_shape": shape, "index_map": index_map})
+
+
+@aten("diagonal_scatter")
+def _diagonal_scatter(x: Tensor, source: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
+    """x, with the source as its diagonal."""
+    first, second = axis_in(a, x.shape), axis_in(b, x.shape)
+    row, column = iota(x.shape, first, "i64"), iota(x.shape, second, "i64")
+    others = [axis for axis in range(x.ndim) if axis not in (first, second)]
+    count = source.shape[-1]
+    if not count:
+        return x
+    spread = source.cast(x.dtype).unsqueeze(-1).expand(*source.shape, x.shape[second])
+    rows = [*others, first, second]
+    back = [rows.index(axis) for axis in range(x.ndim)]
+    low = max(-offset, 0)
+    padded = spread.pad([(0, 0)] * len(others) + [(low, x.shape[first] - low - count), (0, 0)])
+    return where(column - row == offset, padded.permute(back), x)
+
+
+@aten("unfold", "unfold_copy")
+def _unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
+    """Windows of this size, so many steps apart, along the axis; their elements are the last axis."""
+    if not x.ndim:
+        return x.reshape(1)[0:size]
+    place = axis_in(axis, x.shape)
+    last = x.swapaxes(place, -1) if place == x.ndim - 1 else x.permute(*(k for k in range(x.ndim) if k != place), place)
+    if not size:
+        count = x.shape[place] // step + 1
+        return full((*x.shape[:place], count, *x.shape[place + 1 :], 0), 0, x.dtype)
+    windows = Tensor("POOL", [last], {"kernel": (size,), "stride": (step,), "dilation": (1,)})
+    order = list(range(x.ndim - 1))
+    order.insert(place, x.ndim - 1)
+    return windows.permute(*order, x.ndim)
+
+
+def _pad_by_positions(x: Tensor, widths: list[int], mode: str) -> Tensor:
+    """x with elements of x around it, whose places NumPy's pad of this mode finds; below 0 elements are cut away."""
+    for number in range(len(widths) // 2):
+        axis, before, after = x.ndim - 1 - number, widths[2 * number], widths[2 * number + 1]
+        if before or after:
+            around = np.pad(np.arange(x.shape[axis]), (max(before, 0), max(after, 0)), mode=mode)  # type: ignore[call-overload]
+            kept = around[max(-before, 0) : len(around) - max(-after, 0)]
+            x = x.take(constant(kept), axis)
+    return x
+
+
+@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def _pad_mirrored(x: Tensor, widths: list[int]) -> Tensor:
+    return _pad_by_positions(x, widths, "reflect")
+
+
+@aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def _pad_with_edges(x: Tensor, widths: list[int]) -> Tensor:
+    return _pad_by_positions(x, widths, "edge")
 
 
 @aten("sym_size.int")

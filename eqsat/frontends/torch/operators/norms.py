@@ -7,15 +7,24 @@ from typing import NamedTuple
 
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.tensor import Tensor, full
+from eqsat.tensor import Tensor, full, where
 from ir.dtype import DType
 
 Results = tuple[DType, ...]
 
 
-@aten("_softmax", "_safe_softmax", "softmax.int")
+@aten("_softmax", "softmax.int")
 def _softmax(x: Tensor, axis: int, _: object = None, *, dtype: DType | None = None, result: DType) -> Tensor:
     return nn.softmax(x.cast(result), axis) if x.ndim else full((), 1.0, result)
+
+
+@aten("_safe_softmax")
+def _softmax_of_masked(x: Tensor, axis: int, dtype: DType | None = None, *, result: DType) -> Tensor:
+    """As softmax; rows of −∞ alone give 0."""
+    if not x.ndim:
+        return where(x == -math.inf, 0.0, _softmax(x, axis, result=result)).cast(result)
+    hidden = (x == -math.inf).cast("i32").min(axis, keepdims=True) == 1
+    return where(hidden, 0.0, nn.softmax(x.cast(result), axis)).cast(result)
 
 
 @aten("_log_softmax", "log_softmax.int")
@@ -170,3 +179,21 @@ def _norm_of_batch(
 def _per_channel(x: Tensor) -> tuple[int, ...]:
     """The shape of one number per channel of x [N, C, …]."""
     return x.shape[1], *(1,) * (x.ndim - 2)
+
+
+@aten("_batch_norm_with_update_functional")
+def _batch_norm_with_reserve(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    momentum: float,
+    eps: float,
+    *,
+    result: Results,
+) -> tuple[Tensor, ...]:
+    """As above in training, with an empty reserve between the results."""
+    without = (*result[:3], *result[4:])
+    *first, means, variances = _batch_norm(x, weight, bias, mean, variance, True, momentum, eps, result=without)
+    return *first, full((0,), 0, result[3]), means, variances

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from eqsat import nn
+from eqsat.frontends import elementary
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.frontends.torch.promotion import Promotion, pointwise
 from eqsat.lazy.argument_checks import Number
@@ -20,7 +21,10 @@ _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "floor": ("default", lambda x: x.floor()),
     "round": ("default", lambda x: x.round()),
     "trunc": ("default", lambda x: _towards_zero(x)),
-    "sign": ("default", lambda x: x if x.dtype.is_bool else where(x > 0, 1, where(x < 0, -1, x)).cast(x.dtype)),
+    "sign": ("default", lambda x: _sign(x)),
+    "sgn": ("default", lambda x: _sign(x)),
+    "positive": ("default", lambda x: x),
+    "signbit": ("always_bool", lambda x: elementary.is_negative(x) if x.dtype.is_float else x < 0),
     "square": ("bool_to_long", lambda x: x * x),
     "bitwise_not": ("no_opmath", lambda x: ~x),
     "exp": ("int_to_float", lambda x: x.exp()),
@@ -36,6 +40,17 @@ _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "erf": ("int_to_float", lambda x: x.erf()),
     "sigmoid": ("int_to_float", lambda x: x.sigmoid()),
     "silu": ("default", nn.silu),
+    "angle": ("int_to_float", lambda x: where(x != x, x, where(x < 0, math.pi, 0.0))),
+    "tan": ("int_to_float", elementary.tan),
+    "sinh": ("int_to_float", elementary.sinh),
+    "cosh": ("int_to_float", elementary.cosh),
+    "asin": ("int_to_float", elementary.asin),
+    "acos": ("int_to_float", elementary.acos),
+    "atan": ("int_to_float", elementary.atan),
+    "asinh": ("int_to_float", elementary.asinh),
+    "acosh": ("int_to_float", elementary.acosh),
+    "atanh": ("int_to_float", elementary.atanh),
+    "log10": ("int_to_float", elementary.log10),
 }
 """Functions of one tensor, with the rule for their dtypes."""
 
@@ -71,29 +86,127 @@ def _divide_and_round(x: Tensor, y: Tensor | Number, rounding_mode: str | None) 
 
 @pointwise("floor_divide", "floor_divide.Scalar", operands=2)
 def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
-    return x // y
+    """⌊x / y⌋, from the quotient without its remainder, as Python does it; x / y where y is 0."""
+    if not _is_float(x, y):
+        return as_tensor(x) // y
+    one, other = _floats(x, y)
+    whole = (one - elementary.remainder_to_floor(one, other)) / other
+    near = whole.floor()
+    near = where(whole - near > 0.5, near + 1, near)
+    return where(other == 0, one / other, near)
 
 
 @pointwise(operands=2)
 def _truncate_divide(x: Tensor, y: Tensor) -> Tensor:
     """x / y without what is behind the point."""
-    if x.dtype.is_float:
-        return _towards_zero(x / y)
-    below = x // y
+    if _is_float(x, y):
+        return _towards_zero(as_tensor(x) / y)
+    below = as_tensor(x) // y
     return where((below < 0) & (below * y != x), below + 1, below)
 
 
 @pointwise("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor", operands=2)
 def _remainder(x: Tensor, y: Tensor) -> Tensor:
     """With the sign of y."""
-    return x % y
+    return elementary.remainder_to_floor(*_floats(x, y)) if _is_float(x, y) else as_tensor(x) % y
 
 
 @pointwise("fmod.Tensor", "fmod.Scalar", operands=2)
 def _remainder_of_dividend(x: Tensor, y: Tensor) -> Tensor:
     """With the sign of x."""
-    rest = abs(x) % abs(y)
+    if _is_float(x, y):
+        return elementary.remainder_to_zero(*_floats(x, y))
+    rest = abs(as_tensor(x)) % abs(as_tensor(y).cast(as_tensor(x).dtype))
     return where(x < 0, -rest, rest)
+
+
+def _is_float(*operands: Tensor | Number) -> bool:
+    """Whether the operands of a pointwise operator, which were cast to one dtype, are floats."""
+    return any(isinstance(operand, Tensor) and operand.dtype.is_float for operand in operands)
+
+
+def _floats(x: Tensor | Number, y: Tensor | Number) -> tuple[Tensor, Tensor]:
+    """Two operands, of which one may be a number, as tensors of one dtype."""
+    element = next(operand.dtype for operand in (x, y) if isinstance(operand, Tensor))
+    return as_tensor(x).cast(element), as_tensor(y).cast(element)
+
+
+@pointwise("atan2", promotion="int_to_float", operands=2)
+def _angle(y: Tensor, x: Tensor) -> Tensor:
+    return elementary.atan2(y, x)
+
+
+@pointwise("hypot", operands=2)
+def _hypotenuse(x: Tensor, y: Tensor) -> Tensor:
+    return elementary.hypot(x, y)
+
+
+@pointwise("copysign.Tensor", "copysign.Scalar", promotion="int_to_float", operands=2)
+def _copy_sign(x: Tensor, y: Tensor) -> Tensor:
+    size, by = _floats(x, y)
+    return where(elementary.is_negative(by), -abs(size), abs(size))
+
+
+@pointwise("fmax", operands=2)
+def _maximum_of_numbers(x: Tensor, y: Tensor) -> Tensor:
+    """The greater one; the other one where one is NaN."""
+    return where(x != x, y, where(y != y, x, x.maximum(y)))
+
+
+@pointwise("fmin", operands=2)
+def _minimum_of_numbers(x: Tensor, y: Tensor) -> Tensor:
+    """The lesser one; the other one where one is NaN."""
+    return where(x != x, y, where(y != y, x, x.minimum(y)))
+
+
+@pointwise("ldexp.Tensor", promotion="int_to_float", operands=2)
+def _scale_by_power(x: Tensor, exponent: Tensor) -> Tensor:
+    """x · 2^exponent"""
+    one, other = _floats(x, exponent)
+    return one * other.exp2()
+
+
+@pointwise("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self", promotion="int_to_float", operands=2)
+def _product_with_log(x: Tensor, y: Tensor) -> Tensor:
+    """x ln y; 0 where x is 0, if y is a number."""
+    one, other = _floats(x, y)
+    return where(other != other, other, where(one == 0, 0.0, one * other.log()))
+
+
+@pointwise(
+    "bitwise_left_shift.Tensor",
+    "bitwise_left_shift.Tensor_Scalar",
+    "__lshift__.Scalar",
+    "__lshift__.Tensor",
+    promotion="no_opmath",
+    operands=2,
+)
+def _shift_left(x: Tensor, y: Tensor) -> Tensor:
+    return x << y
+
+
+@pointwise(
+    "bitwise_right_shift.Tensor",
+    "bitwise_right_shift.Tensor_Scalar",
+    "__rshift__.Scalar",
+    "__rshift__.Tensor",
+    promotion="no_opmath",
+    operands=2,
+)
+def _shift_right(x: Tensor, y: Tensor) -> Tensor:
+    return x >> y
+
+
+@pointwise("hardtanh")
+def _clip(x: Tensor, least: Number = -1, greatest: Number = 1) -> Tensor:
+    return x.maximum(least).minimum(greatest)
+
+
+@pointwise("round.decimals")
+def _round_decimals(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """To so many digits behind the point; below 0, to powers of ten."""
+    power = float(10 ** abs(decimals))
+    return (x / power).round() * power if decimals < 0 else (x * power).round() / power
 
 
 @pointwise("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar", promotion="bool_to_long", operands=2)
@@ -101,7 +214,10 @@ def _power(x: Tensor, y: Tensor) -> Tensor:
     known = {0.5: Tensor.sqrt, -0.5: Tensor.rsqrt, -1.0: Tensor.recip, 1.0: lambda base: base}
     if isinstance(x, Tensor) and x.dtype.is_float and not isinstance(y, Tensor) and y in known:
         return known[y](x)
-    return as_tensor(x) ** y
+    base, exponent = as_tensor(x), y
+    if isinstance(exponent, Tensor) and not exponent.dtype.is_float:
+        return elementary.integer_power(base.cast(exponent.dtype), exponent)
+    return base**exponent
 
 
 @pointwise("maximum", operands=2)
@@ -170,6 +286,11 @@ def _exclusive_or(x: Tensor, y: Tensor) -> Tensor:
 @aten("_to_copy", "prims.convert_element_type")
 def _convert(x: Tensor, dtype: DType | None = None) -> Tensor:
     return x if dtype is None else x.cast(dtype)
+
+
+def _sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; 0 for NaN."""
+    return x if x.dtype.is_bool else where(x > 0, 1, where(x < 0, -1, 0)).cast(x.dtype)
 
 
 def _towards_zero(x: Tensor) -> Tensor:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import axes_in, axis_in
-from eqsat.tensor import Tensor, extremum_position
+from eqsat.tensor import Tensor, extremum_position, iota, where
 from ir.dtype import DType
 
 Axes = int | list[int] | None
@@ -126,6 +128,21 @@ def _running_product(x: Tensor, dim: int, *, dtype: DType | None = None, result:
     return x.cast(result).cumprod(axis_in(dim, x.shape)).cast(result) if x.ndim else x.cast(result)
 
 
+@aten("logcumsumexp")
+def _running_log_sum(x: Tensor, dim: int) -> Tensor:
+    """log Σ exp of the elements so far, relative to the greatest one so far: n² terms for n elements."""
+    if not x.ndim or not x.size:
+        return x
+    place = axis_in(dim, x.shape)
+    rows = x.cast(x.dtype.accumulator).swapaxes(place, -1)
+    greatest = Tensor("CUMMAX", [rows], {"axis": rows.ndim - 1, "dtype": rows.dtype.name})
+    shift = where(abs(greatest) == math.inf, 0.0, greatest).unsqueeze(-1)
+    grid = (rows.shape[-1], rows.shape[-1])
+    reached = iota(grid, 1, "i64") <= iota(grid, 0, "i64")
+    terms = where(reached, (rows.unsqueeze(-2) - shift).exp(), 0.0)
+    return (terms.sum(-1).log() + shift.squeeze(-1)).swapaxes(place, -1).cast(x.dtype)
+
+
 @aten("linalg_vector_norm")
 def _vector_norm(
     x: Tensor,
@@ -136,15 +153,28 @@ def _vector_norm(
     dtype: DType | None = None,
     result: DType,
 ) -> Tensor:
-    """(Σ |x|^order)^(1 / order); the greatest or least |x| for infinite orders, the count of others than 0 for 0."""
-    axes, wide = axes_of(dim, x), abs(x.cast(result).cast(result.accumulator))
+    return norm(abs(x.cast(result).cast(result.accumulator)), order, axes_of(dim, x), keepdim).cast(result)
+
+
+@aten("dist")
+def _distance(x: Tensor, y: Tensor, order: float = 2) -> Tensor:
+    """The norm of x − y."""
+    difference: Tensor = x - y
+    wide = abs(difference.cast(difference.dtype.accumulator))
+    return norm(wide, order, tuple(range(wide.ndim)), False).cast(difference.dtype)
+
+
+def norm(sizes: Tensor, order: float, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+    """(Σ s^order)^(1 / order) of numbers s ≥ 0; the greatest or least for infinite orders, the count of others than 0
+    for 0."""
     if order in (float("inf"), float("-inf")):
-        return (wide.max(axes, keepdim) if order > 0 else wide.min(axes, keepdim)).cast(result)
+        if not sizes.size:
+            return sizes.sum(axes, keepdim)
+        return sizes.max(axes, keepdim) if order > 0 else sizes.min(axes, keepdim)
     if order == 0:
-        others: Tensor = wide != 0
-        return others.cast(wide.dtype).sum(axes, keepdim).cast(result)
+        return where(sizes != 0, 1.0, 0.0).cast(sizes.dtype).sum(axes, keepdim)
     if order == 1:
-        return wide.sum(axes, keepdim).cast(result)
+        return sizes.sum(axes, keepdim)
     if order == 2:
-        return (wide * wide).sum(axes, keepdim).sqrt().cast(result)
-    return ((wide ** float(order)).sum(axes, keepdim) ** (1 / order)).cast(result)
+        return (sizes * sizes).sum(axes, keepdim).sqrt()
+    return (sizes ** float(order)).sum(axes, keepdim) ** (1 / order)

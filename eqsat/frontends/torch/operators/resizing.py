@@ -95,3 +95,16 @@ def _register(name: str, mode: str) -> None:
 
 for _name, _mode in _MODES.items():
     _register(_name, _mode)
+
+
+def _register_smooth(name: str, mode: str) -> None:
+    def lower(x: Tensor, sizes: list[int], aligned: bool, *scales: float | None) -> Tensor:
+        """Where the image shrinks, an element is a mean over the elements that it covers."""
+        wide = x.cast(x.dtype.accumulator) if x.dtype.is_float else x
+        return nn.interpolate(wide, sizes, None, mode, aligned, antialias=True).cast(x.dtype)
+
+    aten(name)(lower)
+
+
+_register_smooth("_upsample_bilinear2d_aa", "bilinear")
+_register_smooth("_upsample_bicubic2d_aa", "bicubic")

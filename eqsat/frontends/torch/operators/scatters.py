@@ -1,73 +1,146 @@
-"""Updates of a tensor at computed positions along one axis."""
+"""Updates of a tensor at computed positions along one axis. Of several updates at one position the last one counts, or
+all are combined in order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.lazy.argument_checks import STAGE, Number, axis_in
-from eqsat.tensor import Tensor, constant
-from ir.diagnostics import Kind, fail
+from eqsat.frontends.torch.operators.gathers import add_at
+from eqsat.lazy.argument_checks import Number, axis_in
+from eqsat.lazy.broadcasting import broadcast_shape
+from eqsat.tensor import Tensor, as_tensor, constant, full, where
+from ir.dtype import i64
 
-_REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
-
-
-def _scatter(x: Tensor, axis: int, index: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:
-    """The updates beyond the shape of the index count for nothing."""
-    if not x.ndim:
-        flat = _scatter(x.reshape(1), 0, index.reshape(-1), updates.reshape(-1), reduction)
-        return flat.reshape(())
-    used = updates.cast(x.dtype)[tuple(slice(0, size) for size in index.shape)]
-    return x.scatter(axis_in(axis, x.shape), index, used, reduction)
-
-
-@aten("scatter.src")
-def _scatter_tensor(x: Tensor, axis: int, index: Tensor, updates: Tensor) -> Tensor:
-    return _scatter(x, axis, index, updates)
+_COMBINATIONS = {
+    "add": "add",
+    "sum": "add",
+    "mean": "add",
+    "multiply": "mul",
+    "prod": "mul",
+    "amax": "max",
+    "amin": "min",
+}
+"""torch's names of reductions, and the lazy tensors'. The mean is a sum first."""
 
 
-@aten("scatter.value")
-def _scatter_number(x: Tensor, axis: int, index: Tensor, value: Number) -> Tensor:
-    return _scatter(x, axis, index, constant(value).cast(x.dtype).expand(index.shape))
+@aten("scatter.src", "scatter.reduce")
+def _scatter(x: Tensor, axis: int, index: Tensor, source: Tensor, *, reduce: str | None = None) -> Tensor:
+    """x with the updates source[i, j] at [index[i, j], j] for axis 0; the source may be larger than the index."""
+
+    def put(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
+        return target.scatter(place, at, updates, "none" if reduce is None else _COMBINATIONS[reduce])
+
+    return _along(put, x, axis, index, source)
+
+
+@aten("scatter.value", "scatter.value_reduce")
+def _scatter_value(x: Tensor, axis: int, index: Tensor, value: Number, *, reduce: str | None = None) -> Tensor:
+    source = as_tensor(value).cast(x.dtype).expand(index.shape)
+    return _scatter(x, axis, index, source, reduce=reduce)
 
 
 @aten("scatter_add")
-def _scatter_add(x: Tensor, axis: int, index: Tensor, updates: Tensor) -> Tensor:
-    return _scatter(x, axis, index, updates, "add")
-
-
-@aten("scatter.reduce")
-def _scatter_reduce_tensor(x: Tensor, axis: int, index: Tensor, updates: Tensor, *, reduce: str) -> Tensor:
-    return _scatter(x, axis, index, updates, _REDUCTIONS[reduce])
+def _scatter_add(x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    return _along(add_at, x, axis, index, source)
 
 
 @aten("scatter_reduce.two")
 def _scatter_reduce(
-    x: Tensor, axis: int, index: Tensor, updates: Tensor, reduction: str, *, include_self: bool = True
+    x: Tensor, axis: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """include_self: whether the elements of x are among what is combined."""
-    if reduction not in _REDUCTIONS:
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"the reduction {reduction!r} is not supported", op="scatter_reduce")
-    start = x
-    if not include_self:
-        identity = {"sum": 0, "prod": 1, "amax": x.dtype.lowest, "amin": x.dtype.highest}[reduction]
-        start = _scatter_number(x, axis, index, identity)
-    return _scatter(start, axis, index, updates, _REDUCTIONS[reduction])
+    """The elements combined with their updates; without `include_self`, elements with updates count for nothing
+    themselves."""
+
+    def combine(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
+        return combine_at(target, place, at, updates, reduce, include_self)
+
+    return _along(combine, x, axis, index, source)
 
 
 @aten("index_add")
 def _index_add(x: Tensor, axis: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """Slices of the source, times alpha, are added to the slices of x at the positions in the index."""
-    scaled = source if alpha == 1 else source * alpha
-    if not x.ndim:
-        return x + scaled.reshape(-1).sum(0, dtype=x.dtype)
-    place = axis_in(axis, x.shape)
-    wide = index.reshape(*(1,) * place, index.size, *(1,) * (x.ndim - place - 1)).expand(source.shape)
-    return x.scatter(place, wide, scaled, "add")
+    scaled = source if alpha == 1 else (source * alpha).cast(x.dtype)
+    return _along_slices(add_at, x, axis, index, scaled)
 
 
 @aten("index_copy")
 def _index_copy(x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    return _along_slices(Tensor.scatter, x, axis, index, source)
+
+
+@aten("index_reduce")
+def _index_reduce(
+    x: Tensor, axis: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    def combine(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
+        return combine_at(target, place, at, updates, reduce, include_self)
+
+    return _along_slices(combine, x, axis, index, source)
+
+
+def combine_at(x: Tensor, axis: int, index: Tensor, updates: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """`scatter_reduce` for an index that is no larger than x off the axis, and updates of its shape."""
+    hits = full(x.shape, 0, i64).scatter(axis, index, constant(1, i64).expand(index.shape), "add")
+    start = x if include_self else where(hits > 0, _neutral(x, reduce), x).cast(x.dtype)
+    if reduce in ("sum", "mean"):
+        total = add_at(start, axis, index, updates)
+    else:
+        total = start.scatter(axis, index, updates, _COMBINATIONS[reduce])
+    if reduce != "mean":
+        return total
+    count = (hits + 1 if include_self else where(hits > 0, hits, 1)).cast(x.dtype)
+    mean: Tensor = total / count if x.dtype.is_float else total // count
+    return where(hits > 0, mean, total).cast(x.dtype)
+
+
+def _neutral(x: Tensor, reduce: str) -> Tensor:
+    values = {"sum": 0, "mean": 0, "prod": 1, "amax": x.dtype.lowest, "amin": x.dtype.highest}
+    return constant(values[reduce], x.dtype)
+
+
+@aten("put")
+def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """x with the source at positions in the flattened tensor; negative ones count from the end."""
+    if not index.size:
+        return x
+    at = where(index < 0, index + x.size, index).flatten()
+    flat, updates = x.flatten(), source.cast(x.dtype).flatten()
+    return (add_at(flat, 0, at, updates) if accumulate else flat.scatter(0, at, updates)).reshape(x.shape)
+
+
+@aten("masked_scatter")
+def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """x with the elements of the source, in their order, where the mask is true."""
+    shape = broadcast_shape("masked_scatter", x.shape, mask.shape)
+    chosen, x = mask.cast("bool").expand(shape), x.expand(shape)
+    if not x.size or not source.size:
+        return x
+    number = (chosen.flatten().cast(i64).cumsum(0) - 1).maximum(0).minimum(source.size - 1)
+    return where(chosen, source.flatten().gather(0, number).reshape(x.shape), x)
+
+
+Put = Callable[[Tensor, int, Tensor, Tensor], Tensor]
+
+
+def _along(put: Put, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    """put(x, axis, index, the part of the source that the index reaches), for tensors of any rank."""
+    if not index.size:
+        return x
     if not x.ndim:
-        return source.reshape(())
+        return put(x.reshape(1), 0, index.reshape(1), source.reshape(1).cast(x.dtype)).reshape(())
+    if source.shape != index.shape:
+        source = source[tuple(slice(0, size) for size in index.shape)] if source.ndim else source.expand(index.shape)
+    return put(x, axis_in(axis, x.shape), index, source.cast(x.dtype))
+
+
+def _along_slices(put: Put, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    """put(x, axis, index, source) where the index has one position per slice of the source."""
+    if not source.size:
+        return x
+    if not x.ndim:
+        return put(x.reshape(1), 0, index.reshape(1), source.reshape(1).cast(x.dtype)).reshape(())
     place = axis_in(axis, x.shape)
-    wide = index.reshape(*(1,) * place, index.size, *(1,) * (x.ndim - place - 1)).expand(source.shape)
-    return x.scatter(place, wide, source)
+    wide = index.reshape(index.size, *(1,) * (x.ndim - place - 1)).expand(source.shape)
+    return put(x, place, wide, source.cast(x.dtype))

@@ -1,0 +1,219 @@
+"""Samples → how each of them ends. Samples are computed together, as the results of one program, because a program of
+fifty samples compiles in the time of a few programs of one. If such a program fails, its samples are divided."""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import torch
+from torch.testing._comparison import default_tolerances
+
+from bench.opinfo.samples import Sample
+from eqsat.frontends.torch.compiled_graph import CompiledGraph
+from eqsat.frontends.torch.element_types import element_type
+from eqsat.frontends.torch.lower_graph import lower_graph
+from eqsat.frontends.torch.survey import missing_operators
+from eqsat.frontends.torch.trace import trace
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
+from eqsat.runtime.arrays import Family, as_numpy, give_back
+from eqsat.tensor import Tensor, input
+from ir.diagnostics import EqsatError, Kind
+from ir.tiny.bind import load
+from ir.tiny.playback import playback
+
+RIGHT, RIGHT_IN_FP64, WRONG, CRASH, LATE = "right", "right in fp64", "wrong", "crash", "time limit"
+AS_TRACED = "as torch's decomposition"
+UNSUPPORTED, UNTRACEABLE, OUT_OF_SCOPE = "unsupported", "untraceable", "out of scope"
+
+
+class Outcome(NamedTuple):
+    """How a sample ended. kind: one of the constants above. reason: the missing operators, the difference, or the
+    error."""
+
+    kind: str
+    reason: str = ""
+
+
+Execute = Callable[[Any, Sequence[torch.Tensor]], list[Any]]
+"""The results of an FX graph for these tensors."""
+
+
+def by_kernels(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """By eqsat's kernels, the way of `torch.compile`."""
+    return CompiledGraph(graph, {"target": "cpu"})(*tensors)
+
+
+def by_playback(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """By NumPy's evaluation of the lowering."""
+    names = [f"x{place}" for place in range(len(tensors))]
+    arguments = [input(name, tuple(x.shape), element_type(x.dtype)) for name, x in zip(names, tensors, strict=True)]
+    results = lower_graph(graph, arguments)
+    outputs = [result for result in results if isinstance(result, Tensor)]
+    tiny, constants = tensor_to_tiny(outputs, arguments)
+    loaded, _ = load(tiny)
+    arrays = {name: as_numpy(name, x) for name, x in zip(names, tensors, strict=True)}
+    found = iter(playback(loaded, {**arrays, **constants}))
+    return [
+        give_back(np.require(next(found), requirements="C"), Family.TORCH) if isinstance(result, Tensor) else result
+        for result in results
+    ]
+
+
+def run_samples(
+    samples: Sequence[Sample], execute: Execute, tolerances: dict[str, float], seconds: int, together: int
+) -> list[Outcome]:
+    """The outcomes, in order.
+
+    Args:
+        seconds: the time limit of a program, in which its samples are traced, lowered, compiled and run.
+        together: the most samples in a program.
+    """
+    outcomes: dict[int, Outcome] = {
+        place: Outcome(OUT_OF_SCOPE, sample.scope) for place, sample in enumerate(samples) if sample.scope
+    }
+    places = [place for place in range(len(samples)) if place not in outcomes]
+    waiting = [places[start : start + together] for start in range(0, len(places), together)]
+    while waiting:
+        batch = waiting.pop()
+        found = _run_batch([samples[place] for place in batch], execute, tolerances, seconds)
+        if found is None:
+            half = len(batch) // 2
+            waiting += [batch[:half], batch[half:]]
+        else:
+            outcomes.update(zip(batch, found, strict=True))
+    return [outcomes[place] for place in range(len(samples))]
+
+
+def _run_batch(
+    batch: Sequence[Sample], execute: Execute, tolerances: dict[str, float], seconds: int
+) -> list[Outcome] | None:
+    """The outcomes of samples that are computed by one program; None if there are several and the program fails."""
+    try:
+        with _limit(seconds):
+            found = _results(batch, execute)
+    except _Failure as failure:
+        return [failure.outcome] if len(batch) == 1 else None
+    return [_compare(sample, ours, tolerances) for sample, ours in zip(batch, found, strict=True)]
+
+
+class _Failure(Exception):  # noqa: N818 - a way to leave, no error
+    def __init__(self, kind: str, reason: str = "") -> None:
+        super().__init__(kind, reason)
+        self.outcome = Outcome(kind, reason)
+
+
+def _results(batch: Sequence[Sample], execute: Execute) -> list[list[torch.Tensor]]:
+    """The tensors among the results of each sample."""
+    tensors = [tensor for sample in batch for tensor in sample.tensors]
+
+    def call_all(*given: torch.Tensor) -> list[torch.Tensor]:
+        rest = list(given)
+        results = []
+        for sample in batch:
+            count = len(sample.tensors)
+            results += sample.call(*rest[:count])
+            del rest[:count]
+        return results
+
+    try:
+        graph = trace(call_all, *tensors)
+    except TimeoutError:
+        raise _Failure(LATE, "trace") from None
+    except Exception as error:
+        raise _Failure(UNTRACEABLE, _short(error)) from None
+    try:
+        found = iter(execute(graph, tensors))
+    except TimeoutError:
+        raise _Failure(LATE) from None
+    except EqsatError as error:
+        first = error.diagnostics[0]
+        message = f"{first.op or first.kind}: {first.message}"[:160]
+        if error.kind is Kind.UNSUPPORTED_OP:
+            raise _Failure(UNSUPPORTED, ", ".join(missing_operators(graph.graph.nodes)) or message) from None
+        raise _Failure(CRASH, message) from None
+    except Exception as error:  # whatever else a lowering raises is a defect of eqsat
+        raise _Failure(CRASH, _short(error)) from None
+    return [[next(found) for _ in sample.expected] for sample in batch]
+
+
+def _compare(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> Outcome:
+    for ours, theirs in zip(found, sample.expected, strict=True):
+        try:
+            torch.testing.assert_close(ours, theirs, equal_nan=True, **tolerances)
+        except (AssertionError, TypeError) as error:
+            return Outcome(_kind_of_difference(sample, found, tolerances), _short(error))
+    return Outcome(RIGHT)
+
+
+def _kind_of_difference(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> str:
+    if _is_right_in_fp64(sample, found, tolerances):
+        return RIGHT_IN_FP64
+    try:
+        torch.testing.assert_close(found, _as_traced(sample), equal_nan=True, **tolerances)
+    except (AssertionError, TypeError):
+        return WRONG
+    return AS_TRACED
+
+
+def _as_traced(sample: Sample) -> list[Any]:
+    """The results of eager for torch's decomposition of the operator, which may differ from the operator itself."""
+    tensors = sample.tensors
+    return list(trace(sample.call, *tensors)(*tensors))
+
+
+def _is_right_in_fp64(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> bool:
+    """Whether each result has eager's dtype and shape, and is within the tolerances of the result in fp64, or no
+    further from it than eager's."""
+    try:
+        exact = sample.in_fp64()
+    except Exception:  # an operator may have no results for fp64
+        return False
+    return all(
+        isinstance(ours, torch.Tensor)
+        and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        and (_is_close(ours, best, tolerances) or _error(ours, best) <= _error(theirs, best) < math.inf)
+        for ours, theirs, best in zip(found, sample.expected, exact, strict=True)
+    )
+
+
+def _is_close(found: torch.Tensor, exact: torch.Tensor, tolerances: dict[str, float]) -> bool:
+    given = tolerances or dict(zip(("rtol", "atol"), default_tolerances(found), strict=True))
+    return bool(torch.allclose(found.double(), exact.double(), equal_nan=True, **given))
+
+
+def _error(found: torch.Tensor, exact: torch.Tensor) -> float:
+    """The greatest difference of an element; infinite where one of the two is no finite number and they differ."""
+    if not found.numel():
+        return 0.0
+    same = (found == exact) | (found.isnan() & exact.isnan())
+    difference = torch.where(same, 0.0, (found.double() - exact.double()).abs())
+    return float(difference.nan_to_num(nan=math.inf, posinf=math.inf).max())
+
+
+def _short(error: Exception) -> str:
+    return re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")[:200]
+
+
+@contextmanager
+def _limit(seconds: int) -> Iterator[None]:
+    """Raises TimeoutError inside the block after so many seconds."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    except TimeoutError:
+        raise _Failure(LATE) from None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

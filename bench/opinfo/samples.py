@@ -1,0 +1,134 @@
+"""The samples of OpInfo: calls of torch's operators with their arguments, their results in eager, and tolerances."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.testing._comparison import default_tolerances
+from torch.testing._internal.common_device_type import toleranceOverride
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import DecorateInfo
+from torch.utils import _pytree as pytree
+
+DTYPES = ("float32", "float16", "bfloat16", "int64", "bool")
+"""The dtypes of samples, by torch's names."""
+
+WITHOUT_VALUES = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
+"""Operators whose results have no defined values."""
+
+
+class Sample(NamedTuple):
+    """A call of an operator. leaves: its arguments, flattened; `form` puts them together again. scope: why the sample
+    is out of scope, if it is. expected: the tensors among the results of eager."""
+
+    operator: Any
+    leaves: Sequence[Any]
+    form: Any
+    expected: Sequence[torch.Tensor] = ()
+    scope: str | None = None
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors among the arguments."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+    def call(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """The tensors among the results for copies of these tensors in place of the arguments' own."""
+        given = iter(tensors)
+        leaves = [next(given).clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        first, arguments, keywords = pytree.tree_unflatten(leaves, self.form)
+        return tensors_of(self.operator(first, *arguments, **keywords))
+
+    def in_fp64(self) -> list[torch.Tensor]:
+        """The results for the arguments' floats in fp64."""
+        with torch.no_grad():
+            return self.call(*(x.double() if x.is_floating_point() else x for x in self.tensors))
+
+
+def operators(only: str = "") -> dict[str, Any]:
+    """The OpInfos of torch's table by their full names: all of them, or those in a list with commas, in its order."""
+    every = {info.full_name: info for info in op_db}
+    return {name: every[name] for name in only.split(",") if name in every} if only else every
+
+
+def samples_of(info: Any, element: str, step: int = 1) -> list[Sample]:
+    """Every `step`-th sample of an operator with elements of this dtype, the same ones in each run; none if the
+    operator has no such elements."""
+    given = getattr(torch, element)
+    if given not in info.supported_dtypes("cpu"):
+        return []
+    _seed(zlib.crc32(f"{info.full_name} {element}".encode()))
+    inputs = list(info.sample_inputs("cpu", given))[::step]
+    return [_sample(info, item) for item in inputs]
+
+
+def tolerances(info: Any, element: str) -> dict[str, float]:
+    """The tolerances for torch.testing.assert_close that OpInfo states for this dtype and any of its tests of forward
+    results on a CPU, no narrower than its own; none if OpInfo states none."""
+    given = getattr(torch, element)
+    stated = [
+        decorator.d[given]
+        for where in info.decorators
+        if isinstance(where, DecorateInfo) and where.device_type in (None, "cpu")
+        if where.dtypes is None or given in where.dtypes
+        if "grad" not in str(where.test_name)
+        for decorator in where.decorators
+        if isinstance(decorator, toleranceOverride) and given in decorator.d
+    ]
+    if not stated:
+        return {}
+    rtol, atol = default_tolerances(given)
+    return {"atol": max([atol, *(one.atol for one in stated)]), "rtol": max([rtol, *(one.rtol for one in stated)])}
+
+
+def tensors_of(results: Any) -> list[torch.Tensor]:
+    """The tensors in nested tuples, lists and dicts, in order."""
+    return [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+
+
+def _sample(info: Any, item: Any) -> Sample:
+    leaves, form = pytree.tree_flatten((item.input, item.args, item.kwargs))
+    leaves = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    sample = Sample(info.op, leaves, form)
+    with torch.no_grad():
+        try:
+            _seed(1)
+            expected = sample.call(*sample.tensors)
+            _seed(2)
+            again = sample.call(*sample.tensors)
+        except Exception as error:  # an operator may refuse its own sample
+            return sample._replace(scope=f"eager raises {type(error).__name__}")
+    return sample._replace(expected=expected, scope=_scope(info, sample, expected, again))
+
+
+def _scope(info: Any, sample: Sample, expected: Sequence[torch.Tensor], again: Sequence[torch.Tensor]) -> str | None:
+    """Why a sample cannot be compared, or has elements that eqsat has not."""
+    if not expected:
+        return "no tensor results"
+    if info.name in WITHOUT_VALUES:
+        return "no defined values"
+    for tensor in (*sample.tensors, *expected):
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            return "sparse"
+        if tensor.is_quantized:
+            return "quantized"
+        if tensor.is_complex():
+            return "complex"
+    if any(not _same(one, other) for one, other in zip(expected, again, strict=True)):
+        return "random"
+    return None
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return bool(one.shape == other.shape and torch.allclose(one.double(), other.double(), equal_nan=True))
+
+
+def _seed(number: int) -> None:
+    random.seed(number)
+    np.random.seed(number)
+    torch.manual_seed(number)

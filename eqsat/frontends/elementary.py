@@ -1,0 +1,179 @@
+"""Elementary functions that are no uops, for the frontends. They are computed in fp64 and rounded to the dtype of the
+argument, so that fp32 results are right to the last bit or two. Arguments are floats, if
+nothing else is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce, wraps
+
+from eqsat.tensor import Tensor, constant, where
+from ir.dtype import fp64
+
+_SMALL = 1e-5
+"""Below it, the first three terms of a power series are exact to 1e-15."""
+
+
+def in_fp64(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function, which computes in fp64, for arguments of any float dtype; the result has the first one's dtype."""
+
+    @wraps(function)
+    def rounded(x: Tensor, *others: Tensor) -> Tensor:
+        return function(x.cast(fp64), *(other.cast(fp64) for other in others)).cast(x.dtype)
+
+    return rounded
+
+
+def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """Horner's scheme; the highest power comes first."""
+    first = constant(coefficients[0], x.dtype).expand(x.shape)
+    return reduce(lambda total, c: total * x + c, coefficients[1:], first)
+
+
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; NaN stays. The dtype may be any but bool."""
+    zero, one = constant(0, x.dtype), constant(1, x.dtype)
+    if not x.dtype.is_signed:
+        return where(x > zero, one, zero)
+    return where(x > zero, one, where(x < zero, -one, x))
+
+
+def is_negative(x: Tensor) -> Tensor:
+    """Whether the sign bit is set, as it is of -0."""
+    negative: Tensor = (x < 0) | ((x == 0) & (x.recip() < 0))
+    return negative
+
+
+@in_fp64
+def tan(x: Tensor) -> Tensor:
+    return x.sin() / x.cos()
+
+
+@in_fp64
+def log1p(x: Tensor) -> Tensor:
+    """ln (1 + x)"""
+    return where(abs(x) < _SMALL, polynomial(x, (1 / 3, -1 / 2, 1.0, 0.0)), (x + 1).log())
+
+
+@in_fp64
+def log10(x: Tensor) -> Tensor:
+    return x.log() * (1 / math.log(10))
+
+
+@in_fp64
+def sinh(x: Tensor) -> Tensor:
+    return where(abs(x) < _SMALL, polynomial(x, (1 / 6, 0.0, 1.0, 0.0)), (x.exp() - (-x).exp()) * 0.5)
+
+
+@in_fp64
+def cosh(x: Tensor) -> Tensor:
+    return (x.exp() + (-x).exp()) * 0.5
+
+
+@in_fp64
+def asinh(x: Tensor) -> Tensor:
+    size = abs(x)
+    large = sign(x) * (size + (size * size + 1).sqrt()).log()
+    return where(size < _SMALL, polynomial(x, (-1 / 6, 0.0, 1.0, 0.0)), large)
+
+
+@in_fp64
+def acosh(x: Tensor) -> Tensor:
+    return (x + (x * x - 1).sqrt()).log()
+
+
+@in_fp64
+def atanh(x: Tensor) -> Tensor:
+    return where(abs(x) < _SMALL, polynomial(x, (1 / 3, 0.0, 1.0, 0.0)), ((1 + x) / (1 - x)).log() * 0.5)
+
+
+@in_fp64
+def atan(x: Tensor) -> Tensor:
+    """A rational function of the reduced argument (Cephes, atan.c)."""
+    size = abs(x)
+    large, middle = size > math.tan(3 * math.pi / 8), size > 0.66
+    reduced = where(large, -1 / size, where(middle, (size - 1) / (size + 1), size))
+    z = reduced * reduced
+    fraction = polynomial(z, _NUMERATOR) / polynomial(z, _DENOMINATOR)
+    angle = reduced * z * fraction + reduced
+    turned = where(large, math.pi / 2 + angle, where(middle, math.pi / 4 + angle, angle))
+    return where(x < 0, -turned, turned)
+
+
+@in_fp64
+def asin(x: Tensor) -> Tensor:
+    return 2 * atan(x / (1 + ((1 - x) * (1 + x)).sqrt()))
+
+
+@in_fp64
+def acos(x: Tensor) -> Tensor:
+    return math.pi / 2 - 2 * atan(x / (1 + ((1 - x) * (1 + x)).sqrt()))
+
+
+@in_fp64
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    """The angle of the point (x, y)."""
+    alike = (abs(x) == abs(y)) & ((x == 0) | (abs(x) == math.inf))
+    slope = where(alike, where(x == 0, 0.0, 1.0).cast(fp64), abs(y) / abs(x))
+    angle = atan(slope)
+    turned = where(is_negative(x), math.pi - angle, angle)
+    return where(is_negative(y), -turned, turned)
+
+
+@in_fp64
+def hypot(x: Tensor, y: Tensor) -> Tensor:
+    """√(x² + y²), infinite where an argument is."""
+    infinite = (abs(x) == math.inf) | (abs(y) == math.inf)
+    return where(infinite, math.inf, (x * x + y * y).sqrt())
+
+
+@in_fp64
+def remainder_to_zero(a: Tensor, b: Tensor) -> Tensor:
+    """The remainder with the sign of a (C's fmod)."""
+    quotient = a / b
+    whole = where(quotient < 0, quotient.ceil(), quotient.floor())
+    return where(whole == 0, a, a - whole * b)  # 0 · b is NaN for an infinite b
+
+
+def remainder_to_floor(a: Tensor, b: Tensor) -> Tensor:
+    """The remainder with the sign of b (Python's %)."""
+    rest = remainder_to_zero(a, b)
+    return where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+def integer_power(base: Tensor, exponent: Tensor) -> Tensor:
+    """base ^ exponent of integers, which wraps; a negative exponent gives 0, but 1 or -1 for these bases.
+
+    By repeated squaring: the product of base^(2^k) over the bits k of the exponent.
+    """
+    result, square = constant(1, base.dtype), base
+    one = constant(1, exponent.dtype)
+    bits = exponent.dtype.bits - exponent.dtype.is_signed
+    for bit in range(bits):
+        is_set = exponent // (1 << bit) % 2 == one
+        result = where(is_set, result * square, result)
+        square = square * square
+    if not exponent.dtype.is_signed:
+        return result
+    odd = exponent % 2 == one
+    unit = where(base == -1, where(odd, -1, 1).cast(base.dtype), 0) if base.dtype.is_signed else 0
+    return where(exponent < 0, where(base == 1, 1, unit), result).cast(base.dtype)
+
+
+_NUMERATOR = (
+    -8.750608600031904122785e-1,
+    -1.615753718733365076637e1,
+    -7.500855792314704667340e1,
+    -1.228866684490136173410e2,
+    -6.485021904942025371773e1,
+)
+_DENOMINATOR = (
+    1.0,
+    2.485846490142306297962e1,
+    1.650270098316988542046e2,
+    4.328810604912902668951e2,
+    4.853903996359136964868e2,
+    1.945506571482613964425e2,
+)
+"""Coefficients of Cephes' atan.c."""

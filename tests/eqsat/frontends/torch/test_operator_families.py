@@ -1,0 +1,143 @@
+"""Families of ATen operators through their lowerings, played back, beside eager: cases at the edges of each family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch door needs torch")
+
+from tests.support.torch.beside_eager import agree  # noqa: E402 - only where torch is installed
+
+F = torch.nn.functional
+torch.manual_seed(0)
+
+
+def normal(*shape: int) -> Any:
+    return torch.randn(shape)
+
+
+WITH_NAN = torch.tensor([[3.0, float("nan"), -1.0, 3.0, 2.0], [1.0, 1.0, 0.0, -2.0, float("nan")]])
+SIGNED = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), -float("inf"), float("nan"), 2.5])
+WHOLE = torch.tensor([-7, -2, -1, 0, 1, 2, 7])
+INDEX = torch.tensor([[0, 2, 1], [1, 1, 0]])
+
+Case = tuple[Callable[..., Any], tuple[Any, ...]]
+CASES: dict[str, Case] = {
+    "lookups": (
+        lambda x, i: (x[i[0]], x[:, i], x[i, :, i], x[-1:, i[0] - 3], x.take(i)),
+        (normal(3, 3, 3), INDEX),
+    ),
+    "an index without elements": (lambda x, i: x[i], (normal(3, 2), INDEX[0, :0])),
+    "writes at positions": (
+        lambda x, y, i: (x.clone().index_put_((i[0],), y), x.index_put((i[1],), y, accumulate=True)),
+        (normal(3, 4), normal(3, 4), INDEX),
+    ),
+    "writes between axes": (
+        lambda x, y, i: torch.ops.aten.index_put(x, [None, i], y),
+        (normal(2, 3, 4), normal(2, 3, 4), INDEX[0]),
+    ),
+    "writes under a mask": (lambda x, y: x.masked_fill(x > 0, 1.0).index_put((x < 0,), y), (normal(5), normal())),
+    "scatters": (
+        lambda x, y, i: (x.scatter(1, i.sort(1).values[:1], y), x.scatter(0, i, 2.0), x.scatter_add(0, i, y)),
+        (normal(3, 3), normal(2, 4), INDEX),
+    ),
+    "scatters that combine": (
+        lambda x, y, i: [
+            x.scatter_reduce(0, i, y, reduce, include_self=own)
+            for reduce in ("sum", "prod", "mean", "amax", "amin")
+            for own in (True, False)
+        ],
+        (normal(3, 3), normal(2, 3), INDEX),
+    ),
+    "slices that are combined": (
+        lambda x, y, i: (
+            x.index_add(0, i[0, :2], y, alpha=2),
+            x.index_copy(0, i[0, :2], y),
+            x.index_reduce(0, i[1, :2], y, "mean", include_self=False),
+        ),
+        (normal(3, 3), normal(2, 3), INDEX),
+    ),
+    "masked scatter": (lambda x, y: x.masked_scatter(x > 0, y), (normal(3, 3), normal(3, 3))),
+    "places of others than 0": (
+        lambda x: (torch.nonzero_static(x, size=3), torch.nonzero_static(x, size=9, fill_value=7)),
+        (torch.tensor([[0, 1, 0], [2, 0, 3]]),),
+    ),
+    "orders": (lambda x: (*x.sort(1), *x.topk(2), *x.kthvalue(2, 1)), (normal(3, 5),)),
+    "orders of equal elements and NaN": (
+        lambda x: (*x.sort(dim=1, stable=True), *x.sort(dim=1, stable=True, descending=True), x.topk(2).values),
+        (WITH_NAN,),
+    ),
+    "medians": (lambda x: (x.nanmedian(1).values, x.median(), x.nanmedian(), *x.median(0)), (WITH_NAN,)),
+    "modes": (lambda x: x.mode(1), (torch.tensor([[1, 2, 2, 1, 0], [3, 3, 3, 0, 0]]),)),
+    "running extrema": (lambda x: (*x.cummax(1), *x.cummin(1)), (WITH_NAN,)),
+    "running extrema of ints": (lambda x: (*x.cummax(0), *x.cummin(0)), (torch.tensor([3, -(2**63), 3, 2**63 - 1]),)),
+    "running log of sums": (lambda x: x.logcumsumexp(1), (normal(3, 6) * 50,)),
+    "search": (
+        lambda x, y: (torch.searchsorted(x, y), torch.searchsorted(x, y, right=True), torch.bucketize(y, x[0])),
+        (normal(2, 5).sort(1).values, normal(2, 3)),
+    ),
+    "histograms": (lambda x: (x.histc(4), x.histc(3, -1, 1), *torch.histogram(x, 4)), (normal(30),)),
+    "quotients that are rounded": (
+        lambda x, y: [torch.div(x, y, rounding_mode=mode) for mode in ("floor", "trunc")],
+        (normal(40) * 9, normal(40)),
+    ),
+    "remainders": (lambda x, y: (x % y, torch.fmod(x, y)), (normal(40) * 9, normal(40))),
+    "remainders of edges": (lambda x: (x % 2, torch.fmod(x, 2), 2 % x[2:4]), (SIGNED,)),
+    "remainders of ints": (lambda x: (x % 3, x % -3, torch.fmod(x, 3), torch.fmod(x, -3), x // -2), (WHOLE,)),
+    "powers of ints": (lambda x: (x**3, x ** x.abs(), 2 ** x.abs()), (WHOLE,)),
+    "shifts": (lambda x: (x << 2, x >> 1), (WHOLE,)),
+    "signs": (lambda x: (x.signbit(), x.sgn(), torch.copysign(torch.ones(8), x), x.angle()), (SIGNED,)),
+    "extrema of numbers": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y)), (SIGNED, SIGNED.flip(0))),
+    "angles": (torch.atan2, (SIGNED.repeat(8), SIGNED.repeat_interleave(8))),
+    "rounding to digits": (lambda x: (x.round(decimals=2), x.round(decimals=-1)), (normal(9) * 50,)),
+    "special functions": (lambda x: (x.lgamma(), x.digamma(), x.erfc(), torch.i0(x), x.tanh().erfinv()), (normal(9),)),
+    "diagonals": (
+        lambda x: (x.diagonal(), x.diagonal(1, 1, 2), x.diagonal(-2, 0, 2), x.diagonal(9)),
+        (normal(3, 4, 5),),
+    ),
+    "writes on a diagonal": (
+        lambda x, y: (x.diagonal_scatter(y), x.diagonal_scatter(y, -1), x.t().diagonal_scatter(y, 1)),
+        (normal(4, 3), normal(3)),
+    ),
+    "windows of an axis": (lambda x: (x.unfold(0, 2, 1), x.unfold(1, 3, 2)), (normal(4, 5, 2),)),
+    "padding with the image": (
+        lambda x: (F.pad(x, (1, 2), mode="reflect"), F.pad(x, (2, -1, 1, 0), mode="replicate")),
+        (normal(1, 4, 5),),
+    ),
+    "windows as columns": (
+        lambda x: (F.unfold(x, 2, padding=1), F.fold(F.unfold(x, 2, stride=2), (4, 4), 2, stride=2)),
+        (normal(1, 2, 4, 4),),
+    ),
+    "pools of a number of windows": (
+        lambda x: (*F.adaptive_max_pool2d(x, (2, 3), return_indices=True), F.adaptive_avg_pool2d(x, 3)),
+        (normal(2, 3, 5, 7),),
+    ),
+    "bags of embeddings": (
+        lambda w, i, o: [F.embedding_bag(i, w, o, mode=m) for m in ("sum", "mean", "max")],
+        (normal(4, 3), torch.arange(6) % 4, torch.tensor([0, 2, 2])),
+    ),
+    "segments": (
+        lambda x, n: [torch.segment_reduce(x, r, lengths=n) for r in ("sum", "max", "mean")],
+        (normal(5, 2), torch.tensor([2, 0, 3])),
+    ),
+    "distances": (lambda x, y: [torch.cdist(x, y, p) for p in (0.0, 1.0, 2.0, 3.0)], (normal(3, 4), normal(5, 4))),
+    "norms": (
+        lambda x: [torch.linalg.vector_norm(x, p, 1) for p in (0, 1, 2, 3.5, float("inf"), -float("inf"))],
+        (normal(3, 4),),
+    ),
+    "softmax of masked rows": (
+        lambda x: torch.ops.aten._safe_softmax(x, -1),
+        (torch.tensor([[1.0, -float("inf")], [-float("inf"), -float("inf")]]),),
+    ),
+    "triangles as indices": (lambda x: (x[0], torch.tril_indices(3, 4, 1), torch.triu_indices(3, 4)), (normal(2),)),
+    "no elements": (lambda x: (x.sum(0), x.cumsum(0), x.sort(0).values, x.amax(1), x @ x.T), (normal(0, 3),)),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_family_computes_what_eager_computes(case: Case) -> None:
+    function, arguments = case
+    agree(function, *arguments, kernels=False)
