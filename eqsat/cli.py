@@ -176,7 +176,7 @@ def explore(
         list[str] | None, typer.Option("--without", "-w", help="compare with a run without this family or rule")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write the exploration as one page for a browser")] = None,
-    part: Annotated[str | None, typer.Option(help="of a model with loops: only this part, not all")] = None,
+    part: Annotated[str | None, typer.Option(help="of a model of several parts: only this one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",

@@ -7,6 +7,7 @@ into code and a program.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -19,11 +20,14 @@ from codegen.poly.region_to_indexbook import index_book
 from codegen.text.tag_comments import with_tags
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.link import link
+from eqsat.assembly.rename_part import rename_cover, rename_view
 from eqsat.clock import Clock
 from eqsat.egraph.saturate import saturate
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extract import extract
 from eqsat.garbage_collector import release_memory, uncollected
-from eqsat.looping.parts import Part, PartLoop, Steps, parts_of
+from eqsat.looping.part_form import part_form, renaming
+from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.options import Options
@@ -41,12 +45,12 @@ from rules import select
 
 @uncollected()
 def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) -> Artifact:
-    """Tiny graph → e-graph → cover → module, its kernels with their plans → text. Loops divide a graph into parts,
-    which take this path one after another; one module runs them."""
+    """Tiny graph → e-graph → cover → module, its kernels with their plans → text. Loops, and calls that are cut out,
+    divide a graph into parts, which take this path one after another; one module runs them."""
     steps = split(bound.graph, bound.constants)
-    made = [_choose_kernels(part, target, options, clock) for part in parts_of(steps)]
-    has_loops = any(isinstance(step, PartLoop) for step in steps)
-    module = made[0].module if not has_loops else _link(steps, made, bound, target)
+    made = optimize_parts(tuple(parts_of(steps)), target, options, clock)
+    is_whole = any(each.part.graph is bound.graph for each in made)
+    module = made[0].module if is_whole else _link(steps, made, bound, target)
     recipe = recipe_of(bound.graph, target, options, made, module)
     with clock.stage("lower"):
         clock.count(with_count(len(module.running), "kernel"))
@@ -54,7 +58,24 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
 
 
-def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) -> OptimizedPart:
+def optimize_parts(parts: Sequence[Part], target: Target, options: Options, clock: Clock) -> list[OptimizedPart]:
+    """The kernels of every part. Of parts that are equal but for names, the first one is optimized."""
+    forms = list(map(part_form, parts))
+    repeated = {form for form, count in Counter(forms).items() if count > 1}
+    first: dict[object, tuple[OptimizedPart, EGraphView]] = {}
+    made = []
+    for part, form in zip(parts, forms, strict=True):
+        if form in first:
+            made.append(_rename(part, *first[form]))
+            continue
+        chosen, egraph = _choose_kernels(part, target, options, clock)
+        made.append(chosen)
+        if form in repeated:
+            first[form] = chosen, egraph
+    return made
+
+
+def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) -> tuple[OptimizedPart, EGraphView]:
     graph, constants = part.graph, sorted(part.constants)
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
@@ -77,9 +98,17 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
             extractor=options.extractor,
             joining=options.cost_model.joining,
             relayout=options.cost_model.relayout,
+            prefix=part.prefix,
         )
         module, prices = assemble(cover, egraph, graph, constants)
-    return OptimizedPart(part, saturation, cover, module, prices)
+    return OptimizedPart(part, saturation, cover, module, prices), egraph
+
+
+def _rename(part: Part, first: OptimizedPart, egraph: EGraphView) -> OptimizedPart:
+    """A part as an equal part was optimized, which has this e-graph."""
+    view = rename_view(egraph, renaming(first.part, part))
+    cover = rename_cover(first.cover, view, part.graph.outputs, part.prefix)
+    return OptimizedPart(part, None, cover, *assemble(cover, view, part.graph, sorted(part.constants)))
 
 
 def _link(steps: Steps, made: Sequence[OptimizedPart], bound: BoundModel, target: Target) -> Module:

@@ -13,8 +13,9 @@ def input_classes(view: EGraphView) -> dict[str, int]:
     return {node.name: class_ for class_, nodes in view.classes.items() for node in nodes if node.ctor == "Input"}
 
 
-def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int]) -> dict[int, str]:
-    """A name per Buf class, no two alike: the input's, else the output's Tiny id, else that of its first node."""
+def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[int], prefix: str = "") -> dict[int, str]:
+    """A name per Buf class, no two alike: the input's, else the output's Tiny id, else that of its first node. prefix:
+    of the names of buffers that no uop writes."""
     names: dict[int, str] = {}
     for name, buffer in inputs.items():
         names.setdefault(buffer, name)
@@ -24,7 +25,7 @@ def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[in
         by_class.setdefault(buffer, tiny)
     for buffer in [*roots, *by_class, *view.classes]:
         if buffer not in names and view.sorts[buffer] is Sort.BUF:
-            name = by_class.get(buffer, f"t{buffer}")
+            name = by_class.get(buffer, f"{prefix}t{buffer}")
             while name in taken:
                 name += "_"
             names[buffer] = name

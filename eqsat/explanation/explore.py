@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from eqsat.failure.reproducer_calls import of_exploration, of_making
 from eqsat.find_target import find_target
 from eqsat.looping.named_parts import named_parts, part_named
 from eqsat.looping.parts import Part
-from eqsat.looping.split import has_loops, split
+from eqsat.looping.split import split
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import pricer_for
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 @public_call(partial(of_making, function="eqsat.explanation.explore:explore"))
 def explore(source: Any, *, part: str | None = None, **keywords: Any) -> Exploration:
-    """Optimize a model, or one part of a model with loops, and record every step; nothing is compiled.
+    """Optimize a model, or one part of a model of several, and record every step; nothing is compiled.
 
     Takes what `optimize_and_compile` takes: target, dims, constants, rules, exactness, extractor, cost_model, budget,
     strict, tf32.
@@ -58,13 +59,20 @@ def explore(source: Any, *, part: str | None = None, **keywords: Any) -> Explora
 
 
 def explore_parts(given: Any, **keywords: Any) -> dict[str, Exploration]:
-    """The explorations of all parts of a model, by name; a model without loops has one part, `main`.
+    """The explorations of all parts of a model, by name; `main` is a part, or the whole model.
 
     Args:
         given: a setting; or a model, with the keywords of `explore`.
     """
     whole = given if isinstance(given, Setting) else setting(given, **keywords)
     return {name: Explorer(whole.of_part(part)).finish() for name, part in _parts(whole).items()}
+
+
+def _setting_of_part(whole: Setting, name: str | None) -> Setting:
+    """The part of this name as a model of its own; the model itself, if it is one part and no name is given."""
+    parts = _parts(whole)
+    part = part_named(parts, name, "explore")
+    return whole if part.graph is whole.bound.graph else whole.of_part(part)
 
 
 def _parts(given: Setting) -> dict[str, Part]:
@@ -98,7 +106,7 @@ def without(given: Setting, names: Sequence[str]) -> Setting:
     select(rules)
     if not names or given.options.rules == ():
         return given
-    return Setting(given.bound, given.target, msgspec.structs.replace(given.options, rules=rules))
+    return replace(given, options=msgspec.structs.replace(given.options, rules=rules))
 
 
 @reports_all(of_exploration)
@@ -155,13 +163,12 @@ class Explorer:
 
     Args:
         given: a setting; or a model, with the keywords of `explore`.
-        part: the name of a part, of a model with loops.
+        part: the name of a part, of a model of several.
     """
 
     def __init__(self, given: Any, *, part: str | None = None, **keywords: Any) -> None:
         whole = given if isinstance(given, Setting) else setting(given, **keywords)
-        has_one_part = part is None and not has_loops(whole.bound.graph)
-        self.setting = whole if has_one_part else whole.of_part(part_named(_parts(whole), part, "explore"))
+        self.setting = _setting_of_part(whole, part)
         bound, options = self.setting.bound, self.setting.options
         start = time.perf_counter()
         self._saturation: Saturation = begin(
@@ -179,7 +186,8 @@ class Explorer:
     @property
     def history(self) -> History:
         """The e-graph as it is now, with the trace of matches so far."""
-        return History(self.setting.bound.graph, self._saturation.view(), self._saturation.trace())
+        view, trace = self._saturation.view(), self._saturation.trace()
+        return History(self.setting.bound.graph, view, trace, self.setting.prefix)
 
     def step(self, count: int = 1) -> list[IterationReport]:
         """Runs at most `count` iterations; fewer if the saturation ends."""
@@ -258,6 +266,7 @@ class Explorer:
             extractor=options.extractor,
             joining=options.cost_model.joining,
             relayout=options.cost_model.relayout,
+            prefix=self.setting.prefix,
         )
         module, prices = assemble(cover, history.view, graph, constants)
         self.seconds["extract"] = time.perf_counter() - start

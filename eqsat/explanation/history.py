@@ -59,20 +59,21 @@ class Derivation:
 class History:
     """One saturation of a graph with its trace."""
 
-    def __init__(self, graph: Graph, view: EGraphView, trace: Trace) -> None:
+    def __init__(self, graph: Graph, view: EGraphView, trace: Trace, prefix: str = "") -> None:
+        """prefix: of the names of buffers that no uop writes."""
         self.graph, self.view, self.trace = graph, view, trace
         roots = [self.view.tiny[output] for output in graph.outputs]
-        self.names = buffer_names(self.view, input_classes(self.view), roots)
+        self.names = buffer_names(self.view, input_classes(self.view), roots, prefix)
 
     @staticmethod
-    def again(graph: Graph, options: Options, constants: Collection[str] = ()) -> History:
+    def again(graph: Graph, options: Options, constants: Collection[str] = (), prefix: str = "") -> History:
         """The history of a graph compiled with these options and constants. No time limit ends the saturation."""
         budget = msgspec.structs.replace(options.budget, seconds=None)
         saturation = begin(
             graph, select(options.rules, options.exactness), options.exactness, budget, traced=True, constants=constants
         )
         saturation.finish()
-        return History(graph, saturation.view(), saturation.trace())
+        return History(graph, saturation.view(), saturation.trace(), prefix)
 
     @cached_property
     def classes(self) -> Mapping[str, int]:

@@ -14,11 +14,12 @@ from ir.target import Target
 
 @dataclass(frozen=True)
 class Setting:
-    """A model at its sizes, the machine, and the options."""
+    """A model at its sizes, the machine, and the options. prefix: of the names of buffers that no uop writes."""
 
     bound: BoundModel
     target: Target
     options: Options
+    prefix: str = ""
 
     def of_part(self, part: Part) -> Setting:
         """One part of the model as a model of its own. What other parts compute of constants is 0 there."""
@@ -28,4 +29,4 @@ class Setting:
             name: known[name] if name in known else np.broadcast_to(np.zeros((), type_.dtype.numpy), type_.shape)
             for name, type_ in types.items()
         }
-        return Setting(BoundModel(graph, constants), self.target, self.options)
+        return Setting(BoundModel(graph, constants), self.target, self.options, part.prefix)

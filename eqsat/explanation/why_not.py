@@ -22,11 +22,12 @@ from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import Compiled, KernelReport
+from ir.module.loop import Loop, with_inner
 from ir.pricer import Price, Pricer, Rejected
 from ir.term.text import sizes_text
 from rules import select
 
-Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "loop", "same"]
+Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "loop", "call", "same"]
 
 
 class WhyNot(msgspec.Struct, frozen=True):
@@ -39,6 +40,7 @@ class WhyNot(msgspec.Struct, frozen=True):
              between  the second kernel reads a result that another kernel computes from the first's
              apart    neither kernel reads the other's result, and a kernel that writes both gains nothing
              loop     one of them runs once per trip of a loop, or before it, the other one does not
+             call     one of them belongs to a call that is optimized by itself, the other one does not
              same     they are the same kernel
     verdict  in one sentence; `reasons` give the details
     """
@@ -82,7 +84,16 @@ def why_not_in_program(compiled: Compiled, first: Wanted, second: Wanted) -> Why
     if one == other:
         return Pairs(one).why_not(place, other_place)
     names = [_kernel_text(compiled.kernels[each]) for each in places]
-    return WhyNot(names[0], names[1], "loop", "a loop begins or ends between them, and no kernel is part of two loops")
+    if _are_parted_by_loop(compiled.artifact.module.loops, *places):
+        verdict = "a loop begins or ends between them, and no kernel is part of two loops"
+        return WhyNot(names[0], names[1], "loop", verdict)
+    verdict = "a call begins or ends between them that is optimized by itself, once for all calls that equal it"
+    return WhyNot(names[0], names[1], "call", verdict)
+
+
+def _are_parted_by_loop(loops: Sequence[Loop], first: int, second: int) -> bool:
+    """Whether a loop begins or ends between two launches."""
+    return any(first < edge <= second for loop in with_inner(loops) for edge in (loop.first, loop.end))
 
 
 class Pairs:
@@ -98,8 +109,9 @@ class Pairs:
 
     @cached_property
     def _choices(self) -> Candidates:
-        bound = self._chosen.setting.bound
-        return Candidates(self._history.view, bound.graph.outputs, self._pricer, sorted(bound.constants))
+        bound, prefix = self._chosen.setting.bound, self._chosen.setting.prefix
+        constants = sorted(bound.constants)
+        return Candidates(self._history.view, bound.graph.outputs, self._pricer, constants, prefix=prefix)
 
     @cached_property
     def _roofline(self) -> Roofline:

@@ -29,6 +29,7 @@ class Candidates:
     Args:
         outputs: Tiny nodes.
         constants: names of inputs that are known when the program is built.
+        prefix: of the names of buffers that no uop writes.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Candidates:
         pricer: Pricer,
         constants: Iterable[str] = (),
         limits: EnumerationLimits = DEFAULT,
+        prefix: str = "",
     ) -> None:
         self._pricer = pricer
         self.outputs = tuple((name, view.tiny[name]) for name in outputs)
@@ -51,7 +53,7 @@ class Candidates:
         self.forest = self.facts.forest
         self.enumeration = Enumeration(self.facts)
         self._ordinary = Enumeration(self.facts, ordinary_nodes(view), self.enumeration)
-        self.names = buffer_names(view, inputs, buffers)
+        self.names = buffer_names(view, inputs, buffers, prefix)
         self.roundings = Roundings(view, self.constant, pricer.ordered)
         self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}

@@ -41,6 +41,7 @@ def extract(
     limits: EnumerationLimits = DEFAULT,
     joining: bool = True,
     relayout: bool = True,
+    prefix: str = "",
 ) -> Cover:
     """The cheapest cover that the extractor finds.
 
@@ -50,12 +51,13 @@ def extract(
         extractor: a name in `EXTRACTORS`.
         joining: whether one kernel may write several outputs.
         relayout: whether buffers between kernels may be stored in other orders of their axes.
+        prefix: of the names of buffers that no uop writes.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     entry = EXTRACTORS[extractor]
-    candidates = Candidates(view, outputs, pricer, constants, limits)
+    candidates = Candidates(view, outputs, pricer, constants, limits, prefix)
     permuted = PermutedKernels(pricer) if relayout else None
     learn_prices(candidates, every=entry.needs_all_prices)
     search = CoverSearch(candidates, entry.cover)

@@ -1,1 +1,1 @@
-"""Programs with loops: a graph of parts without loops, and the module that runs them."""
+"""Programs of several parts: what is optimized by itself, once, and the loops and calls that repeat it."""

@@ -150,7 +150,8 @@ class _Hoisted:
         )
         arg = batched_arg(node, self.shape.trips) if varies else node.arg
         self.outer[node.id] = self._fresh(f"{self.loop.id}/{node.id}")
-        self.outside.append(msgspec.structs.replace(node, id=self.outer[node.id], src=src, arg=arg))
+        moved = msgspec.structs.replace(node, id=self.outer[node.id], src=src, arg=arg, calls=self.loop.calls)
+        self.outside.append(moved)
 
     def _repeated(self, ref: Ref) -> Ref:
         """A fixed value once per trip."""

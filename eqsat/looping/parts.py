@@ -1,4 +1,4 @@
-"""A program with loops as parts: graphs without loops, each optimized by itself, and the loops that run them."""
+"""A program as parts: graphs without loops, each optimized by itself, and the loops that run them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ from typing import NamedTuple
 from ir.dtype import TensorType
 from ir.tiny.graph import Graph, Ref
 
+MAIN = "main"
+"""The name of the first part outside of calls and loops."""
+
 
 @dataclass(frozen=True)
 class Part:
-    """A graph without loops. Its ids are those of the whole program. reads: the value that each of its inputs is, by
-    tensor_id. constants: the inputs that are known when the program is built."""
+    """A graph without loops. Its ids are those of the whole program. name: of the call or the loop that it belongs to,
+    else `MAIN`, with a number where there are several. reads: the value that each of its inputs is, by tensor_id.
+    constants: the inputs that are known when the program is built."""
 
+    name: str
     graph: Graph
     reads: Mapping[str, Ref]
     constants: tuple[str, ...]
+
+    @property
+    def prefix(self) -> str:
+        """What the names of buffers begin with that no uop writes."""
+        return "" if self.name == MAIN else f"{self.name}/"
 
 
 class State(NamedTuple):

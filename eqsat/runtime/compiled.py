@@ -181,7 +181,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class CompiledPart:
-    """The launches of one part of a program: of a program without loops, all of them."""
+    """The launches of one part of a program: of a program of one part, all of them."""
 
     whole: Compiled
     number: int

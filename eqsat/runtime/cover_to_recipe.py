@@ -20,10 +20,11 @@ from ir.tiny.graph import Graph
 
 
 class OptimizedPart(NamedTuple):
-    """A part of a program with the kernels that it became. prices: of the calls that run."""
+    """A part of a program with the kernels that it became. saturation: None of a part that was not optimized by itself,
+    since it equals an earlier one. prices: of the calls that run."""
 
     part: Part
-    saturation: SaturationStats
+    saturation: SaturationStats | None
     cover: Cover
     module: Module
     prices: tuple[Price, ...]
@@ -47,7 +48,7 @@ def recipe_of(graph: Graph, target: Target, options: Options, made: Sequence[Opt
             kernels_after=len(module.running),
             candidates=sum(each.cover.considered for each in made),
             estimated_before_ns=unfused_ns(graph, target),
-            saturation=whole_saturation([each.saturation for each in made]),
+            saturation=whole_saturation([each.saturation for each in made if each.saturation is not None]),
             seconds={},
             extraction=tuple(diagnostic for each in made for diagnostic in each.cover.diagnostics),
         ),

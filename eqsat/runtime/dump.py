@@ -74,7 +74,7 @@ class Stages:
 
     @cached_property
     def named_parts(self) -> dict[str, Part]:
-        """The parts of the program by name; one, unless it has loops."""
+        """The parts of the program by name; one, unless it has loops or calls that are optimized by themselves."""
         return named_parts(split(self._bound.graph, self._bound.constants))
 
     @cached_property
@@ -104,7 +104,8 @@ class Stages:
 
         if number not in self._histories:
             part = self.parts[number]
-            self._histories[number] = History.again(part.graph, self._artifact.options, sorted(part.constants))
+            options, constants = self._artifact.options, sorted(part.constants)
+            self._histories[number] = History.again(part.graph, options, constants, part.prefix)
         return self._histories[number]
 
     def _egraph(self) -> Any:

@@ -196,7 +196,7 @@ class Program:
     def explore(self, part: str | None = None) -> Exploration:
         """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser.
 
-        part: the part to explore, of a program with loops: `explorations` names the parts.
+        part: the part to explore, of a program of several: `explorations` names them.
 
         Raises:
             EqsatError: InvalidOption, if there is no such part, or if there are several and none is named.
@@ -206,7 +206,7 @@ class Program:
         return Explorer(self._compiled.setting, part=part).finish()
 
     def explorations(self) -> dict[str, Exploration]:
-        """The exploration of every part of the program, by name; a program without loops has one part, `main`."""
+        """The exploration of every part of the program, by name; of a program of one part, `main`."""
         from eqsat.explanation.explore import explore_parts
 
         return explore_parts(self._compiled.setting)

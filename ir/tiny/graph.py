@@ -153,6 +153,15 @@ def check_id(ref: object) -> Ref:
     return ref
 
 
+def check_call_ids(value: object) -> tuple[Ref, ...]:
+    """The ids of the calls that a uop comes from; MalformedGraph unless it is a list of ids, or None."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "`calls` lists the ids of calls", hint="the outermost call first")
+    return tuple(map(check_id, value))
+
+
 def _addressed_elements(type_: TensorType) -> int:
     """The elements of a value with sizes of 0 counted as 1, as address arithmetic needs."""
     return math.prod(size or 1 for size in type_.shape)

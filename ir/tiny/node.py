@@ -30,13 +30,15 @@ class Imm(msgspec.Struct, frozen=True):
 
 class Node(msgspec.Struct, frozen=True):
     """One uop. `src` are ids or immediates in the operands' order. `tag` names the part of the model that
-    the uop belongs to, for reports."""
+    the uop belongs to, for reports. `calls` are the calls whose graphs the uop stood in, the outermost first, each by
+    the id that the call has in the graph around it."""
 
     id: Ref
     uop: str
     src: tuple[Ref | Imm, ...] = ()
     arg: Arg = Arg()
     tag: str | None = None
+    calls: tuple[Ref, ...] = ()
 
     @property
     def op(self) -> UOp:
@@ -66,6 +68,8 @@ class Node(msgspec.Struct, frozen=True):
             record["arg"] = jsonable(self.arg)
         if self.tag is not None:
             record["tag"] = self.tag
+        if self.calls:
+            record["calls"] = list(self.calls)
         return record
 
 

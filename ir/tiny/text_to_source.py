@@ -27,7 +27,15 @@ import msgspec
 
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.tiny.check_calls import MAIN
-from ir.tiny.graph import STAGE, check_arg, check_attribute, check_attribute_name, check_id, check_operands
+from ir.tiny.graph import (
+    STAGE,
+    check_arg,
+    check_attribute,
+    check_attribute_name,
+    check_call_ids,
+    check_id,
+    check_operands,
+)
 from ir.tiny.implied_arg import fill_arg, type_of_source
 from ir.tiny.node import GraphCall, Imm, Node, Ref, StatedType, TextPlace
 from ir.tiny.source import Source, refuse_undefined, source_of
@@ -360,11 +368,12 @@ class _Reader:
         src: list[Ref | Imm] = []
         arg: dict[str, Any] = {}
         tags: list[str] = []
-        self._listed(lambda: self._item(body, op, src, arg, tags), ")")
+        calls: list[Ref] = []
+        self._listed(lambda: self._item(body, op, src, arg, tags, calls), ")")
         with self._errors_at(ref.start, ref.text, op.label(arg)):
             check_operands(op, src)
             filled = check_arg(op, fill_arg(op, arg, ref.text, stated), bound=False)
-        return Node(ref.text, op.name, tuple(src), filled, tags[-1] if tags else None)
+        return Node(ref.text, op.name, tuple(src), filled, tags[-1] if tags else None, tuple(calls))
 
     def _op(self, name: _Token) -> UOp:
         if name.text.upper() in UOPS:
@@ -374,7 +383,15 @@ class _Reader:
         hint = f"did you mean {close[0].lower()}?" if close else "one of call, " + ", ".join(names)
         self._refuse(name.start, f"there is no uop {name.text!r}", hint=hint, kind=Kind.UNKNOWN_UOP)
 
-    def _item(self, body: _Body, op: UOp, src: list[Ref | Imm], arg: dict[str, Any], tags: list[str]) -> None:
+    def _item(
+        self,
+        body: _Body,
+        op: UOp,
+        src: list[Ref | Imm],
+        arg: dict[str, Any],
+        tags: list[str],
+        calls: list[Ref],
+    ) -> None:
         """One operand or attribute of a uop."""
         token = self._token
         if self._is("value"):
@@ -382,6 +399,8 @@ class _Reader:
             src.append(token.text)
         elif self._is("word", "tag"):
             tags.append(self._attribute_text())
+        elif self._is("word", "calls"):
+            calls[:] = self._call_ids()
         elif self._is("number") or (self._is("word") and token.text in ("true", "false")):
             src.append(Imm(self._value(0)))
         elif self._is("word"):
@@ -406,6 +425,14 @@ class _Reader:
         name = self._take()
         self._expect("mark", "=", "`=` and the text of the tag", hint=f'{name.text}="a remark"')
         return self._expect("string", None, "a text in quotes", hint=f'{name.text}="a remark"').text
+
+    def _call_ids(self) -> tuple[Ref, ...]:
+        """The ids of `calls=[layer1, norm]`."""
+        name = self._take()
+        self._expect("mark", "=", "`=` and a list of calls", hint=f"{name.text}=[layer1]")
+        start = self._token.start
+        with self._errors_at(start):
+            return check_call_ids(self._value(0))
 
     # types and values
 

@@ -43,7 +43,7 @@ def count_parameters(uops: Sequence[Node | GraphCall]) -> int:
     """The uops at the beginning that the head of a graph can state: inputs whose type says all."""
     count = 0
     for uop in uops:
-        if not isinstance(uop, Node) or uop.uop != "INPUT" or uop.tag is not None:
+        if not isinstance(uop, Node) or uop.uop != "INPUT" or uop.tag is not None or uop.calls:
             break
         stated = type_of_source(uop)
         if stated is None or shorten_arg(uop, stated):
@@ -69,7 +69,8 @@ def _node_line(node: Node, stated: StatedType | None) -> str:
         value_text(operand.value) if isinstance(operand, Imm) else f"%{id_text(operand)}" for operand in node.src
     ]
     attributes = [f"{key}={value_text(value)}" for key, value in shorten_arg(node, stated).items()]
-    return f"{_typed(node.id, stated)} = {node.op.fn}({', '.join([*operands, *attributes, *_tag(node.tag)])})"
+    words = [*operands, *attributes, *_tag(node.tag), *_calls(node.calls)]
+    return f"{_typed(node.id, stated)} = {node.op.fn}({', '.join(words)})"
 
 
 def _call_line(call: GraphCall, stated: Stated) -> str:
@@ -84,6 +85,10 @@ def _typed(ref: Ref, stated: StatedType | None) -> str:
 
 def _tag(tag: str | None) -> list[str]:
     return [] if tag is None else [f"tag={string_text(tag)}"]
+
+
+def _calls(calls: tuple[Ref, ...]) -> list[str]:
+    return [f"calls={value_text(calls)}"] if calls else []
 
 
 def _refs_text(refs: Iterable[Ref]) -> str:

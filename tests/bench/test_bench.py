@@ -121,7 +121,9 @@ def test_what_a_knockout_is_worth() -> None:
     assert launch.measured == 1
 
 
-@pytest.mark.parametrize("bench", ["scale", "growth", "tensat", "fidelity", "ablation", "peers", "gpu.__main__"])
+@pytest.mark.parametrize(
+    "bench", ["scale", "calls", "growth", "tensat", "fidelity", "ablation", "peers", "gpu.__main__"]
+)
 def test_a_bench_of_nothing_tells_the_names(
     bench: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_bench_of_nothing_tells_the_names(
     assert "'no such name'" in told
     assert {
         "scale": "encoder ×36",
+        "calls": "decoder 128 ×12, called",
         "growth": "masks 107",
         "tensat": "NasNet-A",
         "peers": "ResNet-50",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from eqsat.extraction.cover import Cover, CoverKernel
 from ir.index.map import identity
 from ir.region.order import Order, in_orders
@@ -29,15 +31,21 @@ class Copies:
 
     def _make(self, constant: int, order: Order, memref: MemRef) -> int:
         source, number = self._names[constant], self._next
-        name = f"{source}_{''.join(map(str, order))}"
-        while name in self._taken:
-            name += "_"
+        name = copy_name(source, order, self._taken)
         self._next += 1
         self._taken.add(name)
         self.names[number], self.orders[number] = name, order
         region = in_orders(_copy(source, name, memref), {name: order})
         self.kernels.append(CoverKernel((number,), (), (constant,), region, None))
         return number
+
+
+def copy_name(source: str, order: Order, taken: Collection[str]) -> str:
+    """A name for the copy of a constant in an order, unlike those that are taken."""
+    name = f"{source}_{''.join(map(str, order))}"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _copy(source: str, name: str, memref: MemRef) -> Region:

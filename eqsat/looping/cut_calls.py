@@ -1,0 +1,196 @@
+"""Chooses the calls that become parts of a program, so that equal calls are optimized once.
+
+A call becomes a part if the values that cross its edge would lie in memory in any case. Other calls are optimized with
+the uops around them, since one kernel may compute uops on both sides of the edge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
+
+from eqsat.looping.stored import is_free, live_uops, stored_sources
+from eqsat.looping.uop_key import uop_key
+from ir.post_order import post_order
+from ir.tiny.graph import Graph, Imm, Node, Ref
+from ir.uop.table import UOpKind
+
+LEAST_UOPS = 20
+"""A call of fewer uops, movements not counted, is no part. Activations and norms have at most 15, and kernels fuse them
+with what is around them; 12 calls of 12 uops take 0.4 s to optimize, so that little is gained."""
+
+Path = tuple[Ref, ...]
+"""The calls that lead to a uop, the outermost first."""
+
+
+class CalledPart(NamedTuple):
+    """A call that becomes a part. uops: those that only this part computes."""
+
+    path: Path
+    uops: frozenset[Ref]
+
+
+def cut_calls(graph: Graph, known: Collection[Ref] = ()) -> tuple[CalledPart, ...]:
+    """The calls that become parts; none of them lies in another one. known: the values that are known when the program
+    is built."""
+    if not any(node.calls for node in graph.nodes):
+        return ()
+    chooser = _Chooser(graph, known)
+    chosen = chooser.choose(())
+    counts = Counter(chooser.forms[path] for path in chosen)
+    parts = [CalledPart(path, frozenset(chooser.uops[path])) for path in chosen if counts[chooser.forms[path]] > 1]
+    return _without_cycles(graph, parts)
+
+
+class _Chooser:
+    """uops: of each call, those that only the call computes, in order. inner: the calls in each call."""
+
+    def __init__(self, graph: Graph, known: Collection[Ref]) -> None:
+        self.graph, self.known = graph, known
+        self.sources = stored_sources(graph)
+        live = live_uops(graph)
+        self.nodes = [node for node in graph.nodes if node.id in live and not is_free(node)]
+        self.uops: dict[Path, list[Ref]] = defaultdict(list)
+        self.inner: dict[Path, dict[Path, None]] = defaultdict(dict)
+        with_loops: set[Path] = set()
+        for node in self.nodes:
+            for depth in range(len(node.calls)):
+                path = node.calls[: depth + 1]
+                self.inner[path[:-1]][path] = None
+                if node.op.kind is UOpKind.LOOP:
+                    with_loops.add(path)
+                elif node.uop != "INPUT":
+                    self.uops[path].append(node.id)
+        large = [path for path, uops in self.uops.items() if len(uops) >= LEAST_UOPS and path not in with_loops]
+        forms = {path: self._form(self.uops[path]) for path in large}
+        counts = Counter(forms.values())
+        self._repeated = {path for path in large if counts[forms[path]] > 1}
+        self.forms = {path: forms[path] for path in self._repeated if self._is_free_to_cut(path)}
+        self._counts = Counter(self.forms.values())
+
+    def choose(self, path: Path) -> list[Path]:
+        """The calls in a call that become parts; or the call itself, unless calls in it equal each other."""
+        inner = [part for call in self.inner[path] for part in self.choose(call)]
+        has_equal = len({self.forms[part] for part in inner}) < len(inner)
+        is_part = path in self.forms and self._counts[self.forms[path]] > 1
+        return [path] if is_part and not has_equal else inner
+
+    def _form(self, uops: Sequence[Ref]) -> object:
+        """Equal for calls that compute the same from values of equal types."""
+        own, number = set(uops), dict[Ref, int]()
+        entries: list[object] = []
+        for ref in post_order(uops, lambda ref: self.graph[ref].refs if ref in own or is_free(self.graph[ref]) else ()):
+            number[ref] = len(number)
+            entries.append(self._entry(ref, number, is_own=ref in own))
+        return tuple(entries), tuple(number[uop] for uop in uops if self._leaves(uop, own))
+
+    def _entry(self, ref: Ref, number: Mapping[Ref, int], *, is_own: bool) -> object:
+        node = self.graph[ref]
+        if is_own or is_free(node):
+            return uop_key(node, (read if isinstance(read, Imm) else number[read] for read in node.src))
+        type_ = self.graph.types[ref]
+        return type_.dtype, type_.shape, ref in self.known
+
+    def _leaves(self, uop: Ref, own: AbstractSet[Ref]) -> bool:
+        """Whether uops outside of `own` read a value, or it is an output."""
+        return uop in self._written or not self.readers[uop] <= own
+
+    # what lies in memory
+
+    @cached_property
+    def readers(self) -> Mapping[Ref, set[Ref]]:
+        """The uops that read each value, also through movements; an output that is a movement of it counts as one."""
+        readers: dict[Ref, set[Ref]] = defaultdict(set)
+        for node in self.nodes:
+            for ref in node.refs:
+                for source in self.sources[ref]:
+                    readers[source].add(node.id)
+        for output in self.graph.outputs:
+            for source in self.sources[output] - {output}:
+                readers[source].add(output)
+        return readers
+
+    @cached_property
+    def _written(self) -> set[Ref]:
+        """The values that lie in memory for a reason that no kernel changes: outputs, and operands of loops."""
+        looped = (ref for node in self.nodes if node.op.kind is UOpKind.LOOP for ref in node.refs)
+        return {*self.graph.outputs, *looped}
+
+    @cached_property
+    def _accumulated(self) -> set[Ref]:
+        """The values that need a sum, a product, a maximum or a scatter of several elements."""
+        found: set[Ref] = set()
+        for node in self.nodes:
+            if self._is_accumulator(node) or any(not found.isdisjoint(self.sources[ref]) for ref in node.refs):
+                found.add(node.id)
+        return found
+
+    def _is_accumulator(self, node: Node) -> bool:
+        if node.op.kind is UOpKind.REDUCE:
+            sizes = self.graph.types[node.refs[0]].shape
+            return math.prod(sizes[int(axis)] for axis in node.arg["axes"]) > 1
+        return node.op.kind in _ACCUMULATING
+
+    @cached_property
+    def _after_repeated(self) -> set[Ref]:
+        """The values that need a result of a repeated call."""
+        found = {uop for path in self._repeated for uop in self.uops[path]}
+        for node in self.nodes:
+            if any(not found.isdisjoint(self.sources[ref]) for ref in node.refs):
+                found.add(node.id)
+        return found
+
+    def _is_stored(self, ref: Ref) -> bool:
+        """Whether a value lies in memory in almost every choice of kernels: accumulators are not computed again for
+        each of several readers."""
+        node = self.graph[ref]
+        if node.uop == "INPUT" or node.op.kind is UOpKind.LOOP or ref in self._written or ref in self.known:
+            return True
+        return ref in self._accumulated and len(self.readers[ref]) > 1
+
+    def _is_free_to_cut(self, path: Path) -> bool:
+        """Whether the values on the edge of a call are stored in any case. Values that come before all repeated calls
+        may be stored for the cut: there are few of them."""
+        own = set(self.uops[path])
+        read = {source for uop in own for ref in self.graph[uop].refs for source in self.sources[ref]}
+        edge = {uop for uop in own if self._leaves(uop, own)} | ((read - own) & self._after_repeated)
+        return all(map(self._is_stored, edge))
+
+
+_ACCUMULATING = (UOpKind.SCAN, UOpKind.SCATTER, UOpKind.LOOP)
+
+
+def _without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPart, ...]:
+    """The parts without those that need their own results. Calls do not; but a program may state calls as it likes."""
+    while True:
+        try:
+            tuple(units_in_order(graph, parts))
+        except CycleError as error:
+            parts = [part for part in parts if part not in error.args[1]]
+        else:
+            return tuple(parts)
+
+
+def units_in_order(graph: Graph, parts: Sequence[CalledPart]) -> Iterator[tuple[Ref | CalledPart, frozenset[Ref]]]:
+    """The parts, and the uops outside of them that are not free, sources first; and the values in memory that each of
+    them reads.
+
+    Raises:
+        CycleError: if parts need each other's results.
+    """
+    sources = stored_sources(graph)
+    part_of = {uop: part for part in parts for uop in part.uops}
+    reads: dict[Ref | CalledPart, set[Ref]] = {}
+    for node in graph.nodes:
+        if not is_free(node):
+            unit = part_of.get(node.id, node.id)
+            reads.setdefault(unit, set()).update(*(sources[ref] for ref in node.refs))
+    for part in parts:
+        reads[part] -= part.uops
+    order = TopologicalSorter({unit: {part_of.get(ref, ref) for ref in read} for unit, read in reads.items()})
+    return ((unit, frozenset(reads[unit])) for unit in order.static_order())
