@@ -44,7 +44,7 @@ def cut_calls(graph: Graph, known: Collection[Ref] = ()) -> tuple[CalledPart, ..
     chosen = chooser.choose(())
     counts = Counter(chooser.forms[path] for path in chosen)
     parts = [CalledPart(path, frozenset(chooser.uops[path])) for path in chosen if counts[chooser.forms[path]] > 1]
-    return _without_cycles(graph, parts)
+    return without_cycles(graph, parts)
 
 
 class _Chooser:
@@ -165,7 +165,7 @@ class _Chooser:
 _ACCUMULATING = (UOpKind.SCAN, UOpKind.SCATTER, UOpKind.LOOP)
 
 
-def _without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPart, ...]:
+def without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPart, ...]:
     """The parts without those that need their own results. Calls do not; but a program may state calls as it likes."""
     while True:
         try:
