@@ -42,9 +42,10 @@ def cut_calls(graph: Graph, known: Collection[Ref] = ()) -> tuple[CalledPart, ..
         return ()
     chooser = _Chooser(graph, known)
     chosen = chooser.choose(())
-    counts = Counter(chooser.forms[path] for path in chosen)
-    parts = [CalledPart(path, frozenset(chooser.uops[path])) for path in chosen if counts[chooser.forms[path]] > 1]
-    return _without_cycles(graph, parts)
+    parts = without_cycles(graph, [CalledPart(path, frozenset(chooser.uops[path])) for path in chosen])
+    in_turn = _in_turn(graph, parts)
+    counts = Counter(chooser.forms[part.path] for part in in_turn)
+    return tuple(part for part in in_turn if counts[chooser.forms[part.path]] > 1)
 
 
 class _Chooser:
@@ -165,7 +166,7 @@ class _Chooser:
 _ACCUMULATING = (UOpKind.SCAN, UOpKind.SCATTER, UOpKind.LOOP)
 
 
-def _without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPart, ...]:
+def without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPart, ...]:
     """The parts without those that need their own results. Calls do not; but a program may state calls as it likes."""
     while True:
         try:
@@ -174,6 +175,22 @@ def _without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPa
             parts = [part for part in parts if part not in error.args[1]]
         else:
             return tuple(parts)
+
+
+def _in_turn(graph: Graph, parts: Sequence[CalledPart]) -> list[CalledPart]:
+    """The parts that run one after another. Of calls beside each other, one kernel may compute uops of both, which
+    saves launches."""
+    depth: dict[Ref, int] = {}
+    turns: dict[CalledPart, int] = {}
+    for item, reads in units_in_order(graph, parts):
+        before = max((depth[ref] for ref in reads), default=0)
+        if isinstance(item, CalledPart):
+            turns[item] = before + 1
+            depth |= dict.fromkeys(item.uops, before + 1)
+        else:
+            depth[item] = before
+    counts = Counter(turns.values())
+    return [part for part in parts if counts[turns[part]] == 1]
 
 
 def units_in_order(graph: Graph, parts: Sequence[CalledPart]) -> Iterator[tuple[Ref | CalledPart, frozenset[Ref]]]:

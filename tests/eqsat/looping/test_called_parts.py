@@ -10,14 +10,17 @@ import pytest
 import eqsat
 from eqsat import Program, optimize_and_compile, tensor
 from eqsat.explanation.explore import explore
+from eqsat.looping.cut_calls import CalledPart, without_cycles
 from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
+from eqsat.looping.stored import is_free, live_uops
 from eqsat.runtime.compiled import CompiledPart
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
 from ir.module.module_verify import verify
 from ir.tiny.bind import load
 from ir.tiny.graph import Graph
+from tests.support.fuzz.strategies import random_graph
 from tests.support.programs.called_blocks import blocks, call, feed_forward, given, graph_json, inlined, two_results
 
 SHAPES = ((6, 8), (8, 16), (16, 8), (8,))
@@ -189,7 +192,8 @@ def test_several_results_some_unused_and_an_operand_returned() -> None:
     assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
 
 
-def test_calls_beside_each_other_share_operands() -> None:
+def test_calls_beside_each_other_are_inlined() -> None:
+    """One kernel may compute uops of both."""
     source = with_weights(
         call("block", ["a"], "x", *WEIGHTS),
         given("other", SHAPES[0]),
@@ -197,7 +201,7 @@ def test_calls_beside_each_other_share_operands() -> None:
         {"id": "y", "uop": "ADD", "src": ["a", "b"]},
         outputs=["a", "b", "y"],
     )
-    assert names_of(source) == ["a", "b", "main"]
+    assert names_of(source) == ["main"]
     compiled(source)
 
 
@@ -323,6 +327,26 @@ def test_calls_that_a_program_states_against_its_order_are_left() -> None:
     stated = Graph.build(nodes, graph.outputs)
     assert [step.name for step in split(stated, ()) if isinstance(step, Part)] == ["main"]
     compiled(stated)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_cut_gives_the_right_results(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random programs, cut at random: only cuts that need their own results are refused."""
+
+    def cut(graph: Graph, known: object) -> tuple[CalledPart, ...]:
+        rng = np.random.default_rng((seed, len(graph.nodes)))
+        computed = [node for node in graph.nodes if node.uop not in ("INPUT", "LOOP") and not is_free(node)]
+        groups: dict[str, list[str]] = {}
+        for node in computed:
+            groups.setdefault(str(rng.integers(4)), []).append(node.id)
+        live = live_uops(graph)
+        parts = [CalledPart((f"cut{name}",), frozenset(uops) & live) for name, uops in groups.items() if name != "0"]
+        return without_cycles(graph, [part for part in parts if part.uops])
+
+    monkeypatch.setattr("eqsat.looping.split.cut_calls", cut)
+    graph = random_graph(np.random.default_rng((seed, 7)), 10, loops=seed % 2 == 1)
+    nodes = [msgspec.structs.replace(node, calls=("any",)) for node in graph.nodes]
+    compiled(Graph.build(nodes, graph.outputs))
 
 
 # reports
