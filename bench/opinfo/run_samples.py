@@ -79,28 +79,40 @@ def run_samples(
         place: Outcome(OUT_OF_SCOPE, sample.scope) for place, sample in enumerate(samples) if sample.scope
     }
     places = [place for place in range(len(samples)) if place not in outcomes]
-    waiting = [places[start : start + together] for start in range(0, len(places), together)]
+
+    def traceable(batch: Sequence[int]) -> list[int]:
+        """The samples that torch traces and that eqsat can lower; the outcomes of the others are noted."""
+        try:
+            with _limit(seconds):
+                _trace([samples[place] for place in batch])
+        except _Failure as failure:
+            if len(batch) == 1:
+                outcomes[batch[0]] = failure.outcome
+                return []
+            return [place for half in _halves(batch) for place in traceable(half)]
+        return list(batch)
+
+    waiting: list[Sequence[int]] = [places[start : start + together] for start in range(0, len(places), together)]
     while waiting:
         batch = waiting.pop()
-        found = _run_batch([samples[place] for place in batch], execute, tolerances, seconds)
-        if found is None:
-            half = len(batch) // 2
-            waiting += [batch[:half], batch[half:]]
+        try:
+            with _limit(seconds):
+                found = _results([samples[place] for place in batch], execute)
+        except _Failure as failure:
+            if len(batch) == 1:
+                outcomes[batch[0]] = failure.outcome
+                continue
+            rest = traceable(batch)
+            waiting += [rest] if 0 < len(rest) < len(batch) else _halves(rest) if rest else []
         else:
-            outcomes.update(zip(batch, found, strict=True))
+            outcomes |= {
+                place: _compare(samples[place], ours, tolerances) for place, ours in zip(batch, found, strict=True)
+            }
     return [outcomes[place] for place in range(len(samples))]
 
 
-def _run_batch(
-    batch: Sequence[Sample], execute: Execute, tolerances: dict[str, float], seconds: int
-) -> list[Outcome] | None:
-    """The outcomes of samples that are computed by one program; None if there are several and the program fails."""
-    try:
-        with _limit(seconds):
-            found = _results(batch, execute)
-    except _Failure as failure:
-        return [failure.outcome] if len(batch) == 1 else None
-    return [_compare(sample, ours, tolerances) for sample, ours in zip(batch, found, strict=True)]
+def _halves(batch: Sequence[int]) -> list[Sequence[int]]:
+    return [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
 
 
 class _Failure(Exception):  # noqa: N818 - a way to leave, no error
@@ -109,9 +121,8 @@ class _Failure(Exception):  # noqa: N818 - a way to leave, no error
         self.outcome = Outcome(kind, reason)
 
 
-def _results(batch: Sequence[Sample], execute: Execute) -> list[list[torch.Tensor]]:
-    """The tensors among the results of each sample."""
-    tensors = [tensor for sample in batch for tensor in sample.tensors]
+def _trace(batch: Sequence[Sample]) -> Any:
+    """The graph of the samples together, which eqsat can lower."""
 
     def call_all(*given: torch.Tensor) -> list[torch.Tensor]:
         rest = list(given)
@@ -123,21 +134,28 @@ def _results(batch: Sequence[Sample], execute: Execute) -> list[list[torch.Tenso
         return results
 
     try:
-        graph = trace(call_all, *tensors)
+        graph = trace(call_all, *(tensor for sample in batch for tensor in sample.tensors))
     except TimeoutError:
         raise _Failure(LATE, "trace") from None
     except Exception as error:
         raise _Failure(UNTRACEABLE, _short(error)) from None
+    missing = missing_operators(graph.graph.nodes)
+    if missing:
+        raise _Failure(UNSUPPORTED, ", ".join(missing))
+    return graph
+
+
+def _results(batch: Sequence[Sample], execute: Execute) -> list[list[torch.Tensor]]:
+    """The tensors among the results of each sample, computed by one program."""
+    graph = _trace(batch)
     try:
-        found = iter(execute(graph, tensors))
+        found = iter(execute(graph, [tensor for sample in batch for tensor in sample.tensors]))
     except TimeoutError:
         raise _Failure(LATE) from None
     except EqsatError as error:
         first = error.diagnostics[0]
-        message = f"{first.op or first.kind}: {first.message}"[:160]
-        if error.kind is Kind.UNSUPPORTED_OP:
-            raise _Failure(UNSUPPORTED, ", ".join(missing_operators(graph.graph.nodes)) or message) from None
-        raise _Failure(CRASH, message) from None
+        kind = UNSUPPORTED if error.kind is Kind.UNSUPPORTED_OP else CRASH
+        raise _Failure(kind, f"{first.op or first.kind}: {first.message}"[:160]) from None
     except Exception as error:  # whatever else a lowering raises is a defect of eqsat
         raise _Failure(CRASH, _short(error)) from None
     return [[next(found) for _ in sample.expected] for sample in batch]

@@ -43,7 +43,7 @@ def counts(outcomes: Iterable[Outcome]) -> dict[str, Any]:
 
 def write(heading: str, name: str, row: dict[str, Any]) -> None:
     """Puts the row into the file; other processes may write other rows at the same time."""
-    with FileLock(Path(tempfile.gettempdir()) / "eqsat_opinfo.lock"):
+    with FileLock(PATH.with_suffix(".lock")):
         table = read()
         rows = {**table.get(heading, {}), name: row}
         table[heading] = dict(sorted(rows.items()))

@@ -29,7 +29,7 @@ def _scatter(x: Tensor, axis: int, index: Tensor, source: Tensor, *, reduce: str
     """x with the updates source[i, j] at [index[i, j], j] for axis 0; the source may be larger than the index."""
 
     def put(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
-        return target.scatter(place, at, updates, "none" if reduce is None else _COMBINATIONS[reduce])
+        return target.scatter(place, at, updates) if reduce is None else _combine(target, place, at, updates, reduce)
 
     return _along(put, x, axis, index, source)
 
@@ -84,15 +84,19 @@ def combine_at(x: Tensor, axis: int, index: Tensor, updates: Tensor, reduce: str
     """`scatter_reduce` for an index that is no larger than x off the axis, and updates of its shape."""
     hits = full(x.shape, 0, i64).scatter(axis, index, constant(1, i64).expand(index.shape), "add")
     start = x if include_self else where(hits > 0, _neutral(x, reduce), x).cast(x.dtype)
-    if reduce in ("sum", "mean"):
-        total = add_at(start, axis, index, updates)
-    else:
-        total = start.scatter(axis, index, updates, _COMBINATIONS[reduce])
+    total = _combine(start, axis, index, updates, reduce)
     if reduce != "mean":
         return total
     count = (hits + 1 if include_self else where(hits > 0, hits, 1)).cast(x.dtype)
     mean: Tensor = total / count if x.dtype.is_float else total // count
     return where(hits > 0, mean, total).cast(x.dtype)
+
+
+def _combine(x: Tensor, axis: int, index: Tensor, updates: Tensor, reduce: str) -> Tensor:
+    """The elements combined with their updates; bools as 0 and 1."""
+    if x.dtype.is_bool:
+        return x.cast(i64).scatter(axis, index, updates.cast(i64), _COMBINATIONS[reduce]).cast(x.dtype)
+    return x.scatter(axis, index, updates, _COMBINATIONS[reduce])
 
 
 def _neutral(x: Tensor, reduce: str) -> Tensor:
