@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.arguments import LIGHT, among, containing
 from bench.facts import RESULTS
-from bench.optimizing import Program, light_program
+from bench.optimizing import Program, light_program, program_of
 from ir.target import Target
 
 PATH = RESULTS / "digests.json"
@@ -35,7 +35,7 @@ Task = tuple[str, str]
 
 
 def programs() -> dict[str, Callable[[], Program]]:
-    """The programs of the benches and of docs/derived.md, light models, encoders, Tensat's graphs."""
+    """The programs of the benches and of docs/derived.md, light models, encoders, loops, Tensat's graphs."""
     from bench import programs as benches
     from bench import scale, tensat_models
     from docs import derived_programs
@@ -45,8 +45,44 @@ def programs() -> dict[str, Callable[[], Program]]:
         **{f"derived: {name}": partial(_trace, source) for name, source in derived_programs.PROGRAMS.items()},
         **{f"encoder ×{layers}": partial(scale.encoder, layers) for layers in (1, 4)},
         **{f"light: {name}": partial(light_program, name) for name in LIGHT},
+        **{f"loop: {name}": build for name, build in LOOPS.items()},
         **{f"tensat: {name}": entry.build for name, entry in tensat_models.TABLE.items()},
     }
+
+
+def _lstm() -> Program:
+    """An LSTM of 256 units over 64 steps of 8 sequences, whose weights are known."""
+    from eqsat import tensor
+
+    x, h, c = tensor.input("x", (64, 8, 128)), tensor.input("h", (8, 256)), tensor.input("c", (8, 256))
+    w, r, b = tensor.input("w", (128, 1024)), tensor.input("r", (256, 1024)), tensor.input("b", (1024,))
+
+    def step(state: Any, element: Any) -> Any:
+        h, c = state
+        gates = element @ w + h @ r + b
+        i, f, g, o = (gates[:, 256 * place : 256 * (place + 1)] for place in range(4))
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        return (h, c), h
+
+    _, states = tensor.scan(step, (h, c), x)
+    return program_of([states], ("x", "h", "c"))
+
+
+def _decay() -> Program:
+    """A linear recurrence, y[t] = a[t] · y[t - 1] + x[t], of 1,000 steps."""
+    from eqsat import tensor
+
+    x, a, y = tensor.input("x", (1000, 512)), tensor.input("a", (1000, 512)), tensor.input("y", (512,))
+
+    def step(state: Any, element: Any) -> Any:
+        after = element[1] * state + element[0]
+        return after, after
+
+    return program_of([tensor.scan(step, y, (x, a))[1].relu()], ("x", "a", "y"))
+
+
+LOOPS = {"lstm": _lstm, "decay": _decay}
 
 
 def _trace(source: Callable[[], Any]) -> Program:
@@ -68,31 +104,26 @@ def target_named(name: str) -> Target:
 
 def digest(task: Task) -> Digest:
     """The digests of a program on a target."""
-    from codegen.backends.backend_of import backend_of
-    from eqsat.assembly.assemble import assemble
-    from eqsat.egraph.saturate import saturate
-    from eqsat.extraction.extract import extract
+    import numpy as np
+
+    from eqsat.clock import Clock
+    from eqsat.model import BoundModel
     from eqsat.options import Options
-    from eqsat.pipeline import lower_module
-    from eqsat.planning.target_pricer import pricer_for
+    from eqsat.pipeline import optimize
     from ir.module.dump import dump_module
     from ir.plan.plan_to_schedule import plan_to_schedule
     from ir.serde import to_builtins
-    from rules import select
 
     name, target = task[0], target_named(task[1])
-    program, options, backend = programs()[name](), Options(), backend_of(target)
-    graph, constants = program.graph, sorted(program.constants)
-    view, _ = saturate(graph, select(None, options.exactness), options.exactness, constants=constants)
-    cover = extract(view, graph.outputs, pricer_for(target, options), constants=constants)
-    module, prices = assemble(cover, view, graph, constants)
-    lowered = lower_module(module, prices, backend)
-    texts = backend.texts(lowered.values())
+    program = programs()[name]()
+    bound = BoundModel(program.graph, dict.fromkeys(program.constants, np.empty(0)))
+    made = optimize(bound, target, Options(), Clock())
+    time_ns = sum(price.time_ns * runs for price, runs in zip(made.prices, made.module.runs, strict=True))
     return {
-        "cover": _hash(dump_module(module, {})),
-        "plans": _hash([to_builtins(plan_to_schedule(price.plan)) for price in prices]),
-        "price": float(f"{cover.time_ns / 1e3:.6g}"),
-        "text": _hash(texts),
+        "cover": _hash(dump_module(made.module, {})),
+        "plans": _hash([to_builtins(plan_to_schedule(price.plan)) for price in made.prices]),
+        "price": float(f"{time_ns / 1e3:.6g}"),
+        "text": _hash(dict(made.kernels)),
     }
 
 

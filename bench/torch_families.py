@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 from bench.export_models import import_torchvision, unet
 
+SMALL_IMAGE = 64
+"""Pixels along an axis of a small image. With 32, a batch norm of the last layers has two elements per channel, and the
+gradients are rounding errors."""
+
 
 class Family(NamedTuple):
     """A model and a batch, built when they are wanted. small: whether to build the small ones.
@@ -53,7 +57,7 @@ def _images(name: str, size: int) -> Callable[[bool], Mapping[str, Any]]:
     def build(small: bool) -> Mapping[str, Any]:
         import torch
 
-        return {name: torch.randn(2, 3, *(32 if small else size,) * 2)}
+        return {name: torch.randn(2, 3, *(SMALL_IMAGE if small else size,) * 2)}
 
     return build
 
@@ -124,7 +128,14 @@ def _vit(small: bool) -> Any:
     models = import_torchvision().models
     if not small:
         return models.vit_b_16(weights=None)
-    sizes = {"image_size": 32, "patch_size": 8, "num_layers": 2, "num_heads": 4, "hidden_dim": 64, "mlp_dim": 128}
+    sizes = {
+        "image_size": SMALL_IMAGE,
+        "patch_size": 8,
+        "num_layers": 2,
+        "num_heads": 4,
+        "hidden_dim": 64,
+        "mlp_dim": 128,
+    }
     return models.VisionTransformer(**sizes, num_classes=10)
 
 

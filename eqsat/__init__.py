@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from eqsat.api import load, optimize_and_compile
     from eqsat.frontends.torch.from_torch import from_torch
     from eqsat.runtime.program import Program
+    from eqsat.serving.buckets import Buckets
     from ir.diagnostics import Diagnostic, EqsatError, EqsatWarning
 
 __all__ = [
+    "Buckets",
     "Diagnostic",
     "EqsatError",
     "EqsatWarning",
@@ -39,6 +41,7 @@ _HOMES = {
     "load": "eqsat.api",
     "from_torch": "eqsat.frontends.torch.from_torch",
     "Program": "eqsat.runtime.program",
+    "Buckets": "eqsat.serving.buckets",
     "EqsatError": "ir.diagnostics",
     "EqsatWarning": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",

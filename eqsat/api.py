@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from codegen.measure import doctor
-from eqsat.clock import Progress
+from eqsat.building.workers import can_build_apart, make_apart, stalls_others
 from eqsat.compile_model import compile_model
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load, of_making
 from eqsat.find_target import find_target
 from eqsat.load_program import load_stored, unpickled
+from eqsat.make_artifact import Make, make_artifact
 from eqsat.model import BoundModel, Model, read_model
 from eqsat.options import (
     Budget,
@@ -29,6 +30,10 @@ from eqsat.options import (
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
+from eqsat.serving.buckets import split_dims
+from eqsat.serving.stand_in import check_padding
+from eqsat.serving.when_missing import WhenMissing, check_when_missing, serving
+from eqsat.shown_progress import ProgressChoice, telling
 from eqsat.version import __version__
 from ir.diagnostics import EqsatError, Kind
 from ir.target import Target
@@ -40,7 +45,7 @@ def optimize_and_compile(
     source: Any,
     *,
     target: str | Target = "auto",
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, Any] | None = None,
     rules: RuleChoice = None,
     exactness: str | Exactness = Exactness.ROUNDING,
@@ -55,18 +60,21 @@ def optimize_and_compile(
     graph: bool = False,
     autotune: bool = False,
     tf32: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressChoice = None,
+    when_missing: WhenMissing = "wait",
 ) -> Program:
     """Optimize a program into fewer and faster kernels, write the kernels, and compile them.
 
     Args:
-        source: Tiny IR (dict, Tiny or JSON text, a file, `ir.tiny.graph.Graph`), lazy tensors, Frontend IR, an ONNX
-            model, or a torch.export.ExportedProgram. A string with a line break or a brace, or that begins with %, is a
-            text; others are paths.
+        source: Tiny IR (dict, Tiny or JSON text, a file, `ir.tiny.graph.Graph`), lazy tensors (one, several, or a dict
+            of named outputs), Frontend IR, an ONNX model, or a torch.export.ExportedProgram. A string with a line break
+            or a brace, or that begins with %, is a text; others are paths.
         target: "auto" (the GPU, or the CPU if there is none), "cpu" (nominal figures: the same program on every run),
             "calibrated" (the CPU as measured by `eqsat doctor`), "sm_80" or "sm_90" (compiled on any machine; calls
             need the GPU, or `emulate`), a name in `eqsat.cost.targets.GPUS`, or a Target.
-        dims: sizes of symbolic dims. If some stay free, the program compiles a variant at each new shape.
+        dims: sizes of symbolic dims. If some stay free, the program compiles a variant at each new shape. Several sizes
+            (`Buckets(1, 2, 4, 8)`, a list, a range) leave a dim free, and name the sizes that `program.prepare()`
+            builds ahead of calls, and that `when_missing="pad"` pads to.
         constants: arrays by input name; they leave the signature, are folded, and packed.
         rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of your own rules. None
             means every family, and so does a list without family names. An empty list means no rules: the program runs
@@ -90,7 +98,11 @@ def optimize_and_compile(
             so in its diagnostics, and may differ from machine to machine.
         tf32: on a GPU, products of fp32 may round their operands to tf32 (10 bits of mantissa; sums stay fp32) if
             tensor cores are faster then; on a CPU nothing changes.
-        progress: called with the name of each stage, and of each kernel that is tuned, as it begins.
+        progress: called with the name of each stage, and of each kernel that is tuned, as it begins. True: shown with
+            counts and times where standard error is a terminal, and in notebooks.
+        when_missing: what a call does whose sizes are not built yet: "wait" for its code; "pad": run the code of larger
+            sizes on padded arguments, where eqsat proves that no result depends on the padding; or "eager": evaluate
+            with NumPy, slowly. Meanwhile the code is built. A mapping gives a word by symbol (docs/serving.md).
 
     Raises:
         EqsatError: any error in the program, the options or the machine, as diagnostics. A failure of eqsat itself is
@@ -102,21 +114,28 @@ def optimize_and_compile(
     chosen = find_target(target)
     running = check_running(emulate, graph, chosen, options.autotune)
     workers = check_threads(threads, chosen.units)
-    model = read_model(source, constants, dims)
+    check_when_missing(when_missing)
+    sizes, buckets = split_dims(dims)
+    model = read_model(source, constants, sizes)
 
-    def compile_bound(bound: BoundModel) -> Compiled:
-        compiled = compile_model(bound, chosen, options, cache, progress, running)
+    def compile_bound(bound: BoundModel, make: Make = make_artifact) -> Compiled:
+        with telling(progress) as told:
+            compiled = compile_model(bound, chosen, options, cache, told, running, make)
         if verify:
             verify_compiled(compiled, workers)
         return compiled
 
     def specialise(sizes: Mapping[str, int]) -> Compiled:
-        return compile_bound(model.bind(sizes, strict))
+        make = make_apart if stalls_others() and can_build_apart(options) else make_artifact
+        return compile_bound(model.bind(sizes, strict), make)
 
     bound = _bound_or_free(model, strict)
+    free = () if isinstance(bound, BoundModel) else bound
+    chosen_serving = serving(buckets, when_missing, free)
+    check_padding(model, chosen_serving, free)
     if isinstance(bound, BoundModel):
         return Program(model, specialise, workers, {(): compile_bound(bound)}, unpickled)
-    return Program(model, specialise, workers, {}, unpickled, bound)
+    return Program(model, specialise, workers, {}, unpickled, free, chosen_serving)
 
 
 def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:

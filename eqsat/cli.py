@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +19,7 @@ import typer
 
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer import ScriptCall
+from eqsat.shown_progress import telling
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ def explore(
         list[str] | None, typer.Option("--without", "-w", help="compare with a run without this family or rule")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write the exploration as one page for a browser")] = None,
+    part: Annotated[str | None, typer.Option(help="of a model with loops: only this part, not all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",
@@ -183,15 +185,14 @@ def explore(
     """Show the optimization step by step: rules, growth of the e-graph, kernels with prices, the gain of rules."""
     from eqsat.explanation import command_output
 
-    with _progress() as progress:
-        progress("explore")
-        run = command_output.explore_model(model, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
-        other = run.without(*without) if without else None
+    with _showing("explore"):
+        runs = command_output.explore_model(model, part, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
+        others = {name: run.without(*without) for name, run in runs.items()} if without else {}
     if html is not None:
-        run.html(html, Path(model).name)
+        command_output.write_page(runs, html, Path(model).name)
         typer.echo(f"written to {html}", err=True)
     if html is None or without or as_json:
-        command_output.show(run, other, as_json)
+        command_output.show(runs, others, as_json)
 
 
 @app.command()
@@ -222,8 +223,7 @@ def show(
         typer.echo(command_output.tiny_text(model, dims))
         return
     if kernels:
-        with _progress() as progress:
-            progress("explore")
+        with _showing("explore"):
             drawn = command_output.kernel_drawings(model, dims=dims, target=target, exactness=exactness, tf32=tf32)
     else:
         drawn = command_output.drawings(model, dims)
@@ -376,18 +376,17 @@ def _program(
     elif recompile:
         raise typer.BadParameter(f"{model} is no saved program", param_hint="--recompile")
     else:
-        with _progress() as progress:
-            program = optimize_and_compile(
-                model,
-                dims=dims,
-                target=target,
-                exactness=exactness,
-                threads=threads,
-                emulate=emulate,
-                autotune=autotune,
-                tf32=tf32,
-                progress=progress,
-            )
+        program = optimize_and_compile(
+            model,
+            dims=dims,
+            target=target,
+            exactness=exactness,
+            threads=threads,
+            emulate=emulate,
+            autotune=autotune,
+            tf32=tf32,
+            progress=True,
+        )
     if program.variants:
         _note(program.diagnostics)
     return program
@@ -431,12 +430,12 @@ def _dims(given: list[str] | None) -> dict[str, int]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Shows the current stage on standard error, if that is a terminal."""
-    from rich.console import Console
-
-    with Console(stderr=True).status("reading") as status:
-        yield status.update
+def _showing(stage: str) -> Iterator[None]:
+    """Shows this stage on standard error, if that is a terminal."""
+    with telling(True) as told:
+        if told is not None:
+            told(stage)
+        yield
 
 
 def _stages(given: str) -> list[str]:

@@ -24,6 +24,13 @@ class Clock:
             with callers_code():
                 self._progress(what)
 
+    def count(self, what: str) -> None:
+        """Report what a stage has counted so far, to a caller who shows it."""
+        detail = getattr(self._progress, "detail", None)
+        if detail is not None:
+            with callers_code():
+                detail(what)
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         self.tell(name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from codegen.backends.backend_of import backend_of
 from codegen.plan.poly_core_to_report import poly_report
 from codegen.poly.analyse import analyse
@@ -11,14 +9,15 @@ from eqsat.clock import Clock, Progress
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_compile
 from eqsat.load_compiled import load_compiled
+from eqsat.make_artifact import Make, build_code, make_artifact, reporter_of
 from eqsat.model import BoundModel
 from eqsat.options import ON_TARGET, Options, Running, usable
-from eqsat.pipeline import lower_module, optimize, write
-from eqsat.planning.replanning import replan
+from eqsat.pipeline import lower_module
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.artifact_cache import key_of, recall
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.dump import Stages
+from ir.grammar import with_count
 from ir.host.cache_folder import writable_cache
 from ir.target import Target
 
@@ -31,31 +30,25 @@ def compile_model(
     cache: bool,
     progress: Progress | None,
     running: Running = ON_TARGET,
+    make: Make = make_artifact,
 ) -> Compiled:
     """Tiny graph → artifact, or the artifact that an earlier call kept → code → program."""
     clock = Clock(progress)
     options, notes = usable(options, target)
     folder, warnings = writable_cache()
-    backend = backend_of(target, running.emulate)
-    measured_by = backend.device(target.arch) if options.autotune else backend.reporter()
 
-    def make() -> Artifact:
-        made = optimize(bound, target, options, clock)
-        if not measured_by:
-            return made
-        better = replan(made, backend, clock, folder, measured_by)
-        if better.prices != made.prices:
-            made = write(made, better.prices, backend)
-        return msgspec.structs.replace(made, stats=msgspec.structs.replace(made.stats, planning=better.diagnostics))
+    def fresh() -> Artifact:
+        return make(bound, target, options, running, clock, folder)
 
     if cache:
-        path = folder / "programs" / f"{key_of(bound, target, options, measured_by)}.json"
-        made, unusable = recall(path, bound, make)
+        key = key_of(bound, target, options, reporter_of(target, options, running))
+        made, unusable = recall(folder / "programs" / f"{key}.json", bound, fresh)
         warnings += unusable
     else:
-        made = make()
+        made = fresh()
     with clock.stage("compile"):
-        code = backend.build(made.units, target.arch, folder)
+        clock.count(with_count(len(made.kernels), "function"))
+        code = build_code(made, running, folder)
     with clock.stage("load"):
         return load_compiled(made, bound, code, running, clock, stages_of(made, bound), (*notes, *warnings))
 

@@ -194,10 +194,11 @@ class LoweredModel(Model):
 def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None) -> Model:
     """The model in any form that `optimize_and_compile` takes, with these constants and sizes.
 
-    Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one or several), Frontend IR (dict, JSON
-    text or file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto), torch (ExportedProgram). A string is a
-    program's text if it has a line break or a brace or begins with %, else a path. A text, or what a file holds, is
-    Tiny text if it begins with a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else JSON.
+    Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one, several, or by name), Frontend IR
+    (dict, JSON text or file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto), torch (ExportedProgram). A
+    string is a program's text if it has a line break or a brace or begins with %, else a path. A text, or what a file
+    holds, is Tiny text if it begins with a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else
+    it is JSON.
     """
     model = _read(source)
     sized = replace(model, dims={**model.dims, **check_dims({} if dims is None else dims)})
@@ -219,6 +220,9 @@ def _read(source: Any) -> Model:
         case [*_]:
             fail(Kind.MALFORMED_GRAPH, STAGE, "a list of outputs holds lazy tensors, one or more")
     if isinstance(source, Mapping):
+        if any(isinstance(value, Tensor) for value in source.values()):
+            tiny, own = tensor_to_tiny(source)
+            return TinyModel(source=parse(tiny), constants=own)
         return _document(source)
     if isinstance(source, str | os.PathLike) and not str(source).endswith(".onnx"):
         return _document(read_document(source))

@@ -180,12 +180,12 @@ def is_count(value: object, least: int = 0, most: int = 2**31 - 1) -> bool:
 
 
 def check_switches(progress: object, **switches: object) -> None:
-    """Raises EqsatError, InvalidOption, unless each switch is True or False and `progress` can be called."""
+    """Raises EqsatError, InvalidOption, unless each switch is True or False. `progress` may also be callable."""
     for name, value in switches.items():
         if not isinstance(value, bool | np.bool):
             fail(Kind.INVALID_OPTION, STAGE, f"{name}= is True or False, not {value!r}")
-    if progress is not None and not callable(progress):
-        fail(Kind.INVALID_OPTION, STAGE, f"progress= is a function of a stage's name, not {progress!r}")
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        fail(Kind.INVALID_OPTION, STAGE, f"progress= is True, or a function of a stage's name, not {progress!r}")
 
 
 def check_path(path: object) -> Path:

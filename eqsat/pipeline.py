@@ -16,6 +16,7 @@ from codegen.poly.analyse import check
 from codegen.poly.indexbook_to_poly_view import poly_view
 from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
+from codegen.text.tag_comments import with_tags
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.link import link
 from eqsat.clock import Clock
@@ -30,6 +31,7 @@ from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
 from ir.backend import Backend, Lowered, function_name
+from ir.grammar import with_count
 from ir.kernel.gpu.kernel import GLOBAL_ALIGNMENT
 from ir.module.module import Module
 from ir.pricer import Price
@@ -47,6 +49,7 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     module = made[0].module if not has_loops else _link(steps, made, bound, target)
     recipe = recipe_of(bound.graph, target, options, made, module)
     with clock.stage("lower"):
+        clock.count(with_count(len(module.running), "kernel"))
         artifact = write(recipe, recipe.prices, backend_of(target))
     return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
 
@@ -55,9 +58,17 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
     graph, constants = part.graph, sorted(part.constants)
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
-        egraph, saturation = saturate(graph, rules, options.exactness, options.budget, constants=constants)
+        egraph, saturation = saturate(
+            graph,
+            rules,
+            options.exactness,
+            options.budget,
+            constants=constants,
+            told=lambda done: clock.count(f"phase {done.phase + 1}, {done.nodes:,} e-nodes"),
+        )
         release_memory()  # the e-graph is gone; its view remains
     with clock.stage("extract"):
+        clock.count(f"{len(graph.nodes):,} uops")
         cover = extract(
             egraph,
             graph.outputs,
@@ -82,7 +93,7 @@ def write(recipe: Recipe, prices: tuple[Price, ...], backend: Backend) -> Artifa
     table = backend.launches(recipe.module, kernels)
     units = backend.units(kernels.values(), table, recipe.options.flushes)
     known = {name: getattr(recipe, name) for name in Recipe.__struct_fields__}
-    texts = backend.texts(kernels.values())
+    texts = with_tags(backend.texts(kernels.values()), recipe.module)
     return seal(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=texts))
 
 

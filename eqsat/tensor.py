@@ -26,6 +26,9 @@ from eqsat.lazy.constant_array import as_array
 from eqsat.lazy.movements import Movements
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
 from eqsat.lazy.operators import Operators
+from eqsat.lazy.random_numbers import RandomNumbers
+from eqsat.lazy.tags import current_tag
+from eqsat.lazy.tags import tagged as tagged
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike, TensorType, i32, i64
 from ir.dtype import dtype as as_dtype
@@ -36,9 +39,10 @@ _SERIALS = itertools.count()
 
 
 class Tensor(Operators, Movements):
-    """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor."""
+    """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor. tag:
+    the part of the program that the uop belongs to (`tagged`)."""
 
-    __slots__ = ("arg", "array", "serial", "src", "type", "uop")
+    __slots__ = ("arg", "array", "serial", "src", "tag", "type", "uop")
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class Tensor(Operators, Movements):
     ) -> None:
         self.uop, self.src, self.arg, self.array = uop, tuple(src), arg or {}, array
         self.serial = next(_SERIALS)
+        self.tag = current_tag()
         self.type = _infer(self)
 
     @property
@@ -484,4 +489,7 @@ def _broadcast_operands(op: str, operands: Sequence[Tensor | Number]) -> list[Te
 _COMBINATIONS = {"none": "LAST", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}
 """The op of a SCATTER for each reduction."""
 _KIND = scanning.TensorKind(Tensor, as_tensor, full)
+_RANDOM = RandomNumbers(Tensor, as_tensor)
+rand, randn, randint, bernoulli = _RANDOM.rand, _RANDOM.randn, _RANDOM.randint, _RANDOM.bernoulli
+dropout_mask, random_word = _RANDOM.dropout_mask, _RANDOM.random_word
 _FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full)

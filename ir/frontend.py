@@ -53,7 +53,8 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 class FrontendNode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One op. `fn` picks the function of an Elementwise, Reduce or Pool; "" as an input leaves it out."""
+    """One op. `fn` picks the function of an Elementwise, Reduce or Pool; "" as an input leaves it out. tag: the part of
+    the model that the node belongs to, by which reports call it; if empty, that is the node's name."""
 
     op: str
     name: str
@@ -61,6 +62,7 @@ class FrontendNode(msgspec.Struct, frozen=True, omit_defaults=True):
     outputs: tuple[str, ...]
     fn: str | None = None
     attrs: dict[str, Any] = {}
+    tag: str = ""
 
 
 class FrontendGraph(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ import ml_dtypes
 from ir.dtype import DType, TensorType, dtype
 from ir.term.language import Primitive
 from ir.term.text import number_text, parse_number, parse_sizes, scalar
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS
 from rules.primitives import yes
 
 _CACHE = 1 << 14
@@ -208,7 +208,7 @@ def associates_exactly(op: str, element: str) -> str:
 def _fold(op: str, result: str, operands: Sequence[tuple[str, str]]) -> str:
     out = dtype(result)
     arrays = [scalar(parse_number(number), dtype(element)) for element, number in operands]
-    found = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
+    found = FUNCTIONS[op].apply(arrays, {"to": result}, TensorType(out, (), ()))
     return number_text(found, out)
 
 

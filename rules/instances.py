@@ -40,7 +40,7 @@ from ir.term.language import (
     Var,
 )
 from ir.term.text import number_text, parse_number, parse_sizes, sizes_text, type_text
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS
 from rules.operand_dtypes import dtype_named, operands_of, summands_of
 from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, invariant_map, part, pick, random_map, widen
 from rules.styles import LARGE, Array, Style
@@ -183,9 +183,7 @@ class Instance:
             return Imm(type_.dtype.name, number_text(self._number(type_), type_.dtype), sizes_text(type_.shape))
         view, shape = self.view(type_.shape)
         read = Load(self._random_buffer(TensorType.of(type_.dtype, shape)), str(view))
-        tame = [
-            op for op in TAME if ((type_.dtype.name,) * UOPS[op.upper()].arity) in operands_of(op, type_.dtype.name)
-        ]
+        tame = [op for op in TAME if ((type_.dtype.name,) * FUNCTIONS[op].arity) in operands_of(op, type_.dtype.name)]
         if kind == 1 and tame:
             op = self._pick(tame)
             if op == "neg":
@@ -313,7 +311,7 @@ class Instance:
     def _operation(self, pattern: App, type_: TensorType) -> App:
         """An elementwise op; its operands have dtypes for which the op gives the dtype of the value."""
         count = len(pattern.operands)
-        ops = [op for op in _OPS if UOPS[op.upper()].arity == count and operands_of(op, type_.dtype.name)]
+        ops = [op for op in _OPS if FUNCTIONS[op].arity == count and operands_of(op, type_.dtype.name)]
         op = self._field(pattern.field("op"), ops)
         element = self._field(pattern.field("dtype"), [type_.dtype.name])
         elements = (self._pick(ELEMENTS),) if op == "cast" else self._pick(operands_of(op, element))
@@ -421,7 +419,7 @@ class Instance:
         return random_map(self._rng, domain, fills)
 
 
-_OPS = tuple(op.fn for op in UOPS.values() if op.kind.is_elementwise)
+_OPS = tuple(FUNCTIONS)
 
 
 _MAKERS: Mapping[str, Callable[[Instance, App, TensorType], App]] = {

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype
 from ir.term.text import scalar
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS
 
 Number: TypeAlias = "float | int | bool"
 Operand: TypeAlias = "tuple[str, Number | None]"
 """The dtype of an operand, and its value; None where the value is sought."""
 
+_SCRAMBLING = frozenset(fn for fn in FUNCTIONS if fn.startswith("random"))
+"""Functions whose results for simple constants are no simple constants: a search finds nothing."""
 _COMMON: tuple[Number, ...] = (0, 1, -1, -0.0, math.inf, -math.inf)
 
 
@@ -27,6 +29,8 @@ def preimage(op: str, result: str, fill: Number, operands: tuple[Operand, ...]) 
 
     The fill itself is tried first, so that guards keep their fill where possible.
     """
+    if op in _SCRAMBLING:
+        return None
     numbers = (fill, *(value for _, value in operands if value is not None))
     return _preimage(op, result, fill, operands, tuple(math.copysign(1, number) for number in numbers))
 
@@ -45,7 +49,7 @@ def _preimage(
         if not all(map(_holds, values, dtypes)):
             continue
         arrays = [scalar(value, element) for value, element in zip(values, dtypes, strict=True)]
-        number = UOPS[op.upper()].apply(arrays, {"to": result}, TensorType(out, (), ()))
+        number = FUNCTIONS[op].apply(arrays, {"to": result}, TensorType(out, (), ()))
         if same_number(number, wanted):
             return values
     return None
@@ -71,10 +75,14 @@ def same_number(a: NDArray[Any], b: NDArray[Any]) -> bool:
 
 
 def _choices(fill: Number, operands: Sequence[Operand]) -> tuple[Number, ...]:
-    """Constants to try: the fill, identities of ops, and the fill combined with a known operand."""
+    """Constants to try: the fill, identities of ops, and a common fill combined with a known operand.
+
+    Another fill is combined with nothing: a value that equals its own shift by 1, as an index does, would be read with
+    the fills 1, 2, 3 and so on without end.
+    """
     near: list[Number] = []
     for _, value in operands:
-        if value is not None and math.isfinite(value) and math.isfinite(fill):
+        if value is not None and math.isfinite(value) and math.isfinite(fill) and fill in _COMMON:
             near += [fill - value, fill + value, value - fill]
             near += [fill / value, fill * value] if value else []
     return tuple({repr(float(number)): number for number in (fill, *_COMMON, *near)}.values())

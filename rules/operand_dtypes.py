@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import product
 
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, dtype
 from ir.term.language import App
-from ir.uop.table import UOPS, UOpKind
+from ir.uop.table import FUNCTIONS, UOpKind
+from ir.uop.types import TypeRule
+
+
+def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
+    """The dtypes of operands for which an op gives the dtype `result`."""
+    row = FUNCTIONS[op]
+    if row.kind is UOpKind.CAST:
+        return tuple((element,) for element in DTYPES)
+    return _operands_by_result(row.infer, row.arity).get(result, ())
 
 
 @cache
-def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
-    """The dtypes of operands for which an op gives the dtype `result`."""
-    row = UOPS[op.upper()]
-    if row.kind is UOpKind.CAST:
-        return tuple((element,) for element in DTYPES)
-    fitting = []
-    for elements in product(DTYPES, repeat=row.arity):
-        try:
-            type_ = row.type_of([TensorType.of(element, ()) for element in elements], {})
-        except EqsatError:
-            continue
-        if type_.dtype.name == result:
-            fitting.append(elements)
-    return tuple(fitting)
+def _operands_by_result(infer: TypeRule, arity: int) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+    """Every dtype that a type rule gives, with the dtypes of operands for which the rule gives it."""
+    fitting: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for elements in product(DTYPES, repeat=arity):
+        with suppress(EqsatError):
+            type_ = infer([TensorType.of(element, ()) for element in elements], {})
+            fitting[type_.dtype.name] = (*fitting.get(type_.dtype.name, ()), elements)
+    return fitting
 
 
 def summands_of(result: str) -> tuple[str, ...]:

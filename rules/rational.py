@@ -22,7 +22,7 @@ from ir.term.language import App, Ctor, Term
 from ir.term.playback import node_value
 from ir.term.text import parse_number, parse_sizes
 from ir.term.types import term_type
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS, UOPS
 
 Array = NDArray[Any]
 
@@ -137,7 +137,7 @@ def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
         return _cast(operands[0], element)
     if all(operand.dtype != object for operand in operands):
         out = TensorType.of(element, operands[0].shape)
-        return np.asarray(UOPS[op.upper()].apply(operands, {"to": element.name}, out))
+        return np.asarray(FUNCTIONS[op].apply(operands, {"to": element.name}, out))
     if op not in _FUNCTIONS:
         raise NotRational
     try:

@@ -8,10 +8,11 @@ costs no search; `eqsat.egraph.growing` watches for the patterns of the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from ir.term.language import CTORS, App, Fact, Prim, Term, subterms
-from ir.term.rule import Equal, Rule
+from ir.term.rule import KEPT_RULES, Equal, Rule
 from rules.constants import mirrored, opposite
 from rules.primitives import element_of, one_of
 
@@ -25,30 +26,32 @@ _NAMED = dict.fromkeys((mirrored.path, opposite.path), ("cmpeq", "cmpne", "cmplt
 def reachable(rules: Iterable[Rule], terms: Iterable[Term]) -> tuple[Rule, ...]:
     """The rules that may match in the e-graph of these terms, now or later. The other rules never match."""
     known = {feature for term in terms for feature in _features(term)}
-    every = [_Needs.of(rule) for rule in rules]
+    every = list(map(_needs_of, rules))
     waiting = every
     while ready := [needs for needs in waiting if needs.are_met(known)]:
         waiting = [needs for needs in waiting if not needs.are_met(known)]
-        known.update(feature for needs in ready for feature in _features(needs.rule.rhs))
+        known.update(feature for needs in ready for feature in needs.built)
     return tuple(needs.rule for needs in every if needs.are_met(known))
 
 
 class _Needs(NamedTuple):
-    """The needs of a rule: all of its features, and one of each set of choices."""
+    """The needs of a rule: all of its features, and one of each set of choices. built: the features of its result."""
 
     rule: Rule
     features: frozenset[str]
     choices: tuple[set[str], ...]
-
-    @classmethod
-    def of(cls, rule: Rule) -> _Needs:
-        needed = frozenset(feature for pattern in rule.patterns for feature in _features(pattern))
-        return cls(rule, needed, tuple(_choices(rule)))
+    built: frozenset[str]
 
     def are_met(self, known: set[str]) -> bool:
         if ANY in known:
             return self.features & CTORS.keys() <= known
         return self.features <= known and all(words & known for words in self.choices)
+
+
+@lru_cache(KEPT_RULES)
+def _needs_of(rule: Rule) -> _Needs:
+    features = frozenset(feature for pattern in rule.patterns for feature in _features(pattern))
+    return _Needs(rule, features, tuple(_choices(rule)), frozenset(_features(rule.rhs)))
 
 
 def _choices(rule: Rule) -> Iterator[set[str]]:

@@ -26,11 +26,11 @@ from ir.term.language import (
 )
 from ir.term.rule import Rule
 from ir.term.text import parse_number
-from ir.uop.table import SCANS, UOPS
+from ir.uop.table import FUNCTIONS, SCANS
 
 
 def _elementwise(arity: int) -> frozenset[str]:
-    return frozenset(uop.fn for uop in UOPS.values() if uop.kind.is_elementwise and uop.arity == arity)
+    return frozenset(fn for fn, uop in FUNCTIONS.items() if uop.arity == arity)
 
 
 _OPS: Mapping[Ctor, Collection[str]] = {

@@ -19,7 +19,7 @@ MAY_IMPORT = {
 SEES_CODEGEN = {
     f"eqsat/{name}.py"
     for name in (
-        *("api", "compile_model", "find_target", "load_compiled", "load_program", "pipeline"),
+        *("api", "compile_model", "find_target", "load_compiled", "load_program", "make_artifact", "pipeline"),
         *("planning/replanning", "planning/target_pricer"),
     )
 }

@@ -24,7 +24,7 @@ from ir.module.launch import UNBOUND
 
 _STAGE = "library"
 
-_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "transpose")
+_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "random", "transpose")
 
 
 @functools.cache

@@ -9,7 +9,8 @@ import msgspec
 
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine
-from codegen.run.aligned_memory import address, allocate_touched
+from codegen.run.aligned_memory import allocate_touched
+from ir.host.address import address
 
 _SOURCE = """
 enum { EQ_COPY, EQ_LANES_APART, EQ_WORK };

@@ -12,8 +12,10 @@ import numpy as np
 from codegen.compile.library import Library, build, vector_prelude
 from codegen.compile.machine import Machine
 from codegen.run.aligned_memory import allocate
+from ir.uop.philox import WORDS
 
-_C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t"}
+_C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u64": "uint64_t"}
+_NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u64": np.uint64}
 _NAMES = {"f32": "fp32", "f64": "fp64", "i32": "i32", "i64": "i64"}
 _FLOAT1 = ("recip", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid")
 _DEAR = {
@@ -23,6 +25,7 @@ _DEAR = {
     "i64": (("idiv", 2), ("mod", 2), ("pow", 2)),
 }
 """Functions that cost more than an addition, with their numbers of operands, by type of the prelude."""
+_RANDOM = tuple(f"random_{word}" for word in range(WORDS))
 _ROUNDINGS = {"cast fp16": "eq_round_f16", "cast bf16": "eq_round_bf16"}
 _POINTS = 1024
 """Elements of an array."""
@@ -53,6 +56,8 @@ def _functions() -> Iterator[tuple[str, str, str, str]]:
     for kind, functions in _DEAR.items():
         for fn, arity in functions:
             yield f"{fn} {_NAMES[kind]}", kind, fn, f"eq_{fn}_{kind}({'v' if arity == 1 else 'v, w'})"
+    for fn in _RANDOM:
+        yield f"{fn} u32", "u64", fn, f"eq_cast_u32_u64(eq_{fn}_u64(v, w, w))"
     for name, function in _ROUNDINGS.items():
         yield name, "f32", function.removeprefix("eq_"), f"{function}(v)"
 
@@ -100,7 +105,7 @@ def _sample(run: Callable[..., object], addresses: list[int], rounds: int) -> in
 
 
 def _align(values: np.ndarray, kind: str) -> np.ndarray:
-    dtype = np.dtype({"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}[kind])
+    dtype = np.dtype(_NUMPY[kind])
     found = allocate(values.size * dtype.itemsize).view(dtype)
     found[:] = values
     return found

@@ -8,7 +8,8 @@ import msgspec
 
 from codegen.compile.library import Library, build, pool_source, vector_prelude
 from codegen.compile.machine import Machine, machine
-from codegen.run.aligned_memory import address, allocate_touched
+from codegen.run.aligned_memory import allocate_touched
+from ir.host.address import address
 
 _SOURCE = """
 #define EQ_CHAINS 12 /* a latency of 4 on 2 ports needs 8 */

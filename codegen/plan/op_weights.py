@@ -6,7 +6,7 @@ from ir.dtype import DTYPES
 from ir.region.region import Op
 from ir.region.work import flops_per_point
 from ir.target import Target
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS, UOPS
 
 ADDITIONS_PER_CYCLE = 2
 """Vector additions that a unit starts per cycle: a cycle is the time in which it starts two multiply-adds."""
@@ -22,7 +22,7 @@ def weight(op: Op, target: Target) -> float:
     additions = target.weights.get(f"{op.fn} {dtype}") if op.kind in _ROUNDED_KINDS else None
     if additions is None:
         fn = _COMBINED.get(op.fn, op.fn)
-        additions = float(UOPS[fn.upper()].flops if op.kind in ("reduce", "scan") else flops_per_point(op.kind, op.fn))
+        additions = float(FUNCTIONS[fn].flops if op.kind in ("reduce", "scan") else flops_per_point(op.kind, op.fn))
         additions *= 2 if DTYPES[dtype].bytes == 8 else 1  # 64-bit lanes fill two registers of the machine
     if op.dtype in ROUNDED and op.kind in _ROUNDED_KINDS:
         additions += target.weights.get(f"cast {op.dtype}", 1.0)
@@ -38,7 +38,7 @@ def score_weight(fn: str, dtype: str, target: Target) -> float:
     """Additions-worth of one term of a stream, without its sum: maximum, difference and exponential."""
     wide = 2 if DTYPES[dtype].bytes == 8 else 1
     exponential = target.weights.get(f"{fn} {dtype}")
-    return 2.0 * wide + (UOPS[fn.upper()].flops * wide if exponential is None else exponential)
+    return 2.0 * wide + (FUNCTIONS[fn].flops * wide if exponential is None else exponential)
 
 
 def _compute_dtype(op: Op) -> str:

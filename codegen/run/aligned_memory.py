@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir.host.address import address
 from ir.host.memory import memory_for
 
 ALIGNMENT = 64
@@ -27,9 +28,3 @@ def allocate_touched(nbytes: int) -> np.ndarray:
     memory = allocate(nbytes)
     memory.fill(1)
     return memory
-
-
-def address(array: np.ndarray) -> int:
-    """The address of the first element."""
-    found: int = array.__array_interface__["data"][0]
-    return found

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from codegen.compile.library import POOL_THREADS, Library
-from codegen.run.aligned_memory import address, allocate
+from codegen.run.aligned_memory import allocate
 from codegen.run.slot_memory import SlotMemory
 from ir.dtype import dtype
+from ir.host.address import address
 from ir.kernel.workspace import Workspace
 from ir.module.launch import LaunchTable
 from ir.module.loop import slots_of_loops
@@ -27,11 +28,13 @@ MOST_ARENAS = 8
 
 
 class Arena(NamedTuple):
-    """The memory that one call writes: the module's intermediate values, and the workspace of `threads` threads."""
+    """The memory that one call writes: the module's intermediate values, the workspace of `threads` threads, and the
+    table of addresses, which is complete but for arguments and results."""
 
     values: np.ndarray
     space: WorkspaceMemory
     threads: int
+    table: array[int]
 
 
 class CpuExecutable:
@@ -50,13 +53,24 @@ class CpuExecutable:
         self._arenas: deque[Arena] = deque(maxlen=MOST_ARENAS)
         self._plan_addresses(table, {**constants, **_pack(table, library, constants, threads)})
 
+    @property
+    def takes_addresses(self) -> bool:
+        """Whether kernels write every output; else some outputs are copies of inputs, constants or other outputs."""
+        return len(self._slots.owner) == len(self._module.outputs)
+
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
         """Reads the inputs, fills the outputs: C-contiguous arrays in the module's order, dtypes and shapes."""
-        threads = min(threads, POOL_THREADS)
-        with self._arena(threads) as arena:
-            addresses = self._addresses(arena, inputs, outputs)
-            self._program(addresses.ctypes.data, threads)
+        self.run_at([*map(address, inputs)], [*map(address, outputs)], threads)
         self._copy_shared(inputs, outputs)
+
+    def run_at(self, inputs: Sequence[int], outputs: Sequence[int], threads: int) -> None:
+        """Reads and fills memory at these addresses, one for each input and output."""
+        threads = min(threads, POOL_THREADS)
+        arena = self._take_arena(threads)
+        try:
+            self._program(self._fill_table(arena.table, inputs, outputs), threads)
+        finally:
+            self._arenas.append(arena)
 
     def profile(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
@@ -64,10 +78,13 @@ class CpuExecutable:
         """ns per launch, over all its runs in a call: [repeats, launches], after one call that warms up."""
         ns = np.zeros((repeats + 1, self._launches), np.uint64)
         threads = min(threads, POOL_THREADS)
-        with self._arena(threads) as arena:
-            addresses = self._addresses(arena, inputs, outputs)
+        arena = self._take_arena(threads)
+        try:
+            table = self._fill_table(arena.table, [*map(address, inputs)], [*map(address, outputs)])
             for row in ns:
-                self._timed(addresses.ctypes.data, threads, row.ctypes.data)
+                self._timed(table, threads, row.ctypes.data)
+        finally:
+            self._arenas.append(arena)
         self._copy_shared(inputs, outputs)
         return ns[1:]
 
@@ -80,39 +97,41 @@ class CpuExecutable:
         number = {name: position for position, name in enumerate(names)}
         workspace = len(number)
         self._base = np.zeros(len(number) + 1, np.uint64)
-        for name, array in self._constants.items():
-            self._base[number[name]] = address(array)
+        for name, constant in self._constants.items():
+            self._base[number[name]] = address(constant)
         arena = [slot for slot in module.slots if slot.role == "arena"]
         self._arena_slots = np.array([number[slot.name] for slot in arena], np.intp)
         self._arena_offsets = np.array([slot.offset for slot in arena], np.uint64)
-        self._input_slots = np.array([number[name] for name in module.inputs], np.intp)
         order = [[*(number[name] for name in launch.args), workspace] for launch in table.launches]
         order.append([number[name] for name in slots_of_loops(table.loops)])
-        self._order = np.array([*itertools.chain.from_iterable(order)], np.intp)
-        self._output_slots = np.array([number[slot] for slot in self._slots.owner], np.intp)
+        flat = [*itertools.chain.from_iterable(order)]
+        self._order = np.array(flat, np.intp)
+        inputs = {number[name]: position for position, name in enumerate(module.inputs)}
+        outputs = {number[slot]: position for slot, position in self._slots.owner.items()}
+        own = {**{slot: len(module.inputs) + position for slot, position in outputs.items()}, **inputs}
+        self._places = [(place, own[slot]) for place, slot in enumerate(flat) if slot in own]
 
-    @contextmanager
-    def _arena(self, threads: int) -> Iterator[Arena]:
+    def _take_arena(self, threads: int) -> Arena:
         """An arena that no other call uses at the same time."""
         try:
             arena = self._arenas.pop()  # one step: another thread may take the last one
         except IndexError:
-            arena = None
-        if arena is None or arena.threads < threads:
-            arena = Arena(allocate(self._module.arena_bytes), WorkspaceMemory(self._workspace, threads), threads)
-        try:
-            yield arena
-        finally:
-            self._arenas.append(arena)
+            return self._new_arena(threads)
+        return arena if arena.threads >= threads else self._new_arena(threads)
 
-    def _addresses(self, arena: Arena, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> np.ndarray:
-        """The table of one call."""
+    def _new_arena(self, threads: int) -> Arena:
+        values, space = allocate(self._module.arena_bytes), WorkspaceMemory(self._workspace, threads)
         addresses = self._base.copy()
-        addresses[self._arena_slots] = self._arena_offsets + np.uint64(address(arena.values))
-        addresses[self._input_slots] = [address(array) for array in inputs]
-        addresses[self._output_slots] = [address(outputs[position]) for position in self._slots.owner.values()]
-        addresses[-1] = arena.space.address
-        return addresses[self._order]
+        addresses[self._arena_slots] = self._arena_offsets + np.uint64(address(values))
+        addresses[-1] = space.address
+        return Arena(values, space, threads, array("Q", addresses[self._order].tolist()))
+
+    def _fill_table(self, table: array[int], inputs: Sequence[int], outputs: Sequence[int]) -> int:
+        """Writes the addresses of one call into the table of its arena. Returns the address of the table."""
+        addresses = [*inputs, *outputs]
+        for place, number in self._places:
+            table[place] = addresses[number]
+        return table.buffer_info()[0]
 
     def _copy_shared(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         self._slots.copy_shared(self._slots.outside(self._constants, inputs, outputs), outputs)

@@ -30,7 +30,7 @@ _ENGINE = (
     "schedule",
     "launch",
 )
-_PRELUDE = ("types", "convert", "scalar", "memory", "warp")
+_PRELUDE = ("types", "convert", "scalar", "random", "memory", "warp")
 _UNINITIALISED_PATTERN = {"gcc": 12, "clang": 13, "zig": 18}
 """The first versions that can fill uninitialised locals with a pattern."""
 

@@ -18,6 +18,7 @@ from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Inside, Lanes, Load, Stmt, Store, Transpose, Value
 from ir.kernel.nodes import Assign, Bind, Comment, Const, KernelNode, Let, Pick, Reg, Within, values_of, walk
+from ir.uop.table import FUNCTIONS
 
 ENTRY = "void {name}(void *const *buf, int32_t threads)"
 
@@ -45,7 +46,7 @@ that can be measured and save the compiler 13 ms per use."""
 _LONG = {
     "fp32": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid"]),
     "i32": frozenset(["idiv", "mod"]),
-    "u32": frozenset(["idiv", "mod"]),
+    "u32": frozenset(["idiv", "mod", *(fn for fn in FUNCTIONS if fn.startswith("random"))]),
 }
 
 SUFFIX = {"fp16": "f16", "fp32": "f32", "fp64": "f64"}

@@ -18,6 +18,7 @@ from ir.module.module import KernelCall, Module, Role, Slot
 from ir.pricer import Price
 from ir.region.region import MemRef, Region
 from ir.tiny.graph import Graph
+from ir.uop.table import UOpKind
 
 
 class AssembledModule(NamedTuple):
@@ -36,16 +37,18 @@ def assemble(
     names = _kernel_names(kernels)
     regions = _regions_by_first(kernels, names)
     slice_of = _Slices(view, graph, kernels, cover.constants)
+    slices = [slice_of(kernel) for kernel in kernels]
     calls = tuple(
         KernelCall(
             name=name,
             region=regions[kernel.region],
             args=tuple(cover.names[buffer] for buffer in (*kernel.reads, *kernel.writes)),
             when="run" if kernel.price else "compile",
-            uops=slice_of(kernel),
+            uops=uops,
             rules=rules_of(view, kernel.trees),
+            tags=_tags(graph, uops),
         )
-        for kernel, name in zip(kernels, names, strict=True)
+        for kernel, name, uops in zip(kernels, names, slices, strict=True)
     )
     inputs = input_classes(view)
     slots = tuple(_slots(cover, graph, inputs, known, kernels))
@@ -53,6 +56,13 @@ def assemble(
     signature = tuple(tensor for tensor in graph.inputs if tensor not in known)
     module = Module(name, slots, calls, signature, outputs)
     return AssembledModule(place_slots(module), tuple(kernel.price for kernel in kernels if kernel.price))
+
+
+def _tags(graph: Graph, uops: Iterable[str]) -> tuple[str, ...]:
+    """The tags of uops, each once. Movements are left out if other uops have tags."""
+    nodes = [graph.by_id[ref] for ref in uops if graph.by_id[ref].tag is not None]
+    computing = [node for node in nodes if node.op.kind is not UOpKind.MOVEMENT]
+    return tuple(dict.fromkeys(node.tag for node in computing or nodes if node.tag is not None))
 
 
 def _kernel_names(kernels: Sequence[CoverKernel]) -> list[str]:

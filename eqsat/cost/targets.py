@@ -10,6 +10,7 @@ import msgspec
 
 from ir.diagnostics import Kind, fail
 from ir.target import Target
+from ir.uop.philox import WORDS
 
 _KIB, _MIB = 1024, 1024**2
 
@@ -131,9 +132,16 @@ def _cpu_peaks(adds: float) -> dict[str, float]:
 
 _GRAPH_LAUNCH_NS = 1500.0
 """ns between two dependent kernels of a CUDA graph; assumed, still to be measured on the device."""
-_GPU_WEIGHTS = {"fdiv fp32": 10.0, "recip fp32": 10.0, "cast fp16": 2.0, "cast bf16": 2.0}
+_GPU_WEIGHTS = {
+    "fdiv fp32": 10.0,
+    "recip fp32": 10.0,
+    "cast fp16": 2.0,
+    "cast bf16": 2.0,
+    **{f"random_{word} u32": 60.0 for word in range(WORDS)},
+}
 """Instructions per element in SASS (CUDA 13.0, sm_80): of exact quotients if no operand is denormal or near the limits,
-and of rounding a value and widening it again."""
+and of rounding a value and widening it again. Of a random word, those in the text: in each of 10 rounds two products of
+64 bits, two exclusive ors of three operands, two additions."""
 
 
 class _Unit(NamedTuple):

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from eqsat.egraph.query_text import Body, Table, quote, tables
 from ir.term.language import Analysis, App, Ctor, Fact, Imm, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
-from ir.term.rule import Clause, Exists, Rule
+from ir.term.rule import KEPT_RULES, Clause, Exists, Rule
 
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"
@@ -70,6 +71,7 @@ class Marks(NamedTuple):
     behind: Sequence[Analysis] = ()
 
 
+@lru_cache(KEPT_RULES)
 def rule_text(rule: Rule, ruleset: str, marks: Marks | None = None, traced: bool = False) -> str:
     """One egglog rule: the body matches and computes, the head builds, unites, marks and witnesses.
 
@@ -82,6 +84,7 @@ def rule_text(rule: Rule, ruleset: str, marks: Marks | None = None, traced: bool
     return f'(rule ({" ".join(body.facts)}) ({" ".join(head)}) :ruleset {ruleset} :name "{rule.name}")'
 
 
+@lru_cache(KEPT_RULES)
 def joined_tables(query: Rule | Clause) -> tuple[Table, ...]:
     """The tables that a rule or a clause joins; a table comes after those that it joins."""
     return tuple(inner for table in tables(query.patterns, query.when).values() for inner in table.whole)
@@ -99,6 +102,7 @@ def filling_ruleset(table: str) -> str:
     return f"fill_{table}"
 
 
+@lru_cache(KEPT_RULES)
 def pattern_text(rule: Rule) -> str:
     """A query for a rule's patterns and facts. It may find more than the rule, never less. Rules with equal patterns
     and facts have equal queries."""
@@ -129,6 +133,7 @@ def _computes_numbers(term: Term) -> bool:
     )
 
 
+@lru_cache(KEPT_RULES)
 def clause_text(clause: Clause) -> str:
     """One egglog rule that derives a fact."""
     body = Body(clause.match, tables(clause.patterns, clause.when))

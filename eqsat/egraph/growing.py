@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from eqsat.egraph.egglog_text import (
     ANALYSES,
@@ -28,7 +28,7 @@ from eqsat.egraph.engine import EGraph
 from eqsat.egraph.program import PhaseRules, combine_rulesets, ruleset_of, write_rule
 from eqsat.egraph.query_text import Table
 from ir.term.language import App, Fact, Prim, Term, subterms
-from ir.term.rule import Clause, Rule, condition_terms
+from ir.term.rule import KEPT_RULES, Clause, Rule, condition_terms
 from rules import analyses as known
 
 
@@ -53,6 +53,11 @@ class _Part:
         return isinstance(self.query, Clause) or self.query.family in families
 
 
+@lru_cache(KEPT_RULES)
+def _part_of(query: Rule | Clause) -> _Part:
+    return _Part(query)
+
+
 @dataclass
 class _Watch:
     """The ruleset that looks for some patterns, the rules that wait for a match, and whether there has been one."""
@@ -68,8 +73,8 @@ class GrowingProgram:
     def __init__(self, egraph: EGraph, phases: Sequence[PhaseRules], rules: Iterable[Rule], traced: bool) -> None:
         """egraph: it has the declarations of the phases. traced: every match is kept."""
         self._egraph, self._phases, self._traced = egraph, phases, traced
-        self._clauses = list(map(_Part, known.CLAUSES))
-        self._rules = list(map(_Part, rules))
+        self._clauses = list(map(_part_of, known.CLAUSES))
+        self._rules = list(map(_part_of, rules))
         self._all = [*self._clauses, *self._rules]
         self._asleep: list[_Part] = []
         self._filled: set[str] = set()

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ir.term.language import App, Fact, Prim, Sort, Term, Var, sort_of, substitute, subterms
-from ir.term.rule import Condition, Equal, Exists, condition_terms
+from ir.term.rule import KEPT_RULES, Condition, Equal, Exists, condition_terms
 
 SEPARATOR = "\x1f"
 """Stands between the steps of a call and its arguments, which cross to Python in one text: each text is pickled."""
@@ -53,7 +54,8 @@ class Table(NamedTuple):
         yield self
 
 
-def tables(patterns: Sequence[App], conditions: Iterable[Condition]) -> Mapping[App, Table]:
+@lru_cache(KEPT_RULES)
+def tables(patterns: tuple[App, ...], conditions: tuple[Condition, ...]) -> Mapping[App, Table]:
     """The tables that a query joins, by the parts of its patterns that they replace."""
     asked = [fact for term in condition_terms(conditions) for fact in subterms(term) if isinstance(fact, Fact)]
     terms = {fact.term for fact in asked}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -143,17 +143,21 @@ def saturate(
     budget: Budget | None = None,
     phases: Sequence[Sequence[str]] = PHASES,
     constants: Collection[str] = (),
+    told: Callable[[Iteration], None] = lambda _: None,
 ) -> tuple[EGraphView, SaturationStats]:
     """Saturates a graph with the rules that are no less exact than `exactness`.
 
     Each phase adds its families to those of earlier phases (except `rules.PASSING`), and runs until nothing changes or
     the budget ends it. Families that no phase names join the last phase. The result depends only on the graph, the
-    rules, the phases, the limits on nodes and iterations, and the names of the inputs that are `constants`.
+    rules, the phases, the limits on nodes and iterations, and the names of the inputs that are `constants`. `told` is
+    called after every iteration.
+
     Raises:
         EqsatError: UnsoundRule, when two rules share a name or contradict an analysis.
     """
     saturation = begin(graph, rules, exactness, budget, phases, constants=constants)
-    saturation.finish()
+    while (iteration := saturation.step()) is not None:
+        told(iteration)
     view = saturation.view()
     return view, saturation.stats(view)
 

@@ -95,7 +95,7 @@ def _movement_map(node: Node, src: Types, out: TensorType) -> AxisMap:
 
 def _elementwise(node: Node, src: Types, out: TensorType) -> App:
     op = (PUn, PBin, PTern)[node.op.arity - 1]
-    return _store(Pure(op(node.op.fn, out.dtype.name, *map(_operand, node.src, src))), out)
+    return _store(Pure(op(node.op.function(node.arg), out.dtype.name, *map(_operand, node.src, src))), out)
 
 
 def _reduce(node: Node, src: Types, out: TensorType) -> App:

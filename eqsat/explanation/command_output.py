@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from eqsat.explanation.explore import Exploration
 from eqsat.explanation.kernel_by_name import Wanted
-from ir.diagnostics import EqsatError, Kind
+from ir.diagnostics import EqsatError, Kind, fail
 from ir.serde import to_builtins
 
 if TYPE_CHECKING:
@@ -35,13 +37,16 @@ def explain(program: Program, kernel: Wanted | None, pair: Sequence[Wanted | Non
         _print(program.explanation(kernel))
 
 
-def explore_model(model: str, **keywords: Any) -> Exploration:
-    """The exploration of a model, or of a saved program."""
+def explore_model(model: str, part: str | None = None, **keywords: Any) -> dict[str, Exploration]:
+    """The explorations of all parts of a model, or of a saved program, by name; of one part if `part` names it."""
     from eqsat.api import load
-    from eqsat.explanation.explore import explore
+    from eqsat.explanation.explore import explore, explore_parts
     from eqsat.runtime.store import is_saved
 
-    return load(model).explore() if is_saved(Path(model)) else explore(model, **keywords)
+    saved = load(model) if is_saved(Path(model)) else None
+    if part is not None:
+        return {part: explore(model, part=part, **keywords) if saved is None else saved.explore(part)}
+    return explore_parts(model, **keywords) if saved is None else saved.explorations()
 
 
 def tiny_text(model: str, dims: Mapping[str, int]) -> str:
@@ -80,8 +85,15 @@ def kernel_drawings(model: str, **keywords: Any) -> list[Drawing]:
     """The kernels of a model, or of a saved program, before and after optimization. keywords: of `explore`."""
     from eqsat.explanation.graph_to_drawing import kernels_after, kernels_before
 
-    run = explore_model(model, **keywords)
-    return [kernels_before(run), kernels_after(run)]
+    runs = explore_model(model, **keywords)
+    pairs = {name: (kernels_before(run), kernels_after(run)) for name, run in runs.items()}
+    if len(pairs) == 1:
+        return [drawing for pair in pairs.values() for drawing in pair]
+    return [
+        msgspec.structs.replace(drawing, title=f"{name}, {drawing.title}")
+        for name, pair in pairs.items()
+        for drawing in pair
+    ]
 
 
 def drawing_text(drawn: Sequence[Drawing], is_svg: bool) -> str:
@@ -99,15 +111,30 @@ def _saved_graph(model: str) -> Graph:
     return load_tiny(load(model).dump("tiny"))[0]
 
 
-def show(run: Exploration, other: Exploration | None, as_json: bool) -> None:
-    """Print the run, or its comparison with another run."""
+def write_page(runs: Mapping[str, Exploration], path: Path, title: str) -> None:
+    """Write the run as a page. Raises EqsatError, InvalidOption, for the runs of several parts."""
+    if len(runs) > 1:
+        fail(Kind.INVALID_OPTION, "explore", "a page shows one part", hint=f"--part {' or '.join(runs)}")
+    for run in runs.values():
+        run.html(path, title)
+
+
+def show(runs: Mapping[str, Exploration], others: Mapping[str, Exploration], as_json: bool) -> None:
+    """Print the run of every part, or its comparison with another run of the part."""
     if as_json:
-        data = run.data()
-        if other is not None:
-            data = {"run": data, "without": other.data(), "comparison": to_builtins(run.compare(other))}
-        print(json.dumps(data, indent=2))
-    else:
-        _print(run.view() if other is None else run.compare(other).view())
+        data = {name: _run_data(run, others.get(name)) for name, run in runs.items()}
+        print(json.dumps({"parts": data} if len(data) > 1 else data.popitem()[1], indent=2))
+        return
+    for name, run in runs.items():
+        if len(runs) > 1:
+            print(f"part {name}\n")
+        _print(run.compare(others[name]).view() if name in others else run.view())
+
+
+def _run_data(run: Exploration, other: Exploration | None) -> dict[str, Any]:
+    if other is None:
+        return run.data()
+    return {"run": run.data(), "without": other.data(), "comparison": to_builtins(run.compare(other))}
 
 
 def _print(content: Any) -> None:

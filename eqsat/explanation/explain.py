@@ -16,6 +16,7 @@ from ir.diagnostics import jsonable
 from ir.grammar import with_count
 from ir.kernel.resources import KernelResources
 from ir.module.launch import Geometry
+from ir.module.tag_text import tag_text
 from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
@@ -44,17 +45,22 @@ def explanation(compiled: Compiled, kernel: Wanted | None = None) -> Group:
 
     if kernel is not None:
         return _kernel_group(compiled, place_of(compiled.kernels, kernel))
-    stats, total = compiled.artifact.stats, _total_ns(compiled)
-    summary = (
-        f"{with_count(stats.uops, 'uop')}, {with_count(stats.kernels_before, 'kernel')} before and "
-        f"{stats.kernels_after} after; "
-        f"{micros(stats.estimated_before_ns)} before and {micros(total)} after, "
-        f"estimated for {compiled.artifact.target.name}.\n"
-    )
-    parts: list[Any] = [Text(summary), kernel_table(compiled.kernels)]
+    total = _total_ns(compiled)
+    parts: list[Any] = [Text(summary(compiled)), kernel_table(compiled.kernels)]
     for report, price in zip(compiled.kernels, compiled.artifact.prices, strict=True):
         parts += [_title(report), _facts(report, price, total, compiled.artifact.module.orders)]
     return Group(*parts)
+
+
+def summary(compiled: Compiled) -> str:
+    """Uops, kernels and times before and after, in a line."""
+    stats = compiled.artifact.stats
+    return (
+        f"{with_count(stats.uops, 'uop')}, {with_count(stats.kernels_before, 'kernel')} before and "
+        f"{stats.kernels_after} after; "
+        f"{micros(stats.estimated_before_ns)} before and {micros(_total_ns(compiled))} after, "
+        f"estimated for {compiled.artifact.target.name}.\n"
+    )
 
 
 def _kernel_group(compiled: Compiled, place: int) -> Group:
@@ -101,6 +107,7 @@ def _kernel_data(compiled: Compiled, place: int) -> dict[str, Any]:
         "reads": list(kernel.reads),
         "writes": list(kernel.writes),
         "uops": list(kernel.uops),
+        "tags": list(kernel.tags),
         "rules": dict(Counter(kernel.rules)),
         "orders": to_builtins(_permuted_orders(kernel, compiled.artifact.module.orders)),
         "plan": to_builtins(plan_to_schedule(compiled.artifact.prices[place].plan)),
@@ -137,6 +144,8 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     from rich.text import Text
 
     block = Table.grid(padding=(0, 2))
+    if kernel.tags:
+        block.add_row("computes", Text(tag_text(kernel.tags)))
     block.add_row("uops", Text(", ".join(kernel.uops) or "(none: a copy)"))
     block.add_row("rules", count_rules(kernel.rules) or "(none: as it was loaded)")
     block.add_row("plan", Text(plan_text(price.plan)))
@@ -264,8 +273,9 @@ def _percent(part: float, whole: float) -> float:
 
 
 def kernel_table(kernels: Iterable[KernelReport]) -> Table:
-    """One row per launch, with measured times if they are known."""
+    """One row per launch, with measured times if they are known, and with tags if there are any."""
     from rich.table import Table
+    from rich.text import Text
 
     rows = list(kernels)
     measured = any(kernel.measured_ns is not None for kernel in rows)
@@ -275,6 +285,8 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
     before, after = (["runs"] if repeated else []), (["measured", "est/meas"] if measured else [])
     for name in (*before, "uops", "MFLOP", "MB", "bound", "estimated", *after):
         table.add_column(name, justify="right")
+    if named := any(kernel.tags for kernel in rows):
+        table.add_column("computes", no_wrap=True, overflow="ellipsis")
     for kernel in rows:
         cells = [
             kernel.name,
@@ -287,7 +299,7 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
         ]
         if kernel.measured_ns is not None:
             cells += [micros(kernel.measured_ns), f"{kernel.estimated_ns / max(kernel.measured_ns, 1):.2f}"]
-        table.add_row(*cells)
+        table.add_row(*cells, *([Text(tag_text(kernel.tags))] if named else []))
     return table
 
 

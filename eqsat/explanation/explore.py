@@ -24,13 +24,14 @@ from eqsat.extraction.extract import extract
 from eqsat.failure.internal_error import public_call, reports_all
 from eqsat.failure.reproducer_calls import of_exploration, of_making
 from eqsat.find_target import find_target
-from eqsat.looping.split import has_loops
+from eqsat.looping.named_parts import named_parts, part_named
+from eqsat.looping.parts import Part
+from eqsat.looping.split import has_loops, split
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import report_of
 from eqsat.runtime.kernel_term import kernel_term
-from ir.diagnostics import Kind, fail
 from ir.target import Target
 from ir.term.language import CTORS
 from ir.term.rule import Exactness
@@ -43,16 +44,31 @@ if TYPE_CHECKING:
 
 
 @public_call(partial(of_making, function="eqsat.explanation.explore:explore"))
-def explore(source: Any, **keywords: Any) -> Exploration:
-    """Optimize a model and record every step; nothing is compiled.
+def explore(source: Any, *, part: str | None = None, **keywords: Any) -> Exploration:
+    """Optimize a model, or one part of a model with loops, and record every step; nothing is compiled.
 
     Takes what `optimize_and_compile` takes: target, dims, constants, rules, exactness, extractor, cost_model, budget,
     strict, tf32.
 
     Raises:
-        EqsatError: as `optimize_and_compile`.
+        EqsatError: as `optimize_and_compile`; InvalidOption, if there is no such part, or if there are several and none
+            is named.
     """
-    return Explorer(setting(source, **keywords)).finish()
+    return Explorer(setting(source, **keywords), part=part).finish()
+
+
+def explore_parts(given: Any, **keywords: Any) -> dict[str, Exploration]:
+    """The explorations of all parts of a model, by name; a model without loops has one part, `main`.
+
+    Args:
+        given: a setting; or a model, with the keywords of `explore`.
+    """
+    whole = given if isinstance(given, Setting) else setting(given, **keywords)
+    return {name: Explorer(whole.of_part(part)).finish() for name, part in _parts(whole).items()}
+
+
+def _parts(given: Setting) -> dict[str, Part]:
+    return named_parts(split(given.bound.graph, given.bound.constants))
 
 
 def setting(
@@ -112,6 +128,12 @@ class Exploration(ExploredRun):
 
         return exploration_group(self)
 
+    def _repr_html_(self) -> str:
+        """The run in a notebook."""
+        from eqsat.explanation.notebook import html_of
+
+        return html_of(self.view())
+
     def html(self, path: str | Path, title: str = "eqsat explore") -> None:
         """Write the run as one HTML page, which needs no other file.
 
@@ -133,18 +155,14 @@ class Explorer:
 
     Args:
         given: a setting; or a model, with the keywords of `explore`.
+        part: the name of a part, of a model with loops.
     """
 
-    def __init__(self, given: Any, **keywords: Any) -> None:
-        self.setting = given if isinstance(given, Setting) else setting(given, **keywords)
+    def __init__(self, given: Any, *, part: str | None = None, **keywords: Any) -> None:
+        whole = given if isinstance(given, Setting) else setting(given, **keywords)
+        has_one_part = part is None and not has_loops(whole.bound.graph)
+        self.setting = whole if has_one_part else whole.of_part(part_named(_parts(whole), part, "explore"))
         bound, options = self.setting.bound, self.setting.options
-        if has_loops(bound.graph):
-            fail(
-                Kind.UNSUPPORTED_OP,
-                "explore",
-                "a program with loops has an e-graph for each of its parts, and one e-graph is explored at a time",
-                hint="program.explain(kernel), chain(kernel) and why_not(a, b) tell of its kernels",
-            )
         start = time.perf_counter()
         self._saturation: Saturation = begin(
             bound.graph,

@@ -14,6 +14,7 @@ from eqsat.explanation.why_not import Pairs
 from eqsat.extraction.selection import Selection
 from ir.diagnostics import EqsatError, jsonable
 from ir.module.module import KernelCall
+from ir.module.tag_text import tag_text
 from ir.region.order import order_text
 from ir.term.rule import Rule
 from ir.tiny.graph import Node
@@ -168,6 +169,7 @@ def _kernel(run: ExploredRun, place: int, chains: list[dict[str, Any]]) -> dict[
         "reads": list(kernel.reads),
         "writes": list(kernel.writes),
         "uops": list(kernel.uops),
+        "computes": tag_text(kernel.tags),
         "flops": kernel.flops,
         "bytes": kernel.bytes,
         "occupancy": kernel.occupancy,

@@ -45,7 +45,9 @@ def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer]) -> 
 def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer]) -> tuple[Region, tuple[int, ...]]:
     """The region that computes several Store trees at the points of the first one, and the Buf classes that are its
     inputs. Shared parts are computed once."""
-    builder = _Builder([result.output.name for result in written], input_of)
+    read = {buffer for result in written for buffer in (*result.tree.reads, *result.tree.gathered)}
+    names = [*(result.output.name for result in written), *(input_of(buffer).name for buffer in read)]
+    builder = _Builder(names, input_of)
     yields = tuple(builder.yield_of(result) for result in written)
     region = Region(
         name=titles([result.tree for result in written]),
@@ -117,13 +119,13 @@ class _Step(NamedTuple):
 
 
 class _Builder:
-    """Lets in SSA order. A tree becomes one let per domain."""
+    """Lets in SSA order. A tree becomes one let per domain. taken: the names of buffers, which no let may have."""
 
-    def __init__(self, outputs: Sequence[str], input_of: Callable[[int], Buffer]) -> None:
+    def __init__(self, taken: Sequence[str], input_of: Callable[[int], Buffer]) -> None:
         self.inputs: dict[int, Buffer] = {}
         self.body: list[Definition] = []
         self._input_of = input_of
-        self._taken = set(outputs)
+        self._taken = set(taken)
         self._done: dict[_Place, _Value] = {}
         self._lets: dict[Op, str] = {}
 
@@ -303,7 +305,6 @@ class _Builder:
     def _input(self, buffer: int) -> Buffer:
         if buffer not in self.inputs:
             self.inputs[buffer] = self._input_of(buffer)
-            self._taken.add(self.inputs[buffer].name)
         return self.inputs[buffer]
 
     def _let(self, op: Op, axes: tuple[int, ...]) -> _Value:

@@ -76,7 +76,7 @@ def reports_all(retell: Retell) -> Callable[[C], C]:
     return decorate
 
 
-_SPECIAL = ("__call__", "__repr__", "__str__", "__reduce__")
+_SPECIAL = ("__call__", "__repr__", "__str__", "__reduce__", "_repr_html_")
 """Methods with an underscore that are public calls all the same."""
 
 

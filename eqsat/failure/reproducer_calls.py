@@ -30,6 +30,10 @@ def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE
     notes: tuple[str, ...] = ()
     if "rules" in rest:
         rest["rules"], notes = _without_own(rest["rules"])
+    if isinstance(rest.get("dims"), Mapping):
+        rest["dims"] = {
+            symbol: list(size) if isinstance(size, tuple | range) else size for symbol, size in rest["dims"].items()
+        }
     if "exactness" in rest:
         rest["exactness"] = str(rest["exactness"])
     with suppress(Exception):  # the model itself may be unreadable
@@ -45,7 +49,13 @@ def of_compile(name: str, args: Args, keywords: Keywords) -> Calls:
 
 
 def _describe_compile(
-    bound: BoundModel, target: Target, options: Options, cache: bool, _: Any = None, running: Running = ON_TARGET
+    bound: BoundModel,
+    target: Target,
+    options: Options,
+    cache: bool,
+    progress: Any = None,
+    running: Running = ON_TARGET,
+    make: Any = None,
 ) -> ScriptCall:
     """The parameters are those of `eqsat.compile_model.compile_model`."""
     return making(bound, target, options, running, cache=cache)

@@ -13,7 +13,7 @@ import msgspec
 
 from eqsat.frontends.onnx.operator_table import LOWERINGS, Lowering
 from eqsat.frontends.ops import OPS, supported_ops
-from eqsat.tensor import Tensor
+from eqsat.tensor import Tensor, tagged
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.frontend import STAGE, FrontendNode
 from ir.grammar import with_count
@@ -31,7 +31,8 @@ TOGETHER = "attributes"
 def lower_nodes(nodes: Sequence[FrontendNode], values: Values) -> None:
     """Adds the results of nodes to `values`, in order. The results that no lowering computes stay away."""
     for node in nodes:
-        results = lower_node(node, [read_value(values, name, node.name) for name in node.inputs])
+        with tagged(node.tag or node.name or node.op):
+            results = lower_node(node, [read_value(values, name, node.name) for name in node.inputs])
         values |= {name: result for name, result in zip(node.outputs, results, strict=False) if name}
 
 

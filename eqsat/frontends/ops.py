@@ -19,14 +19,15 @@ from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, promote
 from ir.frontend import STAGE
 from ir.grammar import with_count
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS, UOPS
 
 Lowering = Callable[..., Tensor]
 OPS: dict[str, Lowering] = {}
 
 _REDUCTIONS = ("sum", "max", "min", "prod", "mean")
 _ACTIVATIONS = {"silu": nn.silu, "gelu": nn.gelu}
-_FUNCTIONS = {uop.fn: name for name, uop in UOPS.items() if uop.kind.is_elementwise} | {"div": "FDIV"}
+_FUNCTIONS = {fn: uop.name for fn, uop in FUNCTIONS.items() if uop.name in UOPS} | {"div": "FDIV"}
+"""The elementwise functions: the uops without attributes, and CAST."""
 
 
 def supported_ops() -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,31 @@ from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
 from ir.post_order import post_order
+from ir.tiny.graph import check_id
 from ir.tiny.loop_graphs import graphs_json, name_bodies
 
 
 def tensor_to_tiny(
-    outputs: Tensor | Iterable[Tensor], arguments: Sequence[Tensor] = ()
+    outputs: Tensor | Iterable[Tensor] | Mapping[str, Tensor], arguments: Sequence[Tensor] = ()
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The Tiny graph of these outputs as `{"uops": …, "outputs": …}`, with the `graphs` of its loops; and its constants
     by tensor_id.
 
+    outputs: those of a mapping have its keys as ids.
     arguments: inputs that come first and stay even if nothing reads them; other inputs follow as they are read.
 
     Raises:
-        EqsatError: MalformedGraph for an output that is no tensor.
+        EqsatError: MalformedGraph for an output that is no tensor, and for a name that is no id.
     """
+    wanted: list[str] = []
+    if isinstance(outputs, Mapping):
+        wanted, outputs = list(map(check_id, outputs)), _distinct(outputs.values())
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     for root in roots:
         if not isinstance(root, Tensor):
             fail(Kind.MALFORMED_GRAPH, "tensor", f"an output is {with_article(type(root).__name__)}, not a lazy tensor")
     tensors = post_order([*arguments, *roots], lambda tensor: [s for s in tensor.src if isinstance(s, Tensor)])
-    ids = {id(tensor): f"n{number}" for number, tensor in enumerate(tensors)}
+    ids = _ids(tensors, {id(root): name for root, name in zip(roots, wanted, strict=False)})
     names = _constant_names(tensors)
     graphs = name_bodies(tensor.arg["graph"] for tensor in tensors if tensor.uop == "LOOP")
     uops = []
@@ -41,10 +47,31 @@ def tensor_to_tiny(
         if tensor.uop == "LOOP":
             arg["graph"] = graphs[arg["graph"]]
         src = [ids[id(operand)] if isinstance(operand, Tensor) else operand for operand in tensor.src]
-        uops.append({"id": ids[id(tensor)], "uop": tensor.uop, "src": src, "arg": arg})
+        tag = {"tag": tensor.tag} if tensor.tag is not None and tensor.uop != "INPUT" else {}
+        uops.append({"id": ids[id(tensor)], "uop": tensor.uop, "src": src, "arg": arg, **tag})
     constants = {names[id(tensor)]: tensor.array for tensor in tensors if tensor.array is not None}
     program = {"uops": uops, "outputs": [ids[id(root)] for root in roots]}
     return {**program, **({"graphs": graphs_json(graphs)} if graphs else {})}, constants
+
+
+def _distinct(outputs: Iterable[Any]) -> list[Any]:
+    """The outputs; where a tensor is an output for a second time, a movement that leaves it as it is."""
+    seen: set[int] = set()
+    distinct = []
+    for output in outputs:
+        if id(output) in seen and isinstance(output, Tensor):
+            output = Tensor("RESHAPE", [output], {"result_shape": output.shape})
+        seen.add(id(output))
+        distinct.append(output)
+    return distinct
+
+
+def _ids(tensors: Sequence[Tensor], named: Mapping[int, str]) -> dict[int, str]:
+    """An id per tensor: its name, or else a number that is no name."""
+    taken = {*named.values()}
+    free = (f"n{number}" for number in itertools.count())
+    fresh = (name for name in free if name not in taken)
+    return {id(tensor): named.get(id(tensor)) or next(fresh) for tensor in tensors}
 
 
 def _constant_names(tensors: Sequence[Tensor]) -> dict[int, str]:

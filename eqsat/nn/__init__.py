@@ -20,6 +20,7 @@ from eqsat.nn.adaptive_pools import (
 )
 from eqsat.nn.attention import attention
 from eqsat.nn.convolutions import conv, conv1d, conv2d, conv3d
+from eqsat.nn.dropout import dropout
 from eqsat.nn.norms import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm, rms_norm
 from eqsat.nn.operands import Operand
 from eqsat.nn.orders import top_k
@@ -69,6 +70,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "dropout",
     "fold",
     "gelu",
     "grid_sample",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from eqsat.lazy.argument_checks import STAGE, flag, one_of
 from eqsat.nn.operands import Operand, floats_of
@@ -49,12 +49,22 @@ def grid_sample(
         _neighbours(wide[..., len(sizes) - 1 - axis], size, kind, padding, aligned) for axis, size in enumerate(sizes)
     ]
     image = floats.cast(floats.dtype.accumulator).flatten(2)
-    total: Tensor | None = None
-    for neighbours in itertools.product(*axes):
-        term = _term(image, sizes, neighbours)
-        total = term if total is None else total + term
-    assert total is not None
-    return total.reshape(*floats.shape[:2], *points.shape[1:-1]).cast(floats.dtype)
+    first, *others = _terms(image, sizes, axes)
+    return sum(others, first).reshape(*floats.shape[:2], *points.shape[1:-1]).cast(floats.dtype)
+
+
+def sample_terms(x: Tensor, places: Sequence[Tensor], padding_mode: str) -> list[Tensor]:
+    """What bilinear interpolation adds up: 2^S neighbours times their weights, each [N, C, …], of x [N, C, S axes].
+
+    places: per spatial axis of x the coordinate of each sample [N, …]; 0 is the first element, 1 the second.
+    padding_mode: as in `grid_sample`, "zeros" or "border".
+    """
+    axes = [
+        _neighbours_at(place, size, "linear", padding_mode, 0.0, size - 1.0)
+        for place, size in zip(places, x.shape[2:], strict=True)
+    ]
+    shape = *x.shape[:2], *places[0].shape[1:]
+    return [term.reshape(*shape) for term in _terms(x.flatten(2), x.shape[2:], axes)]
 
 
 Neighbour = tuple[Tensor, Tensor | None, Tensor | None]
@@ -65,6 +75,11 @@ def _neighbours(points: Tensor, size: int, kind: str, padding: str, aligned: boo
     """The elements along an axis of `size` elements whose weighted sum is the value at the points [N, …]."""
     place = (points + 1) * ((size - 1) / 2) if aligned else ((points + 1) * size - 1) * 0.5
     low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
+    return _neighbours_at(place, size, kind, padding, low, high)
+
+
+def _neighbours_at(place: Tensor, size: int, kind: str, padding: str, low: float, high: float) -> list[Neighbour]:
+    """The same for places: 0 is the first element. low, high: the ends of the image."""
     place = place.round() if kind == "nearest" else place
     inside = (place >= low) & (place <= high)
     if padding == "border" and kind != "cubic":  # torch and onnxruntime move only the neighbours of cubic convolution
@@ -87,6 +102,11 @@ def _element(place: Tensor, size: int, padding: str, low: float, high: float, we
     moved = _reflect(place, low, high) if padding == "reflection" else place
     inside = (place >= 0) & (place <= size - 1) if padding == "zeros" else None
     return _clamp(moved, size).cast("i32"), inside, weight
+
+
+def _terms(image: Tensor, sizes: tuple[int, ...], axes: Sequence[Sequence[Neighbour]]) -> list[Tensor]:
+    """The terms of image [N, C, elements] at all neighbours of the points."""
+    return [_term(image, sizes, neighbours) for neighbours in itertools.product(*axes)]
 
 
 def _term(image: Tensor, sizes: tuple[int, ...], neighbours: tuple[Neighbour, ...]) -> Tensor:

@@ -1,7 +1,8 @@
 """Arrays at the edge of a program: arguments become NumPy arrays, results become arrays of the caller's library.
 
 A torch tensor shares its memory with the NumPy array (bf16 through a 16-bit view, because DLPack and NumPy lack bf16).
-Any other CPU array is converted by `__array__` or DLPack. An array on a device is refused here, because no array
+An array of a library that follows the array API standard (jax, array_api_strict) comes and goes by DLPack, without a
+copy. Any other CPU array is converted by `__array__` or DLPack. An array on a device is refused here, because no array
 crosses to another device silently; `eqsat.runtime.device_call` hands device arrays to programs that run on a GPU.
 """
 
@@ -11,7 +12,7 @@ import contextlib
 import sys
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -33,9 +34,20 @@ class Family(Enum):
     TORCH = "torch"
 
 
-def family_of(arrays: Iterable[Any]) -> Family:
-    """TORCH if any of the arrays is a torch tensor, else NUMPY."""
-    return Family.TORCH if any(is_tensor(array) for array in arrays) else Family.NUMPY
+class Namespace(NamedTuple):
+    """A library that follows the array API standard, by its module of functions."""
+
+    module: Any
+
+
+def family_of(arrays: Iterable[Any]) -> Family | Namespace:
+    """TORCH if any of the arrays is a torch tensor; else the library of the first array that names its own; else
+    NUMPY."""
+    listed = list(arrays)
+    if any(map(is_tensor, listed)):
+        return Family.TORCH
+    own = next((array for array in listed if _names_its_library(array)), None)
+    return Family.NUMPY if own is None else Namespace(own.__array_namespace__())
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
@@ -105,10 +117,13 @@ def check_type(
         )
 
 
-def give_back(array: np.ndarray, family: Family) -> Any:
-    """The array as an array of the caller's library, without a copy."""
+def give_back(array: np.ndarray, family: Family | Namespace) -> Any:
+    """The array as an array of the caller's library, without a copy. (Only bf16 is copied, by libraries other than
+    torch: NumPy does not export bf16 by DLPack.)"""
     if family is Family.NUMPY:
         return array
+    if isinstance(family, Namespace):
+        return family.module.asarray(array) if array.dtype == bf16.numpy else family.module.from_dlpack(array)
     import torch
 
     if array.dtype == bf16.numpy:
@@ -153,6 +168,9 @@ def as_numpy(name: str | None, value: Any, stage: str = STAGE) -> np.ndarray:
         if is_tensor(value):
             return _from_tensor(name, value, stage)
         _refuse_device(name, value)
+        if _names_its_library(value):
+            with contextlib.suppress(BufferError, TypeError, RuntimeError):  # bf16, which NumPy cannot import
+                return np.from_dlpack(value)
         if isinstance(value, bool | int | float | list | tuple | np.generic) or hasattr(value, "__array__"):
             return _from_python(value)
         if hasattr(value, "__dlpack__"):
@@ -221,6 +239,12 @@ def _fail_device_array(name: str | None, array: str) -> NoReturn:
         at=name,
         hint="copy it to host memory first: arrays never cross devices silently",
     )
+
+
+def _names_its_library(value: Any) -> bool:
+    """Whether the value is an array of the array API standard, of another library than NumPy."""
+    is_own = isinstance(value, np.ndarray | np.generic | type)
+    return not is_own and hasattr(value, "__array_namespace__") and hasattr(value, "__dlpack__")
 
 
 def is_tensor(value: Any) -> bool:

@@ -14,13 +14,14 @@ from eqsat.extraction.selection import UNCONTESTED, Selection
 from eqsat.model import BoundModel
 from eqsat.options import Running
 from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.direct_call import DirectCall, can_be_direct
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.kernel_term import KernelTerm
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.kernel.resources import KernelResources
-from ir.module.executable import Code, Executable, OnDevice
+from ir.module.executable import ByAddress, Code, Executable, OnDevice
 from ir.module.launch import Geometry, Launch
 from ir.module.module import KernelCall
 from ir.pricer import Price, Work
@@ -35,6 +36,7 @@ T = TypeVar("T")
 class KernelReport(msgspec.Struct, frozen=True):
     """One kernel launch; its name is unique. Times are in ns, sizes in bytes.
 
+    tags: the parts of the model that its uops belong to, if these have names: ONNX's nodes, torch's modules, `tagged`.
     runs: how often it runs in one call of the program, which is more than once in a loop; flops, bytes and times are
     those of all its runs, `work` is that of one. function: names its text in `program.source()`. reads, writes:
     buffers. work: what its plan makes the machine do. selection: the other candidates for its output. For a GPU only:
@@ -59,6 +61,7 @@ class KernelReport(msgspec.Struct, frozen=True):
     geometry: Geometry | None = None
     resources: KernelResources | None = None
     runs: int = 1
+    tags: tuple[str, ...] = ()
 
 
 def report_of(
@@ -88,6 +91,7 @@ def report_of(
         geometry=launch.geometry if launch else None,
         resources=resources,
         runs=runs,
+        tags=call.tags,
     )
 
 
@@ -114,6 +118,14 @@ class Compiled:
     def on_device(self) -> OnDevice | None:
         """The executable, if it takes arrays on a device."""
         return self.executable if isinstance(self.executable, OnDevice) else None
+
+    @cached_property
+    def direct(self) -> DirectCall | None:
+        """The short way of a call, if the executable and the types of the variant allow it."""
+        inputs, outputs = [*self.inputs.values()], [type_ for _, type_ in self.outputs]
+        if not isinstance(self.executable, ByAddress) or not can_be_direct(inputs, outputs):
+            return None
+        return DirectCall(self.executable, inputs, outputs) if self.executable.takes_addresses else None
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:
@@ -203,8 +215,4 @@ class CompiledPart:
     @property
     def setting(self) -> Setting:
         """The part as a model of its own, with target and options of the compilation."""
-        from eqsat.explanation.setting import Setting
-
-        part = self.whole.stages.parts[self.number]
-        constants = dict.fromkeys(part.constants, np.empty(0))
-        return Setting(BoundModel(part.graph, constants), self.whole.artifact.target, self.whole.artifact.options)
+        return self.whole.setting.of_part(self.whole.stages.parts[self.number])

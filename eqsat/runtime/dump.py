@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from eqsat.egraph.view import EGraphView
-from eqsat.looping.parts import Part, parts_of
+from eqsat.looping.named_parts import named_parts, part_named
+from eqsat.looping.parts import Part
 from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
@@ -72,24 +73,22 @@ class Stages:
         return self._artifact.tiny
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts of the program; one, unless it has loops."""
-        return tuple(parts_of(split(self._bound.graph, self._bound.constants)))
+    def named_parts(self) -> dict[str, Part]:
+        """The parts of the program by name; one, unless it has loops."""
+        return named_parts(split(self._bound.graph, self._bound.constants))
 
-    def egraph(self) -> EGraphView:
-        """The saturated e-graph: saturation is deterministic, so it is run again rather than kept.
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of the program, in the order of their numbers."""
+        return tuple(self.named_parts.values())
+
+    def egraph(self, part: str | None = None) -> EGraphView:
+        """The saturated e-graph of a part: saturation is deterministic, so it is run again rather than kept.
 
         Raises:
-            EqsatError: UnsupportedOp for a program with loops, which has several e-graphs.
+            EqsatError: InvalidOption, if there is no such part, or if there are several and none is named.
         """
-        if len(self.parts) > 1:
-            fail(
-                Kind.UNSUPPORTED_OP,
-                "dump",
-                f"a program with loops has an e-graph for each of its {len(self.parts)} parts",
-                hint="program.chain(kernel) and program.explain(kernel) show the rewrites of each kernel",
-            )
-        return self._egraph_of(self.parts[0])
+        return self._egraph_of(part_named(self.named_parts, part, "dump"))
 
     def _egraph_of(self, part: Part) -> EGraphView:
         from eqsat.egraph.saturate import saturate
@@ -111,8 +110,8 @@ class Stages:
     def _egraph(self) -> Any:
         from eqsat.egraph.dump import to_json
 
-        dumps = [to_json(self._egraph_of(part)) for part in self.parts]
-        return dumps[0] if len(dumps) == 1 else {"parts": dumps}
+        dumps = {name: to_json(self._egraph_of(part)) for name, part in self.named_parts.items()}
+        return {"parts": dumps} if len(dumps) > 1 else dumps.popitem()[1]
 
     def _module(self) -> Any:
         from ir.module.dump import dump_module

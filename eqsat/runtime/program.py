@@ -12,14 +12,21 @@ from eqsat.egraph.view import EGraphView
 from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_program
 from eqsat.model import Model
-from eqsat.options import check_path, is_count
+from eqsat.options import check_path, check_switches, is_count
 from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
-from eqsat.runtime.compiled import Compiled, KernelReport
+from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.device_call import call_on_device
 from eqsat.runtime.stats import Stats
-from eqsat.runtime.variants import Key, Specialise, Variants
+from eqsat.serving.buckets import Buckets
+from eqsat.serving.preparation import Preparation, combinations
+from eqsat.serving.shape_keys import ShapeKeys
+from eqsat.serving.stand_in import StandIn
+from eqsat.serving.variants import Key, Specialise, Variants, key_of
+from eqsat.serving.when_missing import EXACT, Serving
+from eqsat.shown_progress import ProgressChoice, telling
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
-from ir.grammar import with_count
+from ir.dtype import TensorType
+from ir.grammar import with_article, with_count
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from eqsat.explanation.chain import Chain
     from eqsat.explanation.explore import Exploration
     from eqsat.explanation.kernel_by_name import Wanted
+    from eqsat.explanation.notebook import KernelReports
     from eqsat.explanation.why_not import WhyNot
 
 RESERVED = ("out", "repeats", "seed")
@@ -40,8 +48,9 @@ class Program:
     """Call the program with arrays, by name, by position, or as one mapping: `program({"x": a, "out": b})`.
 
     A program whose sizes were all known has one variant. A program with free dims compiles a variant at the first call
-    with new sizes, and keeps the latest `eqsat.runtime.variants.MOST_VARIANTS`. Methods without arguments (kernels,
-    explain, dump …) are about the variant of the latest call. A program may be called from many threads at once.
+    with new sizes, and keeps the latest `eqsat.serving.variants.MOST_VARIANTS` and all that `prepare` built. Methods
+    without arguments (kernels, explain, dump …) are about the variant of the latest call. A program may be called from
+    many threads at once; calls of sizes that are ready do not wait for sizes that are being built.
     """
 
     def __init__(
@@ -52,6 +61,7 @@ class Program:
         known: Mapping[Key, Compiled],
         unpickled: Unpickled,
         free: Sequence[str] = (),
+        serving: Serving = EXACT,
     ) -> None:
         self._model = model
         self._arguments = model.arguments
@@ -59,6 +69,10 @@ class Program:
         self._threads = threads
         self._unpickled = unpickled
         self._free = tuple(free)
+        self._only = None if free else next(iter(known.values()), None)
+        self._serving = serving
+        self._stand_in = StandIn(model, self._variants, serving) if serving.stands_in else None
+        self._keys = ShapeKeys(model)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """The outputs, as arrays of the caller's library: one array, or a tuple in signature order.
@@ -70,18 +84,21 @@ class Program:
             EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
                 that cannot take the results; AxisSizeMismatch for arguments that contradict each other.
         """
+        in_order = self._in_order(args, named)
+        if in_order is not None and out is None:
+            ready = self._ready(in_order)
+            results = ready.direct(in_order, self._threads) if ready is not None and ready.direct is not None else None
+            if results is not None:
+                return results[0] if len(results) == 1 else tuple(results)
         given = self._by_name(args, named)
+        if self._stand_in is not None and not _any_on_device(given, out):
+            return self._answer(self._stand_in, given, out)
         compiled = self._variant(given)
         if compiled.on_device is not None and _any_on_device(given, out):
-            results = call_on_device(compiled.on_device, compiled.bound, given, self._targets(compiled, out))
-            return out if out is not None else results[0] if len(results) == 1 else results
-        inputs = self._adopt(compiled, given)
-        if out is not None:
-            self._fill(compiled, inputs, out)
-            return out
-        family = family_of(given.values())
-        results = tuple(give_back(output, family) for output in compiled.run(inputs, self._threads))
-        return results[0] if len(results) == 1 else results
+            targets = None if out is None else self._targets(len(compiled.outputs), out)
+            on_device = call_on_device(compiled.on_device, compiled.bound, given, targets)
+            return out if out is not None else on_device[0] if len(on_device) == 1 else on_device
+        return self._call(compiled, given, out)
 
     def __repr__(self) -> str:
         latest = self._variants.latest
@@ -91,6 +108,12 @@ class Program:
 
         kernels = with_count(len(self.kernels), "kernel")
         return f"Program({kernels} for {latest.artifact.target.name}, {micros(self.cost)} estimated)"
+
+    def _repr_html_(self) -> str:
+        """The program in a notebook: its figures and its kernels."""
+        from eqsat.explanation.notebook import html_of, program_view
+
+        return html_of(program_view(repr(self), self._variants.latest))
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -108,9 +131,11 @@ class Program:
         return [dict(key) for key in self._variants.held]
 
     @property
-    def kernels(self) -> tuple[KernelReport, ...]:
+    def kernels(self) -> KernelReports:
         """One report per kernel launch, in order."""
-        return self._compiled.kernels
+        from eqsat.explanation.notebook import KernelReports
+
+        return KernelReports(self._compiled.kernels)
 
     @property
     def cost(self) -> float:
@@ -168,11 +193,23 @@ class Program:
 
         return why_not_in_program(self._compiled, first, second)
 
-    def explore(self) -> Exploration:
-        """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser."""
+    def explore(self, part: str | None = None) -> Exploration:
+        """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser.
+
+        part: the part to explore, of a program with loops: `explorations` names the parts.
+
+        Raises:
+            EqsatError: InvalidOption, if there is no such part, or if there are several and none is named.
+        """
         from eqsat.explanation.explore import Explorer
 
-        return Explorer(self._compiled.setting).finish()
+        return Explorer(self._compiled.setting, part=part).finish()
+
+    def explorations(self) -> dict[str, Exploration]:
+        """The exploration of every part of the program, by name; a program without loops has one part, `main`."""
+        from eqsat.explanation.explore import explore_parts
+
+        return explore_parts(self._compiled.setting)
 
     def source(self) -> str:
         """The text of all kernels."""
@@ -182,16 +219,19 @@ class Program:
         """One stage as JSON-ready data; the text stages ("c", "cu") as text."""
         return self._compiled.stages(stage)
 
-    def egraph(self) -> EGraphView:
-        """The saturated e-graph; `eqsat.egraph.dump` turns it into JSON, DOT, or an SVG of a small one."""
-        return self._compiled.stages.egraph()
+    def egraph(self, part: str | None = None) -> EGraphView:
+        """The saturated e-graph; `eqsat.egraph.dump` turns it into JSON, DOT, or an SVG of a small one. part: as in
+        `explore`."""
+        return self._compiled.stages.egraph(part)
 
-    def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> tuple[KernelReport, ...]:
+    def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> KernelReports:
         """The kernel reports with the median measured time of `repeats` runs, in ns, beside the estimate."""
         compiled, inputs = self._bound(args, named)
         if not is_count(repeats, least=1):
             fail(Kind.INVALID_OPTION, "profile", f"repeats= is a number from 1 on, not {repeats!r}")
-        return compiled.profile(inputs, self._threads, repeats)
+        from eqsat.explanation.notebook import KernelReports
+
+        return KernelReports(compiled.profile(inputs, self._threads, repeats))
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Seeded arrays for the arguments: unit normal floats, small integers, fair bools."""
@@ -228,6 +268,46 @@ class Program:
             self._fail_unbound()
         return self._unpickled, (pack(self._model, self._free, self._variants.held), self._threads)
 
+    def prepare(
+        self,
+        sizes: Mapping[str, Any] | None = None,
+        /,
+        *,
+        background: bool = False,
+        progress: ProgressChoice = None,
+        **named: Any,
+    ) -> Preparation:
+        """Builds the code for sizes ahead of calls: `program.prepare(batch=[1, 8], seq=range(64, 513, 64))` builds
+        every combination. Prepared sizes are not dropped, however many there are.
+
+        Args:
+            sizes: a size or several sizes by symbol, as the keywords; for a symbol that is named like a keyword. A
+                symbol that is not given has the buckets that `dims=` gave.
+            background: return at once; `wait()` of the result waits, and raises the errors.
+            progress: called with a line for each size that is ready. True: a bar where standard error is a terminal,
+                and in notebooks. Without effect in the background.
+
+        Raises:
+            EqsatError: InvalidOption for a name that is no free dim, a symbol without sizes, or a value that is no
+                size; the errors of all sizes that cannot be built.
+        """
+        check_switches(progress, background=background)
+        if sizes is not None and not isinstance(sizes, Mapping):
+            message = f"sizes are given by symbol, not as {with_article(type(sizes).__name__)}"
+            fail(Kind.INVALID_OPTION, "prepare", message, hint="prepare(batch=[1, 8])")
+        wanted = combinations({**(sizes or {}), **named}, self._serving.buckets, self._free)
+        complete = [self._complete(each) for each in wanted] if self._free else []
+        preparation = Preparation(self._variants, complete, self._free)
+        if background:
+            return preparation
+        with telling(progress, steps=len(preparation)) as told:
+            return preparation.wait(progress=told)
+
+    @property
+    def buckets(self) -> dict[str, Buckets]:
+        """The buckets of the free dims that have some, as `dims=` gave them."""
+        return dict(self._serving.buckets)
+
     @property
     def _compiled(self) -> Compiled:
         latest = self._variants.latest
@@ -253,17 +333,12 @@ class Program:
     def _adopt(self, compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
         return [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in compiled.inputs.items()]
 
-    def _targets(self, compiled: Compiled, out: Any) -> list[Any] | None:
-        """The arrays of `out=`, one for each output."""
-        if out is None:
-            return None
+    def _targets(self, wanted: int, out: Any) -> list[Any]:
+        """The arrays of `out=`, one for each of the `wanted` outputs."""
         targets = list(out) if isinstance(out, tuple | list) else [out]
-        if len(targets) != len(compiled.outputs):
-            fail(
-                Kind.INPUT_MISMATCH,
-                STAGE,
-                f"out= has {with_count(len(targets), 'array')} for {with_count(len(compiled.outputs), 'output')}",
-            )
+        if len(targets) != wanted:
+            arrays, outputs = with_count(len(targets), "array"), with_count(wanted, "output")
+            fail(Kind.INPUT_MISMATCH, STAGE, f"out= has {arrays} for {outputs}")
         return targets
 
     def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,21 +388,84 @@ class Program:
         """The code for the shapes of these arguments, compiled at the first call with them."""
         if not self._free:
             return self._compiled
+        return self._variants(self._sizes_of(given))
+
+    def _sizes_of(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes of a call by symbol."""
         shapes = {
             name: tuple(value.shape) if is_on_device(value) else shape_of(name, value) for name, value in given.items()
         }
-        return self._variants(self._model.infer(shapes))
+        dims = self._model.infer(shapes)
+        self._keys.remember([shapes[name] for name in self._arguments], key_of(dims))
+        return dims
 
-    def _fill(self, compiled: Compiled, inputs: list[np.ndarray], out: Any) -> None:
-        """Run and write the results into `out`; inputs that share memory with `out` are copied first."""
+    def _complete(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """All sizes by symbol of a call whose free dims have these sizes."""
+        held = (dict(key) for key in self._variants.held)
+        known = next((dims for dims in held if sizes.items() <= dims.items()), None)
+        return self._keys.complete(sizes) if known is None else known
+
+    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
+        """The arguments in the order of the inputs; None where a call has too many, too few, or others."""
+        if len(args) == 1 and not named and args[0].__class__ is dict:
+            args, named = [], args[0]
+        if len(args or named) != len(self._arguments) or (args and named):
+            return None
+        if args:
+            return args
+        try:
+            return [named[name] for name in self._arguments]
+        except KeyError:
+            return None
+
+    def _ready(self, in_order: Sequence[Any]) -> Compiled | None:
+        """The code for arguments of these shapes, if earlier calls have had the shapes, and the code exists."""
+        if self._only is not None:
+            return self._only
+        key = self._keys.find(in_order)
+        return None if key is None else self._variants.ready(key)
+
+    def _answer(self, stand_in: StandIn, given: Mapping[str, Any], out: Any) -> Any:
+        """A call that need not wait for its code."""
+        answer = stand_in.answer(self._sizes_of(given))
+        if isinstance(answer, Compiled):
+            return self._call(answer, given, out)
+        types = answer.bound.signature.items()
+        inputs = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in types]
+        if out is None:
+            return _give_all(answer.run(inputs, self._threads), given)
+        outputs, inputs = self._memory_of(answer.bound.outputs, inputs, out)
+        for target, result in zip(outputs, answer.run(inputs, self._threads), strict=True):
+            target[...] = result
+        return out
+
+    def _call(self, compiled: Compiled, given: Mapping[str, Any], out: Any) -> Any:
+        """A call on host arrays."""
+        inputs = self._adopt(compiled, given)
+        if out is None:
+            return _give_all(compiled.run(inputs, self._threads), given)
+        outputs, inputs = self._memory_of(compiled.outputs, inputs, out)
+        compiled.executable.run(inputs, outputs, self._threads)
+        return out
+
+    def _memory_of(
+        self, types: Sequence[tuple[str, TensorType]], inputs: list[np.ndarray], out: Any
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The memory of the arrays of `out=`, and the inputs, of which those that share memory with it are copies."""
         outputs = [
             writable(name, target, type_.dtype, type_.shape)
-            for target, (name, type_) in zip(self._targets(compiled, out) or (), compiled.outputs, strict=True)
+            for target, (name, type_) in zip(self._targets(len(types), out), types, strict=True)
         ]
         if any(np.may_share_memory(one, other) for place, one in enumerate(outputs) for other in outputs[:place]):
             fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
-        copies = [a.copy() if any(np.may_share_memory(a, other) for other in outputs) else a for a in inputs]
-        compiled.executable.run(copies, outputs, self._threads)
+        return outputs, [a.copy() if any(np.may_share_memory(a, other) for other in outputs) else a for a in inputs]
+
+
+def _give_all(outputs: Sequence[np.ndarray], given: Mapping[str, Any]) -> Any:
+    """The results in arrays of the library of the arguments: one array, or a tuple."""
+    family = family_of(given.values())
+    results = tuple(give_back(output, family) for output in outputs)
+    return results[0] if len(results) == 1 else results
 
 
 def _any_on_device(given: Mapping[str, Any], out: Any) -> bool:

@@ -25,7 +25,7 @@ from eqsat.options import ON_TARGET, Running
 from eqsat.runtime.artifact import Artifact, Recipe
 from eqsat.runtime.artifact_verify import verify, verify_recipe
 from eqsat.runtime.compiled import Compiled
-from eqsat.runtime.variants import Key, key_of
+from eqsat.serving.variants import Key, key_of
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import dtype
 from ir.frontend import FrontendGraph, TensorInfo

@@ -53,3 +53,17 @@ class OnDevice(Protocol):
     def run_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """One call on flat arrays of bytes, in the module's order, on the current stream."""
         ...
+
+
+@runtime_checkable
+class ByAddress(Protocol):
+    """An executable that takes the addresses of arguments and results."""
+
+    @property
+    def takes_addresses(self) -> bool:
+        """Whether `run_at` does all that `run` does."""
+        ...
+
+    def run_at(self, inputs: Sequence[int], outputs: Sequence[int], threads: int) -> None:
+        """As `Executable.run`, on C-contiguous, aligned host memory at these addresses."""
+        ...

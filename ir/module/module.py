@@ -44,7 +44,8 @@ class KernelCall(msgspec.Struct, frozen=True):
     their arguments share a region but are kernels of their own: names of calls are unique.
 
     `when` is "compile" if the region reads constants only: the call runs once, when the program is built. `uops` are
-    the Tiny nodes that it computes; `rules` are the rules that built it, once per node.
+    the Tiny nodes that it computes, `tags` the tags of these nodes, in order; `rules` are the rules that built it, once
+    per node.
     """
 
     name: str
@@ -53,6 +54,7 @@ class KernelCall(msgspec.Struct, frozen=True):
     when: Literal["compile", "run"] = "run"
     uops: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from ir.host.memory import memory_for
 from ir.index.map import AxisMap, apply, support
 from ir.region.region import MemRef, Number, Op, Operand, Region, Yield
 from ir.uop.playback import Array, convert, gather_at, storage
-from ir.uop.table import SCANS, UOPS
+from ir.uop.table import FUNCTIONS, SCANS, UOPS
 
 
 def play_region(
@@ -97,7 +97,7 @@ def _apply(op: Op, operands: list[Array], wide: bool, ordered: bool) -> Array:
         case "copy":
             return convert(operands[0], out.dtype, wide)
         case _:
-            return UOPS[op.fn.upper()].apply(operands, {"to": op.dtype}, out, wide)
+            return FUNCTIONS[op.fn].apply(operands, {"to": op.dtype}, out, wide)
 
 
 def _operand(operand: Operand | Number, op: Op, values: Mapping[str, Array], wide: bool) -> Array:

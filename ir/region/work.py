@@ -11,7 +11,7 @@ from ir.index.expr import AxisExpr, Box, interval
 from ir.index.facts import index_divisions
 from ir.index.map import AxisMap, project, support
 from ir.region.region import Op, Operand, Region
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS, UOPS
 
 MULTIPLY_ADD = 2
 """Additions-worth of one term of a contraction or stream."""
@@ -44,7 +44,7 @@ def _exponentials(region: Region) -> dict[tuple[str, str, AxisMap | None], int]:
         score = let.op.inputs[0] if let.op.kind == "stream" else None
         if isinstance(score, Operand):
             own = project(score.map, sorted(support(score.map)))
-            work[let.op.fn, score.value, own] = score_points(let.op) * (2 + UOPS[let.op.fn.upper()].flops)
+            work[let.op.fn, score.value, own] = score_points(let.op) * (2 + FUNCTIONS[let.op.fn].flops)
     return work
 
 
@@ -70,7 +70,7 @@ def flops_per_point(kind: str, fn: str) -> int:
         case "copy" | "index" | "gather":
             return 0
         case _:
-            return UOPS[fn.upper()].flops
+            return FUNCTIONS[fn].flops
 
 
 def region_bytes(region: Region) -> int:

@@ -20,7 +20,7 @@ from ir.index.map import apply, parse_map
 from ir.term.language import CTORS, App, Term, Var
 from ir.term.text import parse_number, parse_sizes, parse_type
 from ir.uop.playback import convert, gather_at
-from ir.uop.table import SCANS, UOPS
+from ir.uop.table import FUNCTIONS, SCANS, UOPS
 
 Array = NDArray[Any]
 Value = Array | str | int
@@ -116,7 +116,7 @@ def _index(element: str, coordinate: str, wide: bool) -> Array:
 
 def _elementwise(op: str, element: str, *operands: Array, wide: bool) -> Array:
     out = TensorType.of(element, operands[0].shape)
-    return np.asarray(UOPS[op.upper()].apply(operands, {"to": element}, out, wide))
+    return np.asarray(FUNCTIONS[op].apply(operands, {"to": element}, out, wide))
 
 
 def _reduce(op: str, element: str, sizes: str, value: Array, wide: bool) -> Array:

@@ -13,6 +13,9 @@ from ir.term.language import App, Fact, Prim, Sort, Term, Var, sort_of, subterms
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
+KEPT_RULES = 4096
+"""Rules and clauses whose texts and needs a process keeps: more than `rules` has, with room for a caller's own."""
+
 
 class Exactness(enum.IntEnum):
     """How far a rule's sides may differ on numbers; each level admits those before it.

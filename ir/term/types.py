@@ -14,7 +14,7 @@ from ir.dtype import TensorType, dtype
 from ir.index.map import AxisMap, parse_map
 from ir.term.language import App, Term
 from ir.term.text import parse_number, parse_sizes, parse_type
-from ir.uop.table import SCANS, UOPS
+from ir.uop.table import FUNCTIONS, SCANS, UOPS
 
 
 class IllTyped(Exception):  # noqa: N818 - a verdict on a term
@@ -125,8 +125,8 @@ def _gather(source: TensorType, read: str, index: TensorType) -> TensorType:
 
 
 def _operation(op: str, element: str, operands: Sequence[TensorType]) -> TensorType:
-    row = UOPS.get(op.upper())
-    if row is None or not row.kind.is_elementwise or row.arity != len(operands):
+    row = FUNCTIONS.get(op)
+    if row is None or row.arity != len(operands):
         raise IllTyped(f"{op} is no op of {len(operands)} operands")
     result = row.type_of(operands, {"to": element})
     _require(result.dtype == dtype(element), f"{op} gives {result}, not {element}")

@@ -276,7 +276,7 @@ class _BindingPass:
 
     def _widen(self, node: Node) -> Node:
         """Casts fp16 and bf16 operands beside fp32 to fp32; the condition of a WHERE does not count."""
-        slots = range(1 if node.op.kind is UOpKind.TERNARY else 0, len(node.src))
+        slots = range(1 if node.op.has_condition else 0, len(node.src))
         dtypes = {self.types[ref].dtype for slot in slots if (ref := _ref(node, slot)) is not None}
         if fp32 not in dtypes or not dtypes & {fp16, bf16}:
             return node

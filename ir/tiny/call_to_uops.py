@@ -15,7 +15,8 @@ def call_to_uops(call: GraphCall, body: Graph, fresh: Callable[[Ref], Ref]) -> t
     value or a result is an operand.
 
     Names of axes are the graph's own affair: `body` is bound, so that its axes are positions, and its names stay out of
-    the caller. body: the graph for operands of these types. fresh: a free id, the wished one if that is free.
+    the caller. Tags of the graph stand below the tag of the call. body: the graph for operands of these types. fresh: a
+    free id, the wished one if that is free.
     """
     operand_of = dict(zip(body.inputs, call.refs, strict=True))
     names: dict[Ref, Ref] = {}
@@ -32,5 +33,6 @@ def call_to_uops(call: GraphCall, body: Graph, fresh: Callable[[Ref], Ref]) -> t
             names[node.id] = fresh(f"{call.id}/{node.id}")
         src = tuple(read if isinstance(read, Imm) else names[read] for read in node.src)
         arg = node.arg.with_(names=None)
-        nodes.append(msgspec.structs.replace(node, id=names[node.id], src=src, arg=arg))
+        tag = ".".join(filter(None, (call.tag, node.tag))) or None
+        nodes.append(msgspec.structs.replace(node, id=names[node.id], src=src, arg=arg, tag=tag))
     return tuple(nodes), tuple(names[output] for output in body.outputs)

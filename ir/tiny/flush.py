@@ -32,7 +32,7 @@ def flush_denormals(x: Array) -> Array:
 def computes(node: Node) -> bool:
     """Whether a uop does arithmetic on all elements; movements, lookups, choices and the elements of a scatter without
     an update stay unchanged."""
-    return node.op.kind not in (UOpKind.MOVEMENT, UOpKind.GATHER, UOpKind.SCATTER, UOpKind.TERNARY)
+    return node.op.kind not in (UOpKind.MOVEMENT, UOpKind.GATHER, UOpKind.SCATTER) and not node.op.has_condition
 
 
 def flush_operands(node: Node, operands: Sequence[Array], flush: Flush) -> list[Array]:

@@ -258,7 +258,7 @@ def _symbols(value: Any) -> tuple[str, ...]:
 
 def _immediate_dtypes(node: Node, known: Sequence[TensorType | None]) -> list[DType]:
     """The dtype that an immediate in each slot takes."""
-    if node.op.kind is UOpKind.TERNARY:
+    if node.op.has_condition:
         branches = [type_.dtype for type_ in known[1:] if type_ is not None]
         element = branches[0] if branches else _dtype_of_values(node.src[1:])
         return [bool_, element, element]

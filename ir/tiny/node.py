@@ -29,7 +29,8 @@ class Imm(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One uop. `src` are ids or immediates in the operands' order; `tag` is a remark without effect."""
+    """One uop. `src` are ids or immediates in the operands' order. `tag` names the part of the model that
+    the uop belongs to, for reports."""
 
     id: Ref
     uop: str
@@ -69,8 +70,8 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class GraphCall(msgspec.Struct, frozen=True):
-    """The call of a named graph. `results` are the ids of its outputs, `refs` its operands, both in signature order;
-    `tag` is a remark without effect."""
+    """The call of a named graph. `results` are the ids of its outputs, `refs` its operands, both in signature order.
+    `tag` names the part of the model that the call is."""
 
     results: tuple[Ref, ...]
     graph: str

@@ -14,6 +14,7 @@ import msgspec
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
 from ir.uop.loop_body import LoopBody
+from ir.uop.philox import WORDS
 
 NON_FINITE: Mapping[str, float] = MappingProxyType(
     {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -41,6 +42,7 @@ class ArgKind(enum.StrEnum):
     INDEX_MAP = "one index expression per source axis"
     SIZE = "a size (an integer or a symbol)"
     COUNT = "a number of values (an integer from 0 on)"
+    WORD = "the number of a word (0, 1, 2 or 3)"
     FLAG = "true or false"
     GRAPH = "the name of a graph"
 
@@ -190,6 +192,12 @@ def _count(value: object) -> int:
     return size
 
 
+def _word(value: object) -> int:
+    count = _count(value)
+    _require(count < WORDS)
+    return count
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError
@@ -224,6 +232,7 @@ _CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
         ArgKind.INDEX_MAP: _index_map,
         ArgKind.SIZE: _size,
         ArgKind.COUNT: _count,
+        ArgKind.WORD: _word,
         ArgKind.FLAG: _flag,
         ArgKind.GRAPH: _graph,
     }

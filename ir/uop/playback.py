@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype, fp64, promote
 from ir.index.map import AxisMap, apply_at
+from ir.uop.philox import philox
 
 Array = NDArray[Any]
 Meaning = Callable[[Sequence[Array], Mapping[str, Any], TensorType, bool], Array]
@@ -62,6 +63,10 @@ def comparison(fn: Callable[..., Array]) -> Meaning:
 
 def where(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
     return np.where(*xs)
+
+
+def random(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    return np.broadcast_to(philox(xs[0], xs[1], xs[2], arg["word"]), out.shape)
 
 
 def cast(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:

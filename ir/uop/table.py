@@ -7,7 +7,8 @@ says the rest, and its `meaning` is executable.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,11 +21,12 @@ from ir.uop import playback as on_arrays
 from ir.uop import types
 from ir.uop.args import Arg, ArgKind, ArgSpec
 from ir.uop.loop import loop
+from ir.uop.philox import WORDS
 from ir.uop.playback import Array, Meaning
 from ir.uop.types import TypeRule
 from ir.uop.view import view, view_array
 
-__all__ = ["ELEMENTARY", "SCANS", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
+__all__ = ["ELEMENTARY", "FUNCTIONS", "SCANS", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
 
 
 class UOpKind(enum.StrEnum):
@@ -64,9 +66,18 @@ class UOp(msgspec.Struct, frozen=True):
     doc: str
 
     @property
+    def has_condition(self) -> bool:
+        """Whether the first operand is a bool that chooses between the others."""
+        return self.name == "WHERE"
+
+    @property
     def fn(self) -> str:
-        """The name that regions, rules and kernels use: "add", "relu"."""
+        """The name in texts: "add", "relu"."""
         return self.name.lower()
+
+    def function(self, arg: Mapping[str, Any]) -> str:
+        """The name of the uop with these attributes that regions, rules and kernels use: "add", "random_3"."""
+        return f"{self.fn}_{arg['word']}" if "word" in arg else self.fn
 
     def label(self, arg: Mapping[str, Any] = MappingProxyType({})) -> str:
         """The name in diagnostics: "Binary(add)", "Reduce(sum)" by its `op`, "Cast" if kind and function agree."""
@@ -102,6 +113,10 @@ CHEAP = 1
 (`codegen/text/prelude/c`) for fp32 (of integer ops: i32) divided by the time of an addition, on a Zen 5 core with 16
 lanes, rounded; `codegen.measure.op_speeds` measures them. Those of SHL and SHR are from a Zen 4 core.
 `ir.target.Target.weights` has the deviations of machines and dtypes."""
+
+RANDOM_FLOPS = 130
+"""Cost of a RANDOM: in each of 10 rounds 2 products of 32-bit words, in 64-bit lanes, with shifts and exclusive ors.
+Measured beside exp, log and sin on a Zen 4 core."""
 
 ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})
 """Functions that every implementation approximates."""
@@ -251,6 +266,11 @@ _OTHERS = (
         "the second operand where the first is true, else the third",
     ),
     UOp(
+        "RANDOM", UOpKind.TERNARY, 3, _args(word=_K.WORD), types.random, on_arrays.random, RANDOM_FLOPS,
+        "a word (0, 1, 2 or 3) of what Philox 4x32-10 gives for a counter; the operands are the counter's low 64 bits "
+        "(the offset), its high 64 bits (the subsequence), and the key (the seed)",
+    ),
+    UOp(
         "CAST", UOpKind.CAST, 1, _args(to=_K.DTYPE), types.cast, on_arrays.cast, CHEAP,
         "to floats rounds to nearest even (integers to bf16 by way of fp32); float to integer truncates, saturates, "
         "NaN gives 0; integer to integer wraps; to bool is x ≠ 0",
@@ -289,3 +309,23 @@ _OTHERS = (
 
 UOPS: Mapping[str, UOp] = _table((*_SOURCES, *_MOVEMENTS, *_UNARIES, *_BINARIES, *_OTHERS))
 """Every uop by its name."""
+
+
+def _elementwise_functions() -> Iterator[UOp]:
+    for uop in UOPS.values():
+        if uop.kind.is_elementwise:
+            yield from map(partial(_word_of, uop), range(WORDS)) if "word" in uop.args else (uop,)
+
+
+def _word_of(uop: UOp, word: int) -> UOp:
+    """The uop with its attribute `word` fixed."""
+
+    def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+        return uop.meaning(xs, {"word": word}, out, wide)
+
+    name = uop.function({"word": word}).upper()
+    return msgspec.structs.replace(uop, name=name, args=_args(), meaning=meaning)
+
+
+FUNCTIONS: Mapping[str, UOp] = MappingProxyType({uop.fn: uop for uop in _elementwise_functions()})
+"""Every elementwise uop by the name that regions, rules and kernels use. RANDOM is four functions, one for a word."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir.diagnostics import Kind, fail
-from ir.dtype import DType, TensorType, bool_, dtype, promote
+from ir.dtype import DType, TensorType, bool_, dtype, promote, u32, u64
 
 Names = tuple[str | None, ...]
 Types = Sequence[TensorType]
@@ -63,6 +63,19 @@ def where(src: Types, arg: Mapping[str, Any]) -> TensorType:
     common = _agree(values)
     _same_shape(condition, common)
     return TensorType(common.dtype, common.shape, merge_names([operand.names for operand in src]))
+
+
+def random(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """Offset, subsequence and key in u64, all of one shape, give u32 of that shape."""
+    for operand in src:
+        require_dtype(operand.dtype, _counts)
+    common = _agree(src)
+    return TensorType(u32, common.shape, common.names)
+
+
+def _counts(element: DType) -> bool:
+    """u64"""
+    return element == u64
 
 
 def cast(src: Types, arg: Mapping[str, Any]) -> TensorType:

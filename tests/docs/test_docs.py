@@ -47,12 +47,21 @@ def test_the_examples_of_the_rules_page_run() -> None:
 def test_the_examples_of_the_page_on_tiny_text_print_what_they_say() -> None:
     text = RULES_PAGE.with_name("tiny.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     for example, told in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(example, "tiny.md", "exec"), {})
         assert printed.getvalue() == told
+
+
+def test_the_example_of_the_page_on_serving_prints_what_it_says() -> None:
+    text = RULES_PAGE.with_name("serving.md").read_text(encoding="utf-8")
+    ((example, told),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(example, "serving.md", "exec"), {})
+    assert printed.getvalue() == told
 
 
 def test_the_example_of_the_cost_page_prints_what_it_says() -> None:

@@ -171,7 +171,7 @@ def test_show_prints_onnx_models(tmp_path: Path) -> None:
     assert "-d batch=SIZE" in bad("show", tmp_path / "relu.onnx")
     printed = good("show", tmp_path / "relu.onnx", "-d", "batch=2")
     assert printed.splitlines()[0] == "%n0: fp32[2, 3] = input(tensor_id=x)"
-    assert "= relu(%n0)" in printed
+    assert '= relu(%n0, tag="relu_0")' in printed
 
 
 def test_show_draws(folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ WORTH = "the condition keeps e-graphs small: without it the rule is sound, only 
 FEWER = "the condition asks more than the rule needs, so that the mutant applies to fewer terms, all of them sound"
 COMMUTES = "the op commutes, bit for bit"
 IMPLIED = "a primitive of the right side answers nothing elsewhere"
-WHERE = "WHERE is the only ternary op, and its values outside are one fill, which both operands have"
 LEVEL = (
     "it differs by a rounding of a narrow float: that is its level, not its value, and bounds do not count roundings"
 )

@@ -19,7 +19,7 @@ from ir.term.language import EBin, ETern, EUn, Gather, Imm, Load, PBin, PGather,
 from ir.term.playback import evaluate
 from ir.term.rule import Certificate, Rule, pattern_variables
 from ir.term.text import number_text
-from ir.uop.table import UOPS
+from ir.uop.table import FUNCTIONS
 from rules import RULES
 from rules.analyses import ProDtype
 from rules.certificates import certificate
@@ -110,9 +110,9 @@ def test_isl_agrees_that_a_lifted_map_is_the_map_beside_the_identity() -> None:
         assert lifted.exprs[-1] == axis(1, box_of(lifted.sizes))
 
 
-@pytest.mark.parametrize("op", [op.fn for op in UOPS.values() if op.kind.is_elementwise])
+@pytest.mark.parametrize("op", FUNCTIONS)
 def test_an_op_takes_the_fills_found_to_the_fill(op: str) -> None:
-    row = UOPS[op.upper()]
+    row = FUNCTIONS[op]
     for elements in product(DTYPES, repeat=row.arity):
         for result in DTYPES:
             if (row.arity, op) != (1, "cast") and not _typed(op, elements, result):
@@ -124,7 +124,7 @@ def test_an_op_takes_the_fills_found_to_the_fill(op: str) -> None:
 
 def _typed(op: str, elements: tuple[str, ...], result: str) -> bool:
     try:
-        found = UOPS[op.upper()].type_of([TensorType.of(each, ()) for each in elements], {"to": result})
+        found = FUNCTIONS[op].type_of([TensorType.of(each, ()) for each in elements], {"to": result})
     except EqsatError:
         return False
     return found.dtype.name == result

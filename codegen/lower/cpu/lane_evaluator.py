@@ -206,6 +206,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         last = Const(source.map.sizes[-1] - 1, "i64")
         picked = self.writer.variable("at", 0, source.map.sizes[-1] - 1)
         held = block.let("at", CpuCall("min", (CpuCall("max", (index, Const(0, "i64")), "i64"), last), "i64"))
+        block.variables.add(picked)  # so that no read by the index leaves the block that holds it
         place = (*point, self.writer.axis(picked))
         at, dtype = self.writer.at(source.map.exprs, place), self.dtype(source.value)
         guards = [(self.writer.conditions(guard, place), constant(guard.fill, dtype)) for guard in source.map.guards]

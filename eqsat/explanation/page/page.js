@@ -48,6 +48,7 @@ function showKernel(place) {
   const feeds = readers[place];
   fill(
     make("h2", {}, equation(kernel), make("small", {}, `(${kernel.reads.join(", ")})`)),
+    kernel.computes ? make("p", { class: "soft" }, kernel.computes) : null,
     make("dl", { class: "facts" },
       fact("predicted", micros(kernel.ns)), fact("of the program", percent(kernel.ns)), fact("bound by", kernel.bound),
       fact("work", flops(kernel.flops)), fact("moved", bytes(kernel.bytes)),
@@ -288,6 +289,7 @@ function drawTable() {
   const columns = [
     ["#", (row) => row.place, (row) => row.place + 1, true],
     ["kernel", (row) => equation(row.kernel), (row) => link(equation(row.kernel), () => go("kernel", row.place)), false],
+    ...(data.kernels.some((kernel) => kernel.computes) ? [["computes", (row) => row.kernel.computes, (row) => row.kernel.computes, false]] : []),
     ["predicted", (row) => row.kernel.ns, (row) => [micros(row.kernel.ns), make("span", { class: "bar", style: `width:${(100 * row.kernel.ns) / dearest}%` })], true],
     ["share", (row) => row.kernel.ns, (row) => percent(row.kernel.ns), true],
     ["bound", (row) => row.kernel.bound, (row) => row.kernel.bound, false],
@@ -300,7 +302,7 @@ function drawTable() {
   ];
   const { table, sort } = sortable(columns, rows, (row) => ({ "data-kernel": row.place }), (row) => go("kernel", row.place));
   document.getElementById("table").append(table);
-  sort(2, true);
+  sort(columns.findIndex(([name]) => name === "predicted"), true);
 }
 
 function drawRules() {
@@ -373,7 +375,7 @@ function growth(at) {
 /* Search */
 
 const known = [
-  ...data.kernels.map((kernel, place) => ({ kind: "kernel", which: place, text: `${equation(kernel)}(${kernel.reads.join(", ")})` })),
+  ...data.kernels.map((kernel, place) => ({ kind: "kernel", which: place, text: `${equation(kernel)}(${kernel.reads.join(", ")})  ${kernel.computes}` })),
   ...Object.entries(data.rules).map(([name, rule]) => ({ kind: "rule", which: name, text: `${name}  ${rule.equation}` })),
   ...data.uops.nodes.map((node) => ({ kind: "uop", which: node.id, text: `${node.label}  ${node.type}` })),
 ];

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
+from eqsat.extraction.covering.parts import cover_parts
 from eqsat.extraction.covering.problem import ALONE, Covering, Extractor, Mark, Problem
 
 DEAD_ENDS = 32
-"""Ways to settle disputes that may fail before a cover that disagrees is returned: covers, and so time."""
+"""Ways to settle disputes of a part that may fail before a cover that disagrees is returned: covers, and so time."""
+
+REMEMBERED = 1 << 10
+"""Settled parts that are remembered: most parts stay as they are while prices are learnt."""
 
 
 def resolve_disputes(problem: Problem, extractor: Extractor) -> Covering | None:
+    """The extractor's cover in which every value is computed in one way; None where there is no cover.
+
+    Disputes in different parts of the problem do not affect each other: the parts are settled one by one, and parts
+    that are alike once. Where a part cannot be settled, its cover disagrees.
+    """
+    first = extractor(problem)
+    if first is None or find_dispute(problem.marks_of(first.columns)) is None:
+        return first
+    return cover_parts(problem, lambda part: _settle(part, extractor))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _settle(problem: Problem, extractor: Extractor) -> Covering | None:
     """The extractor's cover in which every value is computed in one way; None where there is no cover.
 
     As long as a value is computed in several ways, the cover is made again with fewer columns: with those that compute

@@ -21,7 +21,8 @@ from eqsat.extraction.covering.swaps import refine
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 
 ROUNDS = 8
-"""Covers that are computed before the choice is confined to candidates that are priced."""
+"""Covers that are computed before the choice is confined to candidates that are priced, as far as these make a cover
+that computes each value in one way."""
 
 
 def learn_prices(candidates: Candidates, every: bool = False) -> None:
@@ -68,7 +69,8 @@ class CoverSearch:
         rounds = 0
         while True:
             cover = self._cover(_is_known) if rounds >= ROUNDS else None
-            cover = cover or self._cover()
+            if cover is None or self._is_disputed(cover):
+                cover = self._cover()
             rounds += 1
             if cover is None:
                 if not candidates.fall_back(candidates.blocked):

@@ -16,6 +16,7 @@ import numpy as np
 from eqsat.failure.internal_error import public_call
 from eqsat.frontends.onnx.decode import constant_of, decode_array, decode_attribute
 from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.module_of import module_of
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
 from eqsat.frontends.onnx.read_onnx import STORED, opsets, read_onnx
 from eqsat.frontends.onnx.subgraph import Subgraph
@@ -98,7 +99,7 @@ class _NodeReader:
         for each in filter(None, proto.output):
             names[each] = prefix + each
         outputs = tuple(prefix + each if each else "" for each in proto.output)
-        return FrontendNode(operator.id, name, (*inputs, *captures), outputs, attrs=attrs)
+        return FrontendNode(operator.id, name, (*inputs, *captures), outputs, attrs=attrs, tag=module_of(proto))
 
     def _subgraph(self, graph: Any, outer: Names, prefix: str) -> Subgraph:
         """The graph in an attribute. Its captures are tensors of the outer graph."""

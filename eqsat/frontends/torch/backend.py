@@ -9,6 +9,7 @@ from typing import Any
 from eqsat.frontends.torch.backend_options import BackendOptions, backend_options
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.decompositions import decompositions
+from eqsat.frontends.torch.draws import draw_again, draw_by_seed, new_seeds, take_seeds
 from eqsat.frontends.torch.partition import compile_supported_parts
 from eqsat.frontends.torch.survey import listed, missing_operators, require_operators
 from ir.diagnostics import EqsatError, EqsatWarning
@@ -33,10 +34,14 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
 
     def partition(joint: Any, joint_inputs: Any, **keywords: Any) -> Any:
         """Forward and backward graph of the joint graph, whose operators are checked together."""
+        draw_by_seed(joint)
         _check(joint, chosen)
-        return min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
+        forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
+        draw_again(forward, backward)
+        return forward, backward
 
     def compile_inference(graph: Any, inputs: Sequence[Any]) -> Compiled:
+        draw_by_seed(graph)
         _check(graph, chosen)
         return compile_graph(graph, inputs)
 
@@ -69,15 +74,16 @@ def _check(graph: Any, options: BackendOptions) -> None:
 
 def _boxed(graph: Any, options: BackendOptions) -> Compiled:
     """The graph as a function of a list, in kernels where eqsat has the operators."""
+    seeds = take_seeds(graph)
     if missing_operators(graph.graph.nodes):
         run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options.program)
     else:
-        run = CompiledGraph(graph, options.program)
+        run = CompiledGraph(graph, options.program, options.fallback)
 
     def call(arguments: list[Any]) -> list[Any]:
         given = list(arguments)
         arguments.clear()
-        return list(run(*given))
+        return list(run(*given, *([new_seeds(seeds)] if seeds else [])))
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call

@@ -6,6 +6,7 @@ Sizes that are symbols in the graph are numbers in a program: the function build
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +16,14 @@ from eqsat.frontends.torch.lower_graph import lower_graph
 from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor, input
+from ir.diagnostics import EqsatError, EqsatWarning, Kind
 
 Sizes = tuple[Any, ...]
 """The number of threads; then, per argument whose sizes the graph leaves open, its shape, or the number itself."""
+
+
+_NOT_OF_THE_GRAPH = (Kind.INVALID_OPTION, Kind.UNKNOWN_TARGET, Kind.NO_DEVICE, Kind.NO_COMPILER)
+"""Errors of the options and of the machine, which eager would hide."""
 
 
 class _Result(NamedTuple):
@@ -27,6 +33,17 @@ class _Result(NamedTuple):
     output: int | None = None
     argument: int | None = None
     number: Any = None
+
+
+class _Eager(NamedTuple):
+    """A graph that eqsat cannot compile at some sizes, run by torch."""
+
+    module: Any
+    program: None = None
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        results = self.module(*arguments)
+        return list(results) if isinstance(results, tuple | list) else [results]
 
 
 class _Variant(NamedTuple):
@@ -57,15 +74,17 @@ class CompiledGraph:
     Args:
         module: a torch.fx.GraphModule.
         options: keywords of `eqsat.optimize_and_compile`.
+        fallback: run the graph in eager, with an EqsatWarning, at sizes for which it cannot be compiled.
     """
 
-    def __init__(self, module: Any, options: Mapping[str, Any]) -> None:
+    def __init__(self, module: Any, options: Mapping[str, Any], fallback: bool = False) -> None:
+        self._fallback = fallback
         self._module = module
         self._options = dict(options)
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         self._names = [node.name for node in placeholders]
         self._sized = [place for place, node in enumerate(placeholders) if not _has_known_sizes(node)]
-        self._variants: dict[Sizes, _Variant] = {}
+        self._variants: dict[Sizes, _Variant | _Eager] = {}
         self._building = threading.Lock()
 
     def __call__(self, *arguments: Any) -> list[Any]:
@@ -79,7 +98,7 @@ class CompiledGraph:
         with torch.no_grad():
             if variant is None:
                 with self._building:
-                    variant = self._variants.get(key) or self._build(arguments)
+                    variant = self._variants.get(key) or self._build_or_fall_back(arguments)
                     self._variants[key] = variant
             return variant(arguments)
 
@@ -87,6 +106,16 @@ class CompiledGraph:
     def programs(self) -> list[Program]:
         """The programs of all sizes that were called."""
         return [variant.program for variant in self._variants.values() if variant.program is not None]
+
+    def _build_or_fall_back(self, arguments: Sequence[Any]) -> _Variant | _Eager:
+        try:
+            return self._build(arguments)
+        except EqsatError as error:
+            if not self._fallback or error.kind in _NOT_OF_THE_GRAPH:
+                raise
+            message = f"eager runs a graph that eqsat could not compile: {error.diagnostics[0]}"
+            warnings.warn(message, EqsatWarning, stacklevel=2)
+            return _Eager(self._module)
 
     def _build(self, arguments: Sequence[Any]) -> _Variant:
         import torch

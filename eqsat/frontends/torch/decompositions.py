@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from eqsat.frontends.torch import operators as operators  # registers the lowerings
+from eqsat.frontends.torch.draws import random_decompositions
 from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
 
 
@@ -15,4 +16,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """Decompositions by overload."""
     from torch._decomp import core_aten_decompositions
 
-    return {target: rule for target, rule in core_aten_decompositions().items() if name_of(target) not in LOWERINGS}
+    rules = {**core_aten_decompositions(), **random_decompositions()}
+    return {target: rule for target, rule in rules.items() if name_of(target) not in LOWERINGS}

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.frontends.torch.lower_node import Value, lower_node
+from eqsat.frontends.torch.module_path import tag_of
 from eqsat.lazy.known_value import known_value
-from eqsat.tensor import Tensor, constant
+from eqsat.tensor import Tensor, constant, tagged
 from ir.frontend import STAGE
 from ir.post_order import post_order
 from ir.uop.table import UOPS, UOpKind
@@ -34,7 +35,8 @@ def lower_graph(module: Any, arguments: Sequence[Value]) -> list[Value]:
             values[node] = _attribute(module, str(node.target))
             known.add(node)
         elif node.op == "call_function":
-            values[node] = lower_node(node, values)
+            with tagged(tag_of(node)):
+                values[node] = lower_node(node, values)
             if known.issuperset(node.all_input_nodes):
                 known.add(node)
                 values[node] = _fold(values[node])

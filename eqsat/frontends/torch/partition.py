@@ -29,7 +29,7 @@ def compile_supported_parts(module: Any, options: Mapping[str, Any]) -> Any:
             super().__init__()
             (output,) = (node for node in part.graph.nodes if node.op == "output")
             self._has_many = isinstance(output.args[0], tuple | list)
-            self.graph = CompiledGraph(part, options)
+            self.graph = CompiledGraph(part, options, fallback=True)
 
         def forward(self, *arguments: Any) -> Any:
             results = self.graph(*arguments)

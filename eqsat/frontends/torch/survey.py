@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from eqsat.frontends.torch.draws import is_seeds
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_node import is_size_function, lower_node
 from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
@@ -24,7 +25,7 @@ def reason_against(node: Any) -> str | None:
         return _obstacle(node)
     if node.op != "call_function":
         return None if node.op in ("placeholder", "output") else f"{node.op} {node.target}"
-    if is_size_function(node.target):
+    if is_size_function(node.target) or is_seeds(node):
         return None
     if name_of(node.target) not in LOWERINGS:
         return str(node.target)

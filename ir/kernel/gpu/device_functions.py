@@ -36,6 +36,7 @@ from types import MappingProxyType
 import msgspec
 
 from ir.dtype import DTYPES
+from ir.uop.philox import WORDS
 
 
 class Effect(enum.StrEnum):
@@ -211,6 +212,15 @@ def _scalars() -> Iterator[DeviceFunction]:
         yield from (binary(fn, dtype, f"x {sign} y", "bool") for fn, sign in _COMPARISONS.items())
         c, name = REGISTER_C[dtype], f"eq_where_{SUFFIXES[dtype]}"
         yield DeviceFunction(name, f"{c} {name}(bool p, {c} x, {c} y)", Effect.PLAIN, "p ? x : y")
+
+
+def _random() -> Iterator[DeviceFunction]:
+    c = REGISTER_C["u64"]
+    for word in range(WORDS):
+        name = f"eq_random_{word}_u64"
+        signature = f"{REGISTER_C['u32']} {name}({c} offset, {c} subsequence, {c} key)"
+        doc = f"word {word} of Philox 4x32-10 for the counter (offset, subsequence)"
+        yield DeviceFunction(name, signature, Effect.PLAIN, doc)
 
 
 def _conversions() -> Iterator[DeviceFunction]:
@@ -410,7 +420,7 @@ def _collectives() -> Iterator[DeviceFunction]:
 
 
 def _table() -> Mapping[str, DeviceFunction]:
-    rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives())
+    rows = (*_ids(), *_scalars(), *_random(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives())
     return MappingProxyType({row.name: row for row in rows})
 
 

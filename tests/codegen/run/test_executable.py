@@ -85,8 +85,10 @@ def test_an_arena_survives_a_failing_call(chain: tuple[Module, CpuExecutable]) -
     x, w = RNG.standard_normal((2, 33, 17), dtype=np.float32)
     executable.run([x, w], [np.empty(33, np.float32)], 1)
     kept = len(executable._arenas)
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError):
         executable.run([x, None], [np.empty(33, np.float32)], 1)  # type: ignore[list-item]
+    with pytest.raises(IndexError):
+        executable.run_at([], [], 1)
     assert len(executable._arenas) == kept > 0
 
 

@@ -13,6 +13,7 @@ from tests.support.cpu.lanes import (
     COMPARE,
     FLOATS,
     INTS,
+    RANDOM,
     REGISTERS,
     UNARY,
     Array,
@@ -21,6 +22,7 @@ from tests.support.cpu.lanes import (
     floats,
 )
 from tests.support.oracles.meanings import MEANINGS
+from tests.support.programs.philox_answers import ANSWERS, COUNTERS_AND_KEYS
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -95,6 +97,18 @@ def test_where(lanes: Lanes, t: str) -> None:
     a, b = _pairs(t)
     mask = np.random.default_rng(5).integers(0, 2, a.size).astype(np.bool_)
     assert_same(lanes.map(f"where_{t}", a.dtype, a, b, mask), np.where(mask, a, b), "where")
+
+
+@pytest.mark.parametrize("fn", RANDOM)
+def test_random(lanes: Lanes, fn: str) -> None:
+    """The known answers of Random123, and counters and keys with every special number."""
+    (offset, subsequence), key = _pairs("u64"), np.roll(_pairs("u64")[0], 5)
+    given = [
+        np.concatenate([known, more]) for known, more in zip(COUNTERS_AND_KEYS, (offset, subsequence, key), strict=True)
+    ]
+    got = lanes.map(f"{fn}_u64", np.uint32, *given)
+    assert_same(got[:3], ANSWERS[RANDOM.index(fn)], fn)
+    assert_same(got, MEANINGS[fn](*given), fn)
 
 
 @pytest.mark.parametrize("t", [*FLOATS, *INTS])

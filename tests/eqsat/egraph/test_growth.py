@@ -78,6 +78,13 @@ def shifted_away() -> t.Tensor:
     return x * t.input("y", (5, 1, 1, 1)) * t.constant(np.ones(1, np.float32)) + t.input("z", (1,))
 
 
+def index_beside_its_shift() -> t.Tensor:
+    """The index equals its shift by one, minus one: each turn through this circle would make another fill."""
+    places = (t.arange(16) + 0).unsqueeze(0).expand(2, 16)
+    shifted = t.concatenate([places[:, :1] - 1, places], 1)
+    return t.where(shifted[:, 1:17] - shifted[:, :16] != 1, 1.0, t.input("x", (2, 16)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "level"),
@@ -89,6 +96,7 @@ def shifted_away() -> t.Tensor:
         (normed_constant, Exactness.RANGE),
         (norm_of_zeros, Exactness.RANGE),
         (shifted_away, Exactness.ROUNDING),
+        (index_beside_its_shift, Exactness.ROUNDING),
     ],
 )
 def test_saturates(program: Callable[[], t.Tensor], level: Exactness) -> None:

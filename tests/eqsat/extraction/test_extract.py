@@ -16,6 +16,8 @@ from eqsat.cost.targets import gpu_target
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
+from eqsat.extraction.covering import cover_search
+from eqsat.extraction.covering.agreement import find_dispute
 from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
 from eqsat.extraction.covering.extractors import EXTRACTORS, ExtractorEntry
 from eqsat.extraction.covering.oracles.binary_program import SolverLimits
@@ -331,6 +333,21 @@ def test_ordinary_fusion_competes_with_an_extractor_that_goes_astray(case: str) 
     assert met[0]
     assert least is not None
     assert best_ns <= problem.cost_of(least.columns) * (1 + 1e-9)
+
+
+def test_known_prices_do_not_confine_the_search_to_covers_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two kernels that each sum anew are priced; the kernel that stores the sum for both is not."""
+    t = Tiny()
+    total = t.op("REDUCE", t.input("x", 6, 8), op="SUM", axes=[1], dtype="fp32")
+    graph, view = saturated(t.graph(t.op("RELU", total), t.op("TANH", total)))
+    candidates = Candidates(view, graph.outputs, ApproximatePricer())
+    candidates.demand_roots()
+    candidates.prices.learn(candidate for candidate in candidates.all() if not candidate.reads)
+    for candidate in candidates.by_buffer[view.tiny[total]]:
+        candidate.priced = None
+    monkeypatch.setattr(cover_search, "ROUNDS", 0)
+    cover = CoverSearch(candidates, pareto).cover_with_known_prices()
+    assert find_dispute(map(candidates.marks, cover)) is None
 
 
 @first_few(1, "name", ["squeezenet", "shufflenet", "resnet50"])

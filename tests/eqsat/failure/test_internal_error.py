@@ -118,14 +118,14 @@ def test_the_region_is_named_where_one_is_known(inner: str, own_cache: Path, mon
 
 
 METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
-    "call": ("eqsat.runtime.compiled.Compiled.run", lambda program: program(X)),
+    "call": ("eqsat.runtime.direct_call.DirectCall.__call__", lambda program: program(X)),
     "explain": ("eqsat.explanation.explain.explain", lambda program: program.explain()),
     "explanation": ("eqsat.explanation.explain.explanation", lambda program: program.explanation(0)),
     "explained": ("eqsat.explanation.explain.explained", lambda program: program.explained()),
     "chain": ("eqsat.explanation.chain.chain_at", lambda program: program.chain(0)),
     "why_not": ("eqsat.explanation.why_not.why_not_in_program", lambda program: program.why_not(0, 0)),
     "explore": ("eqsat.explanation.explore.Explorer.finish", lambda program: program.explore()),
-    "source": ("eqsat.runtime.variants.Variants.latest", lambda program: program.source()),
+    "source": ("eqsat.serving.variants.Variants.latest", lambda program: program.source()),
     "dump": ("ir.module.dump.dump_module", lambda program: program.dump("module")),
     "egraph": ("eqsat.egraph.saturate.saturate", lambda program: program.egraph()),
     "profile": ("eqsat.runtime.compiled.Compiled.profile", lambda program: program.profile(x=X, repeats=2)),
@@ -177,6 +177,7 @@ def test_arrays_of_a_failing_call_are_in_the_script(own_cache: Path, monkeypatch
         raise KeyError("lost")
 
     monkeypatch.setattr("eqsat.runtime.compiled.Compiled.run", fails)
+    monkeypatch.setattr("eqsat.runtime.compiled.Compiled.direct", None)
     path = script(internal(lambda: own(**given)))
     internal(lambda: runpy.run_path(str(path)))
     first, again = seen

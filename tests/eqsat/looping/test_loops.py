@@ -1,5 +1,6 @@
 """Programs with loops, from lazy tensors to results: against NumPy and playback, and the size of what is compiled."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import eqsat
 from eqsat import Program, optimize_and_compile, tensor
+from eqsat.cli import app
+from eqsat.explanation.explore import explore
 from eqsat.explanation.graph_to_drawing import graph_to_drawing
 from eqsat.looping.parts import Part, PartLoop, parts_of
 from eqsat.looping.split import split
 from eqsat.model import read_model
+from eqsat.runtime.compiled import CompiledPart
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
 from ir.module.launch_verify import verify as verify_table
@@ -210,14 +215,57 @@ def test_reports_know_runs() -> None:
         assert program.explain(place)
     assert program.why_not(0, 1).kind == "loop"
     assert len(program.dump("egraph")["parts"]) == 3
+    assert program.egraph("main").classes
     with pytest.raises(EqsatError, match="e-graph for each of its 3 parts"):
         program.egraph()
 
 
-def test_one_e_graph_is_explored_and_not_several() -> None:
-    with pytest.raises(EqsatError, match="an e-graph for each of its parts") as caught:
-        compiled(network(3)).explore()
-    assert caught.value.kind is Kind.UNSUPPORTED_OP
+def test_parts_are_explored_one_by_one() -> None:
+    """Every part has the kernels, and the prices, that it has in the program."""
+    program = compiled(network(3))
+    runs = program.explorations()
+    first, loop, last = runs
+    assert (first, last) == ("main", "main.2")
+    for number, run in enumerate(runs.values()):
+        part = CompiledPart(program._compiled, number)
+        assert [kernel.uops for kernel in run.kernels] == [kernel.uops for kernel in part.kernels]
+        assert [kernel.estimated_ns for kernel in run.kernels] == [kernel.estimated_ns for kernel in part.kernels]
+    alone = explore(network(3), part=loop)
+    assert alone.estimated_ns == program.explore(loop).estimated_ns == runs[loop].estimated_ns
+    assert len(alone.without("fusion").kernels) > len(alone.kernels)
+    assert str(alone.chain(0))
+
+
+@pytest.mark.parametrize("part", [None, "n0"])
+def test_a_part_is_explored_by_its_name(part: str | None) -> None:
+    program = compiled(network(3))
+    for find in (program.explore, program.egraph):
+        with pytest.raises(EqsatError, match=r"main, .*, main\.2") as caught:
+            find(part)
+        assert caught.value.kind is Kind.INVALID_OPTION
+
+
+def invoke(*words: str, status: int = 0) -> str:
+    """What a command prints."""
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def test_commands_show_the_parts_of_a_model(tmp_path: Path) -> None:
+    model = tmp_path / "network.json"
+    model.write_text(json.dumps(read_model(network(3)).bind({}, strict=False).graph.to_json()))
+    shown = invoke("explore", str(model))
+    assert [line for line in shown.splitlines() if line.startswith("part ")][::2] == ["part main", "part main.2"]
+    found = json.loads(invoke("explore", str(model), "--json"))["parts"]
+    (loop,) = found.keys() - {"main", "main.2"}
+    assert json.loads(invoke("explore", str(model), "--json", "--part", loop))["uops"] == found[loop]["uops"]
+    page, picture = tmp_path / "page.html", tmp_path / "kernels.svg"
+    assert "a page shows one part" in invoke("explore", str(model), "--html", str(page), status=1)
+    invoke("explore", str(model), "--html", str(page), "--part", loop)
+    assert page.stat().st_size > 1000
+    invoke("show", str(model), "--kernels", "--svg", str(picture))
+    assert f"{loop}, after" in picture.read_text()
 
 
 def test_pictures_name_the_graph_of_a_loop() -> None:

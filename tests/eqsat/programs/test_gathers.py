@@ -131,3 +131,21 @@ def test_the_source_is_stored_where_its_elements_are_read_many_times() -> None:
     program = optimize_and_compile(along(x.exp(), 0, i), target="cpu")
     assert [kernel.reads for kernel in program.kernels][-1] != ("i", "x")
     assert len(program.kernels) == 2
+
+
+@pytest.mark.parametrize("shape", [(2, 32, 16, 16), (2, 4, 4, 8), (1, 8, 4, 4)])
+def test_a_lookup_beside_another_part_reads_by_an_index_of_the_inner_loops(shape: tuple[int, ...]) -> None:
+    """The lookup is guarded by the channel, an outer loop, and its index depends on the loops inside: a resized image
+    joined with another one."""
+    rng = np.random.default_rng(0)
+    n, channels, height, width = shape
+    large = (2 * height, 2 * width)
+    x, y = tensor.input("x", shape), tensor.input("y", (n, channels // 2, *large))
+
+    def look_up() -> Tensor:
+        index = tensor.constant(rng.integers(0, height * width, large))
+        return x.reshape(n, channels, height * width).take(index.reshape(-1), 2).reshape(n, channels, *large)
+
+    one, other = look_up(), look_up()
+    mixed = (other - one) * tensor.constant(rng.standard_normal(large[1], np.float32)) + one
+    optimize_and_compile(tensor.concatenate([mixed, y], 1), cache=False).verify()

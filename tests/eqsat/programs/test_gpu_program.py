@@ -231,7 +231,7 @@ def test_an_emulated_program_stays_one(tmp_path: Path) -> None:
 
 def test_optimized_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     first = emulated(softmax(4, 6))
-    monkeypatch.setattr("eqsat.compile_model.optimize", lambda *_: pytest.fail("optimized twice"))
+    monkeypatch.setattr("eqsat.make_artifact.optimize", lambda *_: pytest.fail("optimized twice"))
     assert emulated(softmax(4, 6)).source() == first.source()
 
 

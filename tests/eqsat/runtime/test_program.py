@@ -13,7 +13,7 @@ import pytest
 
 from eqsat import Program, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.runtime.variants import Variants
+from eqsat.serving.variants import Variants
 from ir.diagnostics import EqsatError, Kind
 
 RNG = np.random.default_rng(0)
@@ -248,7 +248,7 @@ def test_many_threads_call_one_program(free: Program) -> None:
 
 
 def test_variants_are_bounded_and_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.runtime.variants.MOST_VARIANTS", 2)
+    monkeypatch.setattr("eqsat.serving.variants.MOST_VARIANTS", 2)
     made: list[int] = []
 
     def specialise(dims: Mapping[str, int]) -> Any:

@@ -283,7 +283,7 @@ def test_the_second_compilation_optimizes_nothing(cache: Path, monkeypatch: pyte
     first = fresh()
     (stored,) = (cache / "programs").iterdir()
     assert list(cache.rglob("*.so"))
-    monkeypatch.setattr("eqsat.compile_model.optimize", lambda *_: pytest.fail("optimized twice"))
+    monkeypatch.setattr("eqsat.make_artifact.optimize", lambda *_: pytest.fail("optimized twice"))
     second = fresh()
     works(second)
     assert second.stats == first.stats

@@ -154,3 +154,27 @@ def test_programs_write_into_tensors(affine: Program) -> None:
     outs = (a, torch.empty(5, 7, dtype=torch.bfloat16))
     assert affine(a, b, out=outs) is outs
     torch.testing.assert_close(a, wanted)
+
+
+def test_tensors_that_fit_are_passed_by_address(affine: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eqsat.runtime.program.adopt", lambda *_: pytest.fail("took the long way"))
+    a, b = torch.rand(5, 7), torch.nn.Parameter(torch.rand(5, 7))
+    with torch.no_grad():
+        found, narrow = affine(a, b)
+        assert narrow.dtype is torch.bfloat16
+        torch.testing.assert_close(found, 2 * a - b)
+        torch.testing.assert_close(affine(b=b, a=a)[0], found)
+
+
+def test_tensors_that_need_more_than_an_address(affine: Program) -> None:
+    a, b = torch.rand(5, 7), torch.rand(5, 7)
+    imaginary = torch.complex(a, b).conj().imag  # has the negative bit, and gaps
+    negative = torch._neg_view(b)
+    assert negative.is_neg()
+    torch.testing.assert_close(affine(a, imaginary)[0], 2 * a + b)
+    torch.testing.assert_close(affine(a, negative)[0], 2 * a + b)
+    torch.testing.assert_close(affine(a.flip(0).T.contiguous().T, b)[0], 2 * a.flip(0) - b)
+    with pytest.raises(EqsatError, match="detach"):
+        affine(a, b.clone().requires_grad_())
+    with pytest.raises(EqsatError):
+        affine(a.to_sparse(), b)

@@ -1,3 +1,4 @@
+/* attn */
 /* where_cast_stream_fdiv_cast: 2 streams of 12 x 12 scores of depth 16, 1 products of 16 columns
    tile 12 x 16 and 12 x 16, blocks 12 x 12 x 12, cache Q: packed at m.o, K: packed at k.o
    epilogue fdiv, cast, tails none */

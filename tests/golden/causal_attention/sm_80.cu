@@ -1,3 +1,4 @@
+/* attn */
 /* region where_cast_stream_fdiv_cast(Q: fp16[1,2,12,16], K: fp16[1,2,12,16], n5: const bool[12,12], V: fp16[1,2,12,16]) -> (n37: fp16[1,2,12,16])
      dot_0: fp32[2,12,12] = contraction[2,12,12|16](Q[0, i0, i1, r0], K[0, i0, i2, r0])
      cast_1: fp16[2,12,12] = cast[2,12,12](dot_0[i0, i1, i2])

@@ -1,3 +1,4 @@
+/* conv + silu */
 /* dot_cast_mul: 1 products of 16 x 72 (W) and 72 x 120 (X)
    tile 8 x 32, blocks 16 x 32 x 72, outer, cache X: packed at n.i, W: packed at k.o
    epilogue cast, sigmoid, mul, tails n */

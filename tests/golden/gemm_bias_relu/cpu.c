@@ -1,3 +1,4 @@
+/* gemm + bias_add + relu */
 /* dot_cast_add_relu: 1 products of 32 x 48 (A) and 48 x 40 (B)
    tile 8 x 48, blocks 32 x 48 x 48, outer, cache B: packed at n.i
    epilogue cast, add, relu, tails n */

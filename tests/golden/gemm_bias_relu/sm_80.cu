@@ -1,3 +1,4 @@
+/* gemm + bias_add + relu */
 /* region dot_cast_add_relu(A: fp16[32,48], B: fp16[48,40], bias: fp16[40]) -> (n14: fp16[32,40])
      dot_0: fp32[32,40] = contraction[32,40|48](A[i0, r0], B[r0, i1])
      cast_1: fp16[32,40] = cast[32,40](dot_0[i0, i1])

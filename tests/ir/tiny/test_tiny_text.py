@@ -161,6 +161,7 @@ def test_every_uop_and_attribute_is_in_some_round_trip() -> None:
         ArgKind.INDEX_MAP: ((), ("0", "S*i0 + i1"), ('"', "\\", "")),
         ArgKind.SIZE: (0, "n", "nan", 2**62),
         ArgKind.COUNT: (0, 3),
+        ArgKind.WORD: (0, 3),
         ArgKind.FLAG: (True, False),
         ArgKind.GRAPH: ("step", "a/b", "nan", "1", "x y"),
     }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from codegen.compile.library import Library, vector_prelude
 from codegen.compile.machine import ARCHES, Machine, machine
+from ir.uop.table import FUNCTIONS
 
 Array = NDArray[Any]
 
@@ -42,6 +43,7 @@ INT_UNARY = ["neg", "abs", "relu", "not"]
 INT_BINARY = ["add", "sub", "mul", "idiv", "mod", "pow", "max", "min", "and", "or", "xor", "shl", "shr"]
 BOOL_BINARY = ["and", "or", "xor", "max", "min", "add", "mul"]
 COMPARE = ["cmplt", "cmple", "cmpgt", "cmpge", "cmpeq", "cmpne"]
+RANDOM = [fn for fn in FUNCTIONS if fn.startswith("random")]
 FOLDS = ["hsum", "hprod", "hmax", "hmin"]
 
 UNARY = [(op, t) for t in FLOATS for op in FLOAT_UNARY] + [(op, t) for t in INTS for op in INT_UNARY]
@@ -67,6 +69,9 @@ def units() -> dict[str, str]:
     for op, t in BINARY:
         pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
         ops.append(_wrap(f"{op}_{t}", f"eq_store_{t}({_at(2, t)}, eq_{op}_{t}({pair}));"))
+    three = ", ".join(f"eq_load_u64({_at(place, 'u64')})" for place in range(3))
+    for fn in RANDOM:
+        ops.append(_wrap(f"{fn}_u64", f"eq_store_u32({_at(3, 'u32')}, eq_{fn}_u64({three}));"))
     for t in REGISTERS:
         pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
         for op in COMPARE:

@@ -274,6 +274,11 @@ def _change_axis(m: Mutator, document: Document) -> None:
         node.setdefault("arg", {})["axis"] = m.pick((0, 0, 1, 1, 2, -1, 9))
 
 
+def _change_word(m: Mutator, document: Document) -> None:
+    if node := m.node(document, "RANDOM"):
+        node.setdefault("arg", {})["word"] = m.pick((0, 1, 2, 3, 4, -1, "n"))
+
+
 def _change_index_map(m: Mutator, document: Document) -> None:
     node = m.node(document, "VIEW")
     index = node.get("arg", {}).get("index_map") if node else None
@@ -365,7 +370,8 @@ Mutation = Callable[[Mutator, Document], None]
 GENTLE: tuple[Mutation, ...] = (
     _drop, _duplicate, _rewire, _swap_operands, _make_immediate, _make_immediate, _change_uop, _change_uop,
     _insert_unary, _insert_unary, _change_dtype, _resize_everywhere, _name_sizes, _change_pad, _change_step,
-    _shuffle_axes, _change_reduction, _change_outputs, _share_input, _rename, _add_names, _change_axis, _forget_outputs,
+    _shuffle_axes, _change_reduction, _change_outputs, _share_input, _rename, _add_names, _change_axis, _change_word,
+    _forget_outputs,
 )  # fmt: skip
 ROUGH: tuple[Mutation, ...] = (
     _change_uop_wildly, _change_input_size, _change_sizes, _change_index_map, _change_arity, _damage_attribute,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ir.diagnostics import EqsatError
-from ir.dtype import DTYPES, DType, TensorType
+from ir.dtype import DTYPES, DType, TensorType, u64
 from ir.tiny.graph import Graph, Imm, Node, Ref, type_node
 from ir.uop.table import UOPS, Arg, UOp, UOpKind
+from ir.uop.types import logical
 
 T = TypeVar("T")
 
@@ -138,6 +139,8 @@ class _Builder:
         try:
             if op.kind is UOpKind.MOVEMENT:
                 self.movement(op.name)
+            elif op.name == "RANDOM":
+                self.random()
             elif op.kind in (UOpKind.UNARY, UOpKind.BINARY):
                 self.elementwise(op)
             else:
@@ -189,6 +192,15 @@ class _Builder:
         assert not isinstance(tensor, Imm)
         condition = self.add("CMPLT", tensor, self.immediate(self.types[tensor].dtype))
         self.add("WHERE", condition, x, y)
+
+    def random(self) -> None:
+        """A random word of counters and keys of which one, at random, is a value of the graph."""
+        counter = self.add("CAST", self.value(logical), to="u64")
+        operands: list[Ref | Imm] = [counter, *(self.immediate(u64) for _ in range(2))]
+        if self.choice.integer(0, 1):
+            operands[1:] = [self.broadcast(counter), self.broadcast(counter)]
+        turn = self.choice.integer(0, 2)
+        self.add("RANDOM", *operands[turn:], *operands[:turn], word=self.choice.integer(0, 3))
 
     def cast(self) -> None:
         self.add("CAST", self.value(), to=self.pick(COMMON_DTYPES))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.special
+
+from tests.support.oracles.plain_numpy import philox_words
 
 Array = np.ndarray[Any, Any]
 
@@ -45,6 +48,11 @@ def _shift_right(a: Array, b: Array) -> Array:
     width = 8 * a.itemsize
     exact = [int(x) >> (int(y) if 0 <= y < width else width) for x, y in zip(a.flat, b.flat, strict=True)]
     return np.array(exact, a.dtype).reshape(a.shape)
+
+
+def _random(word: int, offset: Array, subsequence: Array, key: Array) -> Array:
+    counters = zip(offset.tolist(), subsequence.tolist(), key.tolist(), strict=True)
+    return np.array([philox_words(low | high << 64, seed)[word] for low, high, seed in counters], np.uint32)
 
 
 MEANINGS: dict[str, Callable[..., Array]] = {
@@ -89,5 +97,6 @@ MEANINGS: dict[str, Callable[..., Array]] = {
     "cmpeq": np.equal,
     "cmpne": np.not_equal,
     "where": np.where,
+    **{f"random_{word}": partial(_random, word) for word in range(4)},
 }
 """Of arrays of one dtype; integers divided by 0 are 0."""

@@ -87,6 +87,8 @@ def _value(
         return COMPARISONS[uop](operands[0], operands[1])
     if uop == "WHERE":
         return np.where(operands[0].astype(bool), operands[1], operands[2])
+    if uop == "RANDOM":
+        return _random(operands, arg["word"])
     wide = [_wide(operand, element) for operand in operands]
     return _rounded(POINTWISE[uop](*wide), element)
 
@@ -309,6 +311,23 @@ def _scanned(x: Array, op: str, axis: int, source: str, result: str) -> Array:
 
 
 # elementwise
+
+
+def _random(operands: Sequence[Array], word: int) -> Array:
+    """Random123's philox4x32-10, one counter at a time, on Python's integers."""
+    together = np.broadcast(*operands)
+    found = [philox_words(int(low) | int(high) << 64, int(seed))[word] for low, high, seed in together]
+    return np.array(found, np.uint32).reshape(together.shape)
+
+
+def philox_words(counter: int, key: int) -> tuple[int, int, int, int]:
+    """The four words for a counter of 128 bits and a key of 64 bits."""
+    x0, x1, x2, x3 = ((counter >> 32 * word) % 2**32 for word in range(4))
+    for number in range(10):
+        keys = [(part + number * step) % 2**32 for part, step in ((key, 0x9E3779B9), (key >> 32, 0xBB67AE85))]
+        p0, p2 = x0 * 0xD2511F53, x2 * 0xCD9E8D57
+        x0, x1, x2, x3 = p2 // 2**32 ^ x1 ^ keys[0], p2 % 2**32, p0 // 2**32 ^ x3 ^ keys[1], p0 % 2**32
+    return x0, x1, x2, x3
 
 
 def _divided(a: Array, b: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import msgspec
 
@@ -67,6 +68,26 @@ def _conv(
     attributes: ConvAttributes,
 ) -> Tensor:
     return convolve(x, weight, bias, attributes)
+
+
+@operator("CausalConvWithState", since=27)
+def _causal_conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    past: Tensor | None = None,
+    *,
+    activation: Literal["none", "silu", "swish"] = "none",
+) -> tuple[Tensor, Tensor]:
+    """A convolution of each channel with its past: the last elements of the sequence before, else 0. Returns the result
+    and the last elements of this sequence."""
+    length = weight.shape[2] - 1
+    before = tensor.full((*x.shape[:2], length), 0, x.dtype.name) if past is None else past
+    whole = tensor.concatenate([before, x], 2)
+    result = nn.conv(whole, weight, bias, groups=x.shape[1])
+    if activation != "none":
+        result = nn.silu(result.cast(fp32)).cast(x.dtype)
+    return result, whole[:, :, whole.shape[2] - length :]
 
 
 @operator("ConvInteger", since=10)

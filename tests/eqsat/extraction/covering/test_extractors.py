@@ -307,3 +307,30 @@ def test_a_way_that_leads_nowhere_is_left(extractor: Extractor) -> None:
     found = resolve_disputes(Problem(columns, (0, 1)), extractor)
     assert found is not None
     assert sorted(found.columns) == [1, 4]
+
+
+@pytest.mark.parametrize("extractor", [pareto, exact])
+def test_parts_are_settled_apart(extractor: Extractor) -> None:
+    """Value 8 cannot agree. Values 7 are settled all the same, and each by covers of its own part."""
+    columns = [Column(0, (), 1.0, ((8, 1),)), Column(1, (), 1.0, ((8, 0),))]
+    wanted = [0, 1]
+    for part in range(3):
+        one, two, value = 2 + 2 * part, 3 + 2 * part, 10 + part
+        wanted += [len(columns) + 1, len(columns) + 3]
+        columns += [
+            Column(one, (), 1.0 + part, ((value, 1),)),
+            Column(one, (), 2.0 + part, ((value, 0),)),
+            Column(two, (), 5.0, ((value, 1),)),
+            Column(two, (), 3.0, ((value, 0),)),
+        ]
+    sizes: list[int] = []
+
+    def counted(problem: Problem) -> Covering | None:
+        sizes.append(len(problem.columns))
+        return extractor(problem)
+
+    found = resolve_disputes(Problem(tuple(columns), tuple(range(8))), counted)
+    assert found is not None
+    assert sorted(found.columns) == wanted
+    assert sizes.count(len(columns)) == 1
+    assert max(size for size in sizes if size < len(columns)) <= 4

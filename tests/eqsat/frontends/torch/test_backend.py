@@ -16,7 +16,7 @@ else:
 
 from eqsat import EqsatError, EqsatWarning
 from eqsat.frontends.torch.backend import eqsat as backend
-from ir.diagnostics import Kind
+from ir.diagnostics import Kind, fail
 
 F = torch.nn.functional
 
@@ -184,3 +184,22 @@ def test_the_number_of_threads_is_torchs(monkeypatch: pytest.MonkeyPatch) -> Non
     finally:
         torch.set_num_threads(before)
     assert threads == [1, 2]
+
+
+def test_a_graph_that_does_not_compile_runs_in_eager_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        fail(Kind.RESOURCE_EXCEEDED, "plan", "no plan fits")
+
+    monkeypatch.setattr("eqsat.frontends.torch.compiled_graph.optimize_and_compile", refuse)
+    x = torch.randn(3)
+    with pytest.warns(EqsatWarning, match="could not compile: ResourceExceeded"):
+        found = torch.compile(lambda x: x * 2, backend=backend)(x)
+    torch.testing.assert_close(found, x * 2)
+    torch._dynamo.reset()
+    with pytest.raises(EqsatError, match="no plan fits"):
+        torch.compile(lambda x: x * 2, backend=backend, options={"fallback": False})(x)
+
+
+def test_a_wrong_value_of_an_option_is_an_error() -> None:
+    with pytest.raises(EqsatError, match="exactness"):
+        torch.compile(lambda x: x * 2, backend=backend, options={"exactness": "roughly"})(torch.randn(3))

@@ -15,8 +15,9 @@ from tests.support.fuzz.idioms.movements import MOVEMENTS
 from tests.support.fuzz.idioms.norms import NORMS
 from tests.support.fuzz.idioms.pool import Idiom, Pool
 from tests.support.fuzz.idioms.products import PRODUCTS
+from tests.support.fuzz.idioms.random_numbers import RANDOM_NUMBERS
 
-FAMILIES: tuple[tuple[Idiom, ...], ...] = (MOVEMENTS, PRODUCTS, NORMS, CHOICES)
+FAMILIES: tuple[tuple[Idiom, ...], ...] = (MOVEMENTS, PRODUCTS, NORMS, CHOICES, RANDOM_NUMBERS)
 MAX_IDIOMS = 5
 MAX_OUTPUTS = 4
 MAX_UOPS = 99

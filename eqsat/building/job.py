@@ -1,0 +1,52 @@
+"""The messages between a process that serves calls and a worker process that optimizes a program for it.
+
+A message is the length of its bytes in 8 bytes, least first, and the JSON text of one of the nouns below.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from eqsat.options import Options, Running
+from eqsat.runtime.artifact import Artifact
+from ir.diagnostics import Diagnostic
+from ir.serde import from_json, to_json
+from ir.target import Target
+
+T = TypeVar("T")
+
+
+class BuildJob(msgspec.Struct, frozen=True):
+    """A program to optimize and to compile. tiny: the bound graph's JSON. constants: their names. folder: the cache."""
+
+    tiny: dict[str, Any]
+    constants: tuple[str, ...]
+    target: Target
+    options: Options
+    running: Running
+    folder: str
+
+
+class BuildAnswer(msgspec.Struct, frozen=True):
+    """What a worker tells of its job: first each stage as the stage begins, then the artifact, or why there is none."""
+
+    stage: str = ""
+    artifact: Artifact | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def send(noun: msgspec.Struct, to: IO[bytes]) -> None:
+    """Write one message. Raises OSError where nobody reads it."""
+    data = to_json(noun).encode()
+    to.write(len(data).to_bytes(8, "little") + data)
+    to.flush()
+
+
+def receive(kind: type[T], source: IO[bytes]) -> T | None:
+    """The next message; None at the end, also where a message is cut short."""
+    head = source.read(8)
+    size = int.from_bytes(head, "little")
+    data = source.read(size) if len(head) == 8 else b""
+    return from_json(data, kind) if len(head) == 8 and len(data) == size else None

@@ -1,0 +1,74 @@
+"""The main function of a worker process: it answers one job after another until the process that it works for ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from eqsat.building.job import BuildAnswer, BuildJob, receive, send
+from eqsat.clock import Clock
+from eqsat.failure.internal_error import public_call
+from eqsat.failure.reproducer_calls import of_compile
+from eqsat.make_artifact import build_code, make_artifact
+from eqsat.model import BoundModel
+from eqsat.options import Options, Running
+from eqsat.runtime.artifact import Artifact
+from ir.diagnostics import EqsatError
+from ir.target import Target
+from ir.tiny.bind import load
+
+IDLE_SECONDS = 60.0
+"""A worker without a job ends after this time, to give back its memory."""
+NICENESS = 10
+"""What a worker adds to its niceness: calls of programs that are ready go first."""
+
+
+def main() -> None:
+    """Read jobs from the standard input and write answers to the standard output, until the input ends."""
+    jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not stand between the messages
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    waiting: queue.SimpleQueue[BuildJob] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(jobs, waiting), daemon=True).start()
+    with contextlib.suppress(queue.Empty, BrokenPipeError):
+        while True:
+            send(_answer(waiting.get(timeout=IDLE_SECONDS), answers), answers)
+
+
+def _listen(jobs: BinaryIO, waiting: queue.SimpleQueue[BuildJob]) -> None:
+    """Hands on every job. At the end of the input nobody waits any more, so the process ends at once."""
+    while (job := receive(BuildJob, jobs)) is not None:
+        waiting.put(job)
+    os._exit(0)
+
+
+def _answer(job: BuildJob, answers: BinaryIO) -> BuildAnswer:
+    graph, _ = load(job.tiny)
+    types = {name: graph.types[graph.inputs[name].id] for name in job.constants if name in graph.inputs}
+    zeros = {name: np.broadcast_to(np.zeros((), type_.dtype.numpy), type_.shape) for name, type_ in types.items()}
+    bound = BoundModel(graph, dict.fromkeys(job.constants, np.empty(0)) | zeros)  # values of constants play no part
+    clock = Clock(lambda stage: send(BuildAnswer(stage=stage), answers))
+    try:
+        return BuildAnswer(artifact=_build(bound, job.target, job.options, clock, job.running, Path(job.folder)))
+    except EqsatError as error:
+        return BuildAnswer(diagnostics=error.diagnostics)
+
+
+@public_call(lambda name, args, keywords: of_compile(name, (*args[:3], True, None, args[4]), {}))
+def _build(
+    bound: BoundModel, target: Target, options: Options, clock: Clock, running: Running, folder: Path
+) -> Artifact:
+    """The artifact. Its machine code is left in the cache, where the process that asked finds it."""
+    made = make_artifact(bound, target, options, running, clock, folder)
+    with clock.stage("compile"):
+        build_code(made, running, folder)
+    return made

@@ -1,0 +1,154 @@
+"""Worker processes: they are started when a program is to be optimized beside the calls of this process, and kept.
+
+Optimizing a program keeps Python's lock, so that in a thread of this process it delays every call that runs meanwhile.
+A worker is a new Python (no fork: threads of this process may hold locks), which reads jobs from a pipe, and ends when
+the pipe closes: with this process, however this process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+from typing import NoReturn
+
+from eqsat.building.job import BuildAnswer, BuildJob, receive, send
+from eqsat.clock import Clock
+from eqsat.model import BoundModel
+from eqsat.options import Options, Running
+from eqsat.runtime.artifact import Artifact
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.target import Target
+
+MOST_WORKERS = max(4, os.cpu_count() or 1)
+"""Workers at one time. A further job waits for a worker; each may take some hundred MB of memory."""
+_START = "import sys; sys.path[:] = sys.argv[1:]; from eqsat.building.worker import main; main()"
+
+
+def can_build_apart(options: Options) -> bool:
+    """Whether a worker can optimize with these options: it does not know rules of the caller's own, and it needs a
+    Python to run in, which is missing where another program embeds this one."""
+    return bool(sys.executable) and not any("@" in rule for rule in options.rules or ())
+
+
+def stalls_others() -> bool:
+    """Whether another thread of this process would be delayed if this one optimized a program."""
+    return threading.active_count() > 1
+
+
+def make_apart(
+    bound: BoundModel, target: Target, options: Options, running: Running, clock: Clock, folder: Path
+) -> Artifact:
+    """As `eqsat.make_artifact.make_artifact`, in a worker process. Other threads run while this one waits.
+
+    Raises:
+        EqsatError: the errors of the build; ResourceExceeded if the worker does not start, or ends before its answer.
+    """
+    job = BuildJob(bound.graph.to_json(), tuple(sorted(bound.constants)), target, options, running, str(folder))
+    with _WORKERS.places:
+        return _WORKERS.make(job, clock)
+
+
+class _Worker:
+    """A process that does one job at a time."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", _START, *sys.path]
+        try:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            fail(Kind.RESOURCE_EXCEEDED, "build", f"no process can be started to build the program: {error}")
+        self.has_worked = False
+        _ALIVE.add(self)
+
+    def make(self, job: BuildJob, clock: Clock) -> Artifact | None:
+        """The artifact; None if the process has ended without an answer."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            send(job, process.stdin)
+        while (answer := receive(BuildAnswer, process.stdout)) is not None:
+            if answer.stage:
+                clock.tell(answer.stage)
+                continue
+            self.has_worked = True
+            if answer.artifact is None:
+                raise EqsatError(answer.diagnostics)
+            return answer.artifact
+        return None
+
+    def fail(self) -> NoReturn:
+        status = self._process.wait()
+        how = f"by signal {-status}" if status < 0 else f"with status {status}"
+        message = f"the process that built the program ended {how}"
+        hint = "its error output says more; signal 9 often means that memory was full"
+        fail(Kind.RESOURCE_EXCEEDED, "build", message, hint=hint)
+
+    def close(self) -> None:
+        """Closes the pipes, at which the process ends by itself. Their files, not their Python objects: another thread
+        of the parent may have held an object's lock when this process was forked."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError, ValueError):
+                if pipe is not None:
+                    os.close(pipe.fileno())
+
+    def end(self) -> None:
+        """Ends the process, whatever it does."""
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        self._process.wait()
+
+
+class _Workers:
+    """The workers of this process. places: one for each worker that may work."""
+
+    def __init__(self) -> None:
+        self.places = threading.BoundedSemaphore(MOST_WORKERS)
+        self._idle: list[_Worker] = []
+
+    def make(self, job: BuildJob, clock: Clock) -> Artifact:
+        while True:
+            worker = self._take()
+            try:
+                made = worker.make(job, clock)
+            except EqsatError:
+                self._idle.append(worker)
+                raise
+            except BaseException:  # an interrupt leaves a worker with half a job
+                worker.end()
+                raise
+            if made is not None:
+                self._idle.append(worker)
+                return made
+            if not worker.has_worked:
+                worker.fail()
+            worker.end()  # it had been idle for long, and ended by itself: another one is asked
+
+    def after_fork(self) -> None:
+        """In a forked child: workers belong to the parent. The child's ends of their pipes are closed, so that they
+        still end with the parent."""
+        self._idle = []
+        for worker in list(_ALIVE):
+            worker.close()
+        self.places = threading.BoundedSemaphore(MOST_WORKERS)
+
+    def _take(self) -> _Worker:
+        try:
+            return self._idle.pop()  # one step: another thread may take the last one
+        except IndexError:
+            return _Worker()
+
+
+_ALIVE: weakref.WeakSet[_Worker] = weakref.WeakSet()
+_WORKERS = _Workers()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _WORKERS.after_fork())

@@ -1,0 +1,47 @@
+"""Tiny graph → artifact: optimized, its plans chosen anew where a compiler or a device reports on its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from codegen.backends.backend_of import backend_of
+from eqsat.clock import Clock
+from eqsat.model import BoundModel
+from eqsat.options import Options, Running
+from eqsat.pipeline import optimize, write
+from eqsat.planning.replanning import replan
+from eqsat.runtime.artifact import Artifact
+from ir.target import Target
+
+Make = Callable[[BoundModel, Target, Options, Running, Clock, Path], Artifact]
+"""A function that does what `make_artifact` does, in this process or in another one."""
+
+
+def make_artifact(
+    bound: BoundModel, target: Target, options: Options, running: Running, clock: Clock, folder: Path
+) -> Artifact:
+    """The optimized program. Of the constants, only the names are read. folder: the cache, which keeps measurements."""
+    made = optimize(bound, target, options, clock)
+    measured_by = reporter_of(target, options, running)
+    if not measured_by:
+        return made
+    backend = backend_of(target, running.emulate)
+    better = replan(made, backend, clock, folder, measured_by)
+    if better.prices != made.prices:
+        made = write(made, better.prices, backend)
+    return msgspec.structs.replace(made, stats=msgspec.structs.replace(made.stats, planning=better.diagnostics))
+
+
+def reporter_of(target: Target, options: Options, running: Running) -> str:
+    """The source of corrections to plans: a compiler's report, or the device that autotuning measures; "" if none."""
+    backend = backend_of(target, running.emulate)
+    return backend.device(target.arch) if options.autotune else backend.reporter()
+
+
+def build_code(made: Artifact, running: Running, folder: Path) -> Any:
+    """The machine code of an artifact (`ir.module.executable.Code`), from the cache in `folder` or compiled."""
+    return backend_of(made.target, running.emulate).build(made.units, made.target.arch, folder)

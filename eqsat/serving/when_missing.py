@@ -1,0 +1,55 @@
+"""What a call does whose code is not built yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from eqsat.serving.buckets import Buckets, check_symbols
+from ir.diagnostics import Kind, fail
+
+STAGE = "options"
+WAIT, PAD, EAGER = "wait", "pad", "eager"
+WORDS = (WAIT, PAD, EAGER)
+WhenMissing: TypeAlias = "str | Mapping[str, str]"
+"""The type of `when_missing=`: one word for all free dims, or a word by symbol; a symbol without a word waits."""
+
+
+class Serving(NamedTuple):
+    """buckets: of the free dims that have some. pads: the dims that may be padded. is_eager: a call may be answered by
+    NumPy while its code is built."""
+
+    buckets: Mapping[str, Buckets] = {}
+    pads: frozenset[str] = frozenset()
+    is_eager: bool = False
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether anything but the code for its own sizes may answer a call."""
+        return bool(self.pads) or self.is_eager
+
+
+EXACT = Serving()
+"""Every call waits for the code for its own sizes."""
+
+
+def check_when_missing(wanted: object) -> None:
+    """Raises EqsatError, InvalidOption, unless `wanted` is a word or a mapping to words."""
+    words = wanted.values() if isinstance(wanted, Mapping) else [wanted]
+    for word in words:
+        if not isinstance(word, str) or word not in WORDS:
+            fail(Kind.INVALID_OPTION, STAGE, f"when_missing= cannot be {word!r}", hint=", ".join(WORDS))
+
+
+def serving(buckets: Mapping[str, Buckets], wanted: WhenMissing, free: Sequence[str]) -> Serving:
+    """The choice for a program with these free dims.
+
+    Raises:
+        EqsatError: InvalidOption for a name that is no free dim.
+    """
+    check_symbols(buckets, free, "dims=")
+    words = wanted if isinstance(wanted, Mapping) else dict.fromkeys(free, wanted)
+    check_symbols(words, free, "when_missing=")
+    return Serving(
+        dict(buckets), frozenset(symbol for symbol in free if words.get(symbol) == PAD), EAGER in words.values()
+    )
