@@ -25,7 +25,9 @@ def _index_select(x: Tensor, axis: int, index: Tensor) -> Tensor:
 
 @aten("gather")
 def _gather(x: Tensor, axis: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """result[i, j] = x[index[i, j], j] for axis 0."""
+    """result[i, j] = x[index[i, j], j] for axis 0. An index without elements may have any shape."""
+    if not index.size:
+        return full(index.shape, 0, x.dtype)
     if not x.ndim or not index.ndim:
         return x.flatten().gather(0, index.flatten()).reshape(index.shape)
     return x.gather(axis, index)

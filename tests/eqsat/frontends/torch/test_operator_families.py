@@ -30,7 +30,7 @@ CASES: dict[str, Case] = {
         lambda x, i: (x[i[0]], x[:, i], x[i, :, i], x[-1:, i[0] - 3], x.take(i)),
         (normal(3, 3, 3), INDEX),
     ),
-    "an index without elements": (lambda x, i: x[i], (normal(3, 2), INDEX[0, :0])),
+    "an index without elements": (lambda x, i: (x[i], x.gather(1, i)), (normal(3, 2), INDEX[0, :0])),
     "writes at positions": (
         lambda x, y, i: (x.clone().index_put_((i[0],), y), x.index_put((i[1],), y, accumulate=True)),
         (normal(3, 4), normal(3, 4), INDEX),
