@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
@@ -24,7 +26,7 @@ Table = dict[str, Any]
 
 
 def title(element: str, step: int) -> str:
-    """What the rows of a run count: all samples of a dtype, or every so-manieth sample of each operator."""
+    """What the rows of a run count: all samples of a dtype, or every n-th sample of each operator."""
     return element if step == 1 else f"{element}, samples 0, {step}, {2 * step}, … of each operator"
 
 
