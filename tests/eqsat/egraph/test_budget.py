@@ -97,7 +97,7 @@ def test_a_rule_rests_and_the_others_go_on() -> None:
 FORECAST = [
     graphs.gemm_bias_relu(),
     graphs.attention(),
-    *(random_graph(np.random.default_rng(k), 16) for k in range(3)),
+    *(random_graph(np.random.default_rng(k), 24) for k in range(3)),
 ]
 
 
