@@ -28,8 +28,9 @@ test: $(VENV)/ready          ## the whole suite, what CI runs
 	$(BIN)/mypy
 	$(PYTEST) -m "not exhaustive and not gpu"
 
-exhaustive: $(VENV)/ready    ## every mutant of every rule, every plan of every kernel, the largest models, an hour of fuzzing
+exhaustive: $(VENV)/ready    ## every mutant of every rule, every plan of every kernel, new random draws, the largest models
 	$(PYTEST) -m exhaustive
+	$(PYTEST) -m "not exhaustive and not gpu" --hypothesis-profile=default tests/eqsat/test_misuse.py tests/ir tests/codegen/poly
 
 sanitize: $(VENV)/ready      ## generated C and the thread pool under the sanitizers of gcc or clang
 	$(BIN)/python -m tests.stress sanitize

@@ -1,4 +1,4 @@
-"""The overhead of a call beside the kernels: `python -m bench.call [--rounds N]`.
+"""The overhead of a call beside the kernels: `python -m bench.call [--inputs 3] [--rounds N]`.
 
 One program of ten inputs of 8×8 fp32, their sum: one kernel in eqsat, nine in torch's eager mode. Every way of calling
 is timed in turn, many times; the fastest time of each counts, since other processes only add to it. The overhead of
@@ -22,15 +22,15 @@ from bench.facts import warn_of_load
 from eqsat import optimize_and_compile, tensor
 from eqsat.runtime.program import Program
 
-INPUTS, SHAPE = 10, (8, 8)
+SHAPE = (8, 8)
 CALLS = 2000
 """Calls in one sample."""
 Call = Callable[[], Any]
 
 
-def ten_inputs() -> Program:
-    """The sum of ten inputs, on one thread."""
-    inputs = [tensor.input(f"x{place}", SHAPE) for place in range(INPUTS)]
+def sum_of_inputs(number: int) -> Program:
+    """The sum of so many inputs, on one thread."""
+    inputs = [tensor.input(f"x{place}", SHAPE) for place in range(number)]
     return optimize_and_compile(functools.reduce(operator.add, inputs), target="cpu", threads=1)
 
 
@@ -44,6 +44,7 @@ def eqsat_calls(program: Program, arrays: Sequence[np.ndarray]) -> dict[str, Cal
         "machine code": lambda: executable._program(table, 1),
         "eqsat, NumPy, by position": lambda: program(*arrays),
         "eqsat, NumPy, by name": lambda: program(**named),
+        "eqsat, bound": program.bound(*arrays),
     }
 
 
@@ -70,7 +71,7 @@ def onnxruntime_calls(arrays: Sequence[np.ndarray]) -> dict[str, Call]:
         import onnxruntime
     except ImportError:
         return {}
-    names = [f"x{place}" for place in range(INPUTS)]
+    names = [f"x{place}" for place in range(len(arrays))]
     kind = onnx.TensorProto.FLOAT
     infos = [onnx.helper.make_tensor_value_info(name, kind, SHAPE) for name in (*names, "y")]
     graph = onnx.helper.make_graph([onnx.helper.make_node("Sum", names, ["y"])], "sum", infos[:-1], infos[-1:])
@@ -97,16 +98,17 @@ def fastest(calls: dict[str, Call], rounds: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=count, default=15, help="samples of each way of calling")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--inputs", type=count, default=10, help="of the program")
+    options = parser.parse_args()
     warn_of_load()
-    program = ten_inputs()
-    arrays = [np.random.default_rng(place).random(SHAPE, np.float32) for place in range(INPUTS)]
+    program = sum_of_inputs(options.inputs)
+    arrays = [np.random.default_rng(place).random(SHAPE, np.float32) for place in range(options.inputs)]
     calls = {**eqsat_calls(program, arrays), **torch_calls(program, arrays), **onnxruntime_calls(arrays)}
     for name, call in calls.items():
         if name != "machine code":
             result = call()
             np.testing.assert_allclose(np.asarray(result).reshape(SHAPE), sum(arrays), rtol=1e-5)
-    times = fastest(calls, rounds)
+    times = fastest(calls, options.rounds)
     print(f"{'':28}  µs per call   µs on top of the kernels")
     for name, seconds in times.items():
         beside = f"{(seconds - times['machine code']) * 1e6:12.1f}" if name.startswith("eqsat") else ""

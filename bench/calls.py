@@ -76,7 +76,7 @@ def embedding(length: int) -> tuple[_Weights, Graphs]:
 
     own = _Weights(words=tensor.input("words", (length,), "i64"))
     return own, own.graph(
-        own.given("table", WORDS, WIDTH).take(own.parameters["words"]) + own.given("at", length, WIDTH)
+        own.given("table", WORDS, WIDTH).take(own.parameters["words"], 0) + own.given("at", length, WIDTH)
     )
 
 

@@ -7,16 +7,13 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
-
 from bench.covers import Launch
 from bench.facts import commit
-from ir.plan.plan_to_schedule import plan_to_schedule
+from eqsat.explanation.measurement import COLUMNS, Measurement
 from ir.target import Target
 
 NAME = "measurements.csv"
 """Name of the log file, beside the folders of the benches."""
-HEAD = ("commit", "target", "program", "kernel", "FLOPs", "Bytes", "occ", "estimate", "actual", "plan")
 
 
 def append(target: Target, program: str, launches: Iterable[Launch], path: Path) -> None:
@@ -26,9 +23,10 @@ def append(target: Target, program: str, launches: Iterable[Launch], path: Path)
     with path.open("a", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         if fresh:
-            rows.writerow(HEAD)
+            rows.writerow(COLUMNS)
         for launch in launches:
-            work, plan = launch.price.work, msgspec.json.encode(plan_to_schedule(launch.price.plan)).decode()
-            flops = work.flops + work.recomputed
-            figures = (flops, work.bytes, work.occupancy, launch.price.time_ns, launch.measured_ns)
-            rows.writerow((of, target.name, program, launch.call.region.name, *(f"{n:.6g}" for n in figures), plan))
+            price, kernel = launch.price, launch.call.region.name
+            measurement = Measurement(
+                target.name, program, kernel, price.work, price.plan, price.time_ns, launch.measured_ns
+            )
+            rows.writerow(measurement.row(of))

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from eqsat import nn, tensor
     from eqsat.api import load, optimize_and_compile
     from eqsat.frontends.torch.from_torch import from_torch
+    from eqsat.options import Budget
     from eqsat.runtime.program import Program
     from eqsat.serving.buckets import Buckets
     from ir.diagnostics import Diagnostic, EqsatError, EqsatWarning
 
 __all__ = [
     "Buckets",
+    "Budget",
     "Diagnostic",
     "EqsatError",
     "EqsatWarning",
@@ -42,6 +44,7 @@ _HOMES = {
     "from_torch": "eqsat.frontends.torch.from_torch",
     "Program": "eqsat.runtime.program",
     "Buckets": "eqsat.serving.buckets",
+    "Budget": "eqsat.options",
     "EqsatError": "ir.diagnostics",
     "EqsatWarning": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",

@@ -67,8 +67,9 @@ def optimize_and_compile(
 
     Args:
         source: Tiny IR (dict, Tiny or JSON text, a file, `ir.tiny.graph.Graph`), lazy tensors (one, several, or a dict
-            of named outputs), Frontend IR, an ONNX model, or a torch.export.ExportedProgram. A string with a line break
-            or a brace, or that begins with %, is a text; others are paths.
+            of named outputs), a function of lazy tensors (`tensor.program`), Frontend IR, an ONNX model, or a
+            torch.export.ExportedProgram. A string with a line break or a brace, or that begins with %, is a text;
+            others are paths.
         target: "auto" (the GPU, or the CPU if there is none), "cpu" (nominal figures: the same program on every run),
             "calibrated" (the CPU as measured by `eqsat doctor`), "sm_80" or "sm_90" (compiled on any machine; calls
             need the GPU, or `emulate`), a name in `eqsat.cost.targets.GPUS`, or a Target.
@@ -85,7 +86,7 @@ def optimize_and_compile(
             "windowed", and the baselines "greedy" and "tree".
         cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out, or
             `eqsat.cost.roofline.Terms`.
-        budget: limits of saturation.
+        budget: limits of saturation, as `eqsat.Budget(nodes=50_000, seconds=2)`.
         threads: of each call on a CPU; None is every core.
         verify: compare with playback on random inputs before returning.
         strict: refuse a program that the loader would have to complete.

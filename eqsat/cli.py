@@ -1,4 +1,4 @@
-"""The command line: `eqsat compile|run|show|explain|explore|rules|bench|check|doctor`, each a few library calls.
+"""The command line: `eqsat compile`, `eqsat profile` and other verbs, each a few library calls.
 
 Results go to standard output, everything else to standard error. The exit status is 0, 1 for an EqsatError, 2 for a
 command line that is none.
@@ -6,10 +6,8 @@ command line that is none.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,11 +17,14 @@ import typer
 
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer import ScriptCall
-from eqsat.shown_progress import telling
-from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
+from eqsat.shown_progress import showing
+from ir.diagnostics import Diagnostic, EqsatError
 
 if TYPE_CHECKING:
+    from eqsat.command_dims import CommandDims
+    from eqsat.explanation.profile import Profile
     from eqsat.runtime.program import Program
+    from eqsat.serving.buckets import Buckets
 
 
 _USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
@@ -54,9 +55,6 @@ class _Verbs(typer.core.TyperGroup):
             raise typer.Exit(1) from None
 
 
-LAYER_TOLERANCE = 1e-3
-"""The error, relative to a tensor's largest value, up to which a tensor agrees with onnxruntime's."""
-
 app = typer.Typer(
     name="eqsat",
     help="Optimize tensor programs by equality saturation, write their kernels, run them.",
@@ -70,7 +68,7 @@ app.add_typer(rules_app, name="rules")
 Model = Annotated[
     str, typer.Argument(help="Tiny IR (text or JSON), Frontend IR (JSON), an ONNX model, or a saved program: a file")
 ]
-Dims = Annotated[list[str] | None, typer.Option("--dim", "-d", help="a size, as M=128; may be repeated")]
+Dims = Annotated[list[str] | None, typer.Option("--dim", "-d", help="a size, or sizes: M=128, M=1,4,8, M=1..64")]
 Target = Annotated[str, typer.Option(help="auto, cpu, calibrated (as measured by doctor), sm_80 or sm_90")]
 Dump = Annotated[str, typer.Option(help="stages to dump, separated by commas: tiny,egraph,module,region,plan,c …")]
 DumpDir = Annotated[Path | None, typer.Option(help="write dumps into this folder instead of standard output")]
@@ -81,6 +79,10 @@ Emulate = Annotated[bool, typer.Option("--emulate", help="run a GPU's kernels in
 Recompile = Annotated[
     bool,
     typer.Option("--recompile", help="of a saved program: write and compile its kernels anew"),
+]
+EGraph = Annotated[
+    Path | None,
+    typer.Option(help="write the e-graph: .json (egraph-serialize), .dot (Graphviz) or .svg"),
 ]
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
@@ -94,7 +96,7 @@ def compile(
     threads: Threads = None,
     dump: Dump = "",
     dump_dir: DumpDir = None,
-    egraph: Annotated[Path | None, typer.Option(help="draw the e-graph into this .json, .dot or .svg file")] = None,
+    egraph: EGraph = None,
     autotune: Annotated[
         bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")
     ] = False,
@@ -103,18 +105,28 @@ def compile(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model, and print its kernels."""
-    from eqsat.explanation.explain import kernel_table, render
+    from eqsat.command_dims import single_sizes
+    from eqsat.command_files import check_egraph_file, stages_of, write_dumps, write_egraph
+    from eqsat.command_programs import prepared
+    from eqsat.explanation.screen import print_fitting
 
-    stages = _stages(dump)
-    program = _program(model, dim, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
-    _dump(program, stages, dump_dir)
-    if egraph is not None:
-        _write(egraph, _egraph_text(program, egraph.suffix).encode())
+    check_egraph_file(egraph)
+    stages, dims = stages_of(dump), _dims(dim)
+    if stages or egraph is not None:
+        single_sizes(dims, "compile --dump" if stages else "compile --egraph")
+    program = _program(model, dims, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
+    for title in prepared(program):
+        if title:
+            _note(program.diagnostics)
+        write_dumps(program, stages, dump_dir)
+        if egraph is not None:
+            write_egraph(program.egraph(), program.output_names, egraph)
+        if not stages or dump_dir is not None:
+            _print_title(title)
+            print_fitting(program.kernels.view())
+            typer.echo(program)
     if output is not None:
         program.save(output)
-    if not stages or dump_dir is not None:
-        typer.echo(render(kernel_table(program.kernels)), nl=False)
-        typer.echo(program)
 
 
 @app.command()
@@ -132,8 +144,10 @@ def run(
     recompile: Recompile = False,
 ) -> None:
     """Run a model once, on given or random inputs."""
-    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32, recompile=recompile)
-    results = program(program.random_inputs(seed) if inputs is None else _arrays(inputs))
+    from eqsat.command_files import read_arrays
+
+    program = _program(model, _single(dim, "run"), target, exactness, threads, emulate, tf32=tf32, recompile=recompile)
+    results = program(program.random_inputs(seed) if inputs is None else read_arrays(inputs))
     named = dict(zip(program.output_names, results if isinstance(results, tuple) else (results,), strict=True))
     for name, array in named.items():
         shown = np.array2string(array, threshold=16, edgeitems=3)
@@ -163,7 +177,7 @@ def explain(
     """
     from eqsat.explanation import command_output
 
-    program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
+    program = _program(model, _single(dim, "explain"), target, exactness, threads, tf32=tf32, recompile=recompile)
     names = None if pair is None else tuple(map(command_output.kernel_argument, pair))
     command_output.explain(program, command_output.kernel_argument(kernel), names, as_json)
 
@@ -177,21 +191,48 @@ def explore(
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write the exploration as one page for a browser")] = None,
     part: Annotated[str | None, typer.Option(help="of a model of several parts: only this one")] = None,
+    egraph: EGraph = None,
+    rules: Annotated[
+        list[str] | None, typer.Option(help="families to use, or -NAME to leave one out; with commas or repeated")
+    ] = None,
+    extractor: Annotated[str, typer.Option(help="pareto, or exact, windowed, greedy, tree to compare")] = "pareto",
+    cost_model: Annotated[
+        list[str] | None, typer.Option(help="-TERM of the cost model to leave out; with commas or repeated")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="limits of saturation: nodes=50000,seconds=2")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     target: Target = "auto",
     exactness: Exactness = "rounding",
     tf32: Tf32 = False,
 ) -> None:
     """Show the optimization step by step: rules, growth of the e-graph, kernels with prices, the gain of rules."""
+    from eqsat.command_choices import budget_in, names_in
+    from eqsat.command_files import check_egraph_file
+    from eqsat.command_programs import given_options, refuse_of_saved
     from eqsat.explanation import command_output
 
-    with _showing("explore"):
-        runs = command_output.explore_model(model, part, dims=_dims(dim), target=target, exactness=exactness, tf32=tf32)
+    check_egraph_file(egraph)
+    choices = {
+        "target": target,
+        "exactness": exactness,
+        "tf32": tf32,
+        "rules": names_in(rules),
+        "extractor": extractor,
+        "cost_model": names_in(cost_model) or "roofline",
+        "budget": budget_in(budget),
+    }
+    dims = _single(dim, "explore")
+    refuse_of_saved(model, {"--dim": dims, **given_options(command_output.EXPLORED, choices)})
+    with showing("explore"):
+        runs = command_output.explore_model(model, part, dims=dims, **choices)
         others = {name: run.without(*without) for name, run in runs.items()} if without else {}
     if html is not None:
         command_output.write_page(runs, html, Path(model).name)
         typer.echo(f"written to {html}", err=True)
-    if html is None or without or as_json:
+    if egraph is not None:
+        command_output.write_egraph_of(runs, egraph)
+        typer.echo(f"written to {egraph}", err=True)
+    if (html is None and egraph is None) or without or as_json:
         command_output.show(runs, others, as_json)
 
 
@@ -209,21 +250,22 @@ def show(
     tf32: Tf32 = False,
 ) -> None:
     """Print a model as Tiny text, or draw it."""
+    from eqsat.command_programs import refuse, refuse_of_saved
     from eqsat.explanation import command_output
 
     files = [path for path in (dot, svg) if path is not None]
     if kernels and not files:
         raise typer.BadParameter("needs --dot or --svg", param_hint="--kernels")
-    dims = _dims(dim)
+    dims = _single(dim, "show")
     choices = {"--target": target != "auto", "--exactness": exactness != "rounding", "--tf32": tf32}
     if not kernels:
-        _refuse(choices, "needs --kernels")
-    _refuse_of_saved(model, {"--dim": dims, **choices})
+        refuse(choices, "needs --kernels")
+    refuse_of_saved(model, {"--dim": dims, **choices})
     if not files:
         typer.echo(command_output.tiny_text(model, dims))
         return
     if kernels:
-        with _showing("explore"):
+        with showing("explore"):
             drawn = command_output.kernel_drawings(model, dims=dims, target=target, exactness=exactness, tf32=tf32)
     else:
         drawn = command_output.drawings(model, dims)
@@ -245,14 +287,48 @@ def bench(
     recompile: Recompile = False,
 ) -> None:
     """Measure a model on random inputs: the estimated and the measured time of every kernel."""
-    from eqsat.explanation.explain import kernel_table, render
+    from eqsat.explanation.explain import kernel_table
     from eqsat.explanation.price_text import micros
+    from eqsat.explanation.screen import print_fitting
 
-    program = _program(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile)
-    reports = program.profile(program.random_inputs(seed), repeats=repeats)
-    measured = micros(sum(report.measured_ns or 0 for report in reports))
-    typer.echo(render(kernel_table(reports)), nl=False)
-    typer.echo(f"total: {micros(program.cost)} estimated, {measured} measured (sum of medians of {repeats} runs)")
+    for title, program in _programs(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile):
+        measured = program.profile(program.random_inputs(seed), repeats=repeats)
+        _print_title(title)
+        print_fitting(kernel_table(measured))
+        sums = f"{micros(measured.estimated_ns)} estimated, {micros(measured.measured_ns)} measured"
+        typer.echo(f"total: {sums} (sum of medians of {repeats} runs)")
+        _hint(measured)
+
+
+@app.command()
+def profile(
+    model: Model,
+    dim: Dims = None,
+    repeats: Annotated[int, typer.Option(help="measured runs", min=1)] = 20,
+    trace: Annotated[Path | None, typer.Option(help="write a Chrome trace into this .json file")] = None,
+    csv: Annotated[Path | None, typer.Option(help="write the measurements into this .csv file")] = None,
+    seed: Seed = 0,
+    target: Target = "auto",
+    exactness: Exactness = "rounding",
+    threads: Threads = None,
+    tf32: Tf32 = False,
+    recompile: Recompile = False,
+) -> None:
+    """Show where the time of a model goes: the share, the times and the rates of every kernel, on random inputs."""
+    from eqsat.explanation.profile import csv_text, trace_text
+    from eqsat.explanation.screen import print_fitting
+
+    measured: dict[str, Profile] = {}
+    for title, program in _programs(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile):
+        result = program.profile(program.random_inputs(seed), repeats=repeats)
+        measured[f"{Path(model).name} {title}".strip()] = result
+        _print_title(title)
+        print_fitting(result.view())
+        _hint(result)
+    for path, text_of in ((trace, trace_text), (csv, csv_text)):
+        if path is not None:
+            _write(path, text_of(measured).encode())
+            typer.echo(f"written to {path}", err=True)
 
 
 @app.command()
@@ -270,27 +346,20 @@ def check(
     against: Annotated[str | None, typer.Option(help="onnxruntime: also compare every tensor of an ONNX model")] = None,
 ) -> None:
     """Compare a compiled model with the NumPy playback of its Tiny graph, on random inputs or on given ones."""
+    from eqsat.command_files import read_arrays
+    from eqsat.command_surveys import compare_layers_aloud
+
     if against not in (None, "onnxruntime"):
         raise typer.BadParameter("onnxruntime is known", param_hint="--against")
-    program = _program(model, dim, target, exactness, threads, emulate, tf32=tf32, recompile=recompile)
-    given = program.random_inputs(seed) if inputs is None else _arrays(inputs)
-    if against is not None:
-        _compare_layers(model, given)
-    for name, error in program.verify(given).items():
-        typer.echo(f"{name}: largest error {error:.2e} of the largest value")
-
-
-def _compare_layers(model: str, inputs: Mapping[str, np.ndarray]) -> None:
-    """Name the first tensor of an ONNX model that differs from onnxruntime's; exit status 1 if there is one."""
-    from eqsat.frontends.onnx.compare_layers import compare_layers
-
-    layers = compare_layers(model, inputs)
-    differing = [layer for layer in layers if not layer.error <= LAYER_TOLERANCE]
-    for layer in differing[:1]:
-        typer.echo(f"differs first: {layer.tensor}, by {layer.node} ({layer.op}): error {layer.error:.2e}")
-        raise typer.Exit(1)
-    largest = max((layer.error for layer in layers), default=0.0)
-    typer.echo(f"{len(layers)} tensors agree with onnxruntime: largest error {largest:.2e} of the largest value")
+    if inputs is not None:
+        _single(dim, "check --inputs")
+    for title, program in _programs(model, dim, target, exactness, threads, emulate, tf32=tf32, recompile=recompile):
+        _print_title(title)
+        given = program.random_inputs(seed) if inputs is None else read_arrays(inputs)
+        if against is not None:
+            compare_layers_aloud(model, given)
+        for name, error in program.verify(given).items():
+            typer.echo(f"{name}: largest error {error:.2e} of the largest value")
 
 
 @app.command()
@@ -302,36 +371,20 @@ def doctor(
     The exit status is 1 if there are warnings, or if the model needs what eqsat lacks.
     """
     if model is not None:
-        _examine_model(model)
+        from eqsat.command_surveys import examine_model
+
+        examine_model(model)
         return
     from eqsat.api import examine
+    from eqsat.explanation.screen import folded
 
     facts, warnings = examine()
     width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(f"{name:<{width}}  {value}")
+        typer.echo(folded(f"{name:<{width}}  {value}", width + 2))
     for warning in warnings:
         typer.echo(warning, err=True)
     raise typer.Exit(1 if warnings else 0)
-
-
-def _examine_model(path: str) -> None:
-    """List the inputs and the operators of an ONNX model, those that are missing first."""
-    from eqsat.frontends.onnx.survey import survey_onnx
-
-    survey = survey_onnx(path)
-    typer.echo("opsets: " + ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in survey.opsets.items()))
-    for name, text in survey.inputs.items():
-        typer.echo(f"input {name}: {text}")
-    width = max((len(use.name) for use in survey.operators), default=0)
-    for use in sorted(survey.operators, key=lambda use: use.support != "missing"):
-        typer.echo(f"{use.name:<{width}}  {use.nodes:5}  {use.support}")
-    for message, tensor in survey.types.items():
-        typer.echo(f"{message}: {tensor}")
-    lacks = len(survey.missing) + len(survey.types)
-    if lacks:
-        typer.echo(f"missing: {', '.join((*survey.missing, *survey.types))}", err=True)
-    raise typer.Exit(1 if lacks else 0)
 
 
 @rules_app.callback()
@@ -339,157 +392,99 @@ def list_rules(context: typer.Context) -> None:
     """One line per rule: name, family, exactness, certificate, equation."""
     if context.invoked_subcommand is None:
         from eqsat.explanation.rule_text import rule_line
+        from eqsat.explanation.screen import folded
         from rules import RULES
 
         for rule in RULES:
-            typer.echo(rule_line(rule))
+            typer.echo(folded(rule_line(rule)))
 
 
 @rules_app.command("show")
 def show_rule(name: str) -> None:
     """One rule: its equation, its conditions, its certificate, both sides, and an example."""
     from eqsat.explanation.rule_text import rule_text
+    from eqsat.explanation.screen import folded
 
-    typer.echo(rule_text(name))
+    typer.echo(folded(rule_text(name), 13))
 
 
-def _program(
-    model: str,
-    dim: list[str] | None,
-    target: str,
-    exactness: str,
-    threads: int | None,
-    emulate: bool = False,
-    autotune: bool = False,
-    tf32: bool = False,
-    recompile: bool = False,
-) -> Program:
-    """The program of a model or of a saved file; its diagnostics go to standard error."""
-    from eqsat.api import load, optimize_and_compile
-    from eqsat.runtime.store import is_saved
+def _program(model: str, dims: CommandDims, *choices: Any, **others: Any) -> Program:
+    """The program of a model or of a saved file; its diagnostics go to standard error. choices, others: the fields of
+    `Choices`."""
+    from eqsat.command_programs import Choices, make_program
 
-    dims = _dims(dim)
-    if is_saved(Path(model)):
-        choices = {"--dim": dims, "--target": target != "auto", "--exactness": exactness != "rounding"}
-        _refuse_of_saved(model, {**choices, "--autotune": autotune, "--tf32": tf32})
-        program = load(model, threads, emulate=emulate, recompile=recompile)
-    elif recompile:
-        raise typer.BadParameter(f"{model} is no saved program", param_hint="--recompile")
-    else:
-        program = optimize_and_compile(
-            model,
-            dims=dims,
-            target=target,
-            exactness=exactness,
-            threads=threads,
-            emulate=emulate,
-            autotune=autotune,
-            tf32=tf32,
-            progress=True,
-        )
+    program = make_program(model, dims, Choices(*choices, **others))
     if program.variants:
         _note(program.diagnostics)
     return program
 
 
-def _refuse_of_saved(model: str, choices: Mapping[str, Any]) -> None:
-    """Refuses choices that were made when a saved program was compiled."""
-    from eqsat.runtime.store import is_saved
+def _programs(model: str, dim: list[str] | None, *choices: Any, **others: Any) -> Iterator[tuple[str, Program]]:
+    """A program for every combination of sizes, with the sizes in words; diagnostics go to standard error. choices,
+    others: the fields of `Choices`."""
+    from eqsat.command_programs import Choices, programs_by_size
 
-    if is_saved(Path(model)):
-        _refuse(choices, "a saved program is as it was compiled")
+    for title, program in programs_by_size(model, _dims(dim), Choices(*choices, **others)):
+        _note(program.diagnostics)
+        yield title, program
 
 
-def _refuse(choices: Mapping[str, Any], message: str) -> None:
-    """Refuses the options that are given."""
-    refused = [option for option, given in choices.items() if given]
-    if refused:
-        raise typer.BadParameter(message, param_hint=refused)
+def _print_title(title: str) -> None:
+    """The sizes above the output for them; nothing where there is one size."""
+    if title:
+        typer.echo(f"{title}:")
+
+
+def _hint(measured: Profile) -> None:
+    """On standard error, the target whose estimates would be nearer."""
+    from eqsat.command_words import with_options
+
+    if hint := measured.hint:
+        typer.echo(with_options(_options(), hint), err=True)
 
 
 def _note(diagnostics: Iterable[Diagnostic]) -> None:
     """Print notes and warnings in the words of the command line."""
-    from eqsat.command_words import in_words_of, options_of
+    from eqsat.command_words import in_words_of
+
+    for diagnostic in diagnostics:
+        typer.echo(in_words_of(_options(), diagnostic), err=True)
+
+
+def _options() -> dict[str, str]:
+    """The options of all verbs, by the library's keywords."""
+    from eqsat.command_words import options_of
 
     verbs = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
-    options = {keyword: option for verb in verbs for keyword, option in options_of(verb).items()}
-    for diagnostic in diagnostics:
-        typer.echo(in_words_of(options, diagnostic), err=True)
+    return {keyword: option for verb in verbs for keyword, option in options_of(verb).items()}
 
 
-def _dims(given: list[str] | None) -> dict[str, int]:
-    sizes = {}
+def _single(dim: list[str] | None, verb: str) -> dict[str, int]:
+    """The dims of a verb that takes one size of each."""
+    from eqsat.command_dims import single_sizes
+
+    return single_sizes(_dims(dim), verb)
+
+
+def _dims(given: list[str] | None) -> CommandDims:
+    from eqsat.command_dims import FORMS, sizes_of
+
+    dims: dict[str, int | Buckets] = {}
     for dim in given or ():
-        name, equals, size = dim.partition("=")
-        if not (name and equals and size.isdecimal()):
-            raise typer.BadParameter(f"{dim!r} is not NAME=SIZE", param_hint="--dim")
-        if name in sizes:
+        name, equals, text = dim.partition("=")
+        sizes = sizes_of(text) if name and equals else None
+        if sizes is None:
+            raise typer.BadParameter(f"{dim!r} is not {FORMS}", param_hint="--dim")
+        if name in dims:
             raise typer.BadParameter(f"{name} is given twice", param_hint="--dim")
-        sizes[name] = int(size)
-    return sizes
-
-
-@contextmanager
-def _showing(stage: str) -> Iterator[None]:
-    """Shows this stage on standard error, if that is a terminal."""
-    with telling(True) as told:
-        if told is not None:
-            told(stage)
-        yield
-
-
-def _stages(given: str) -> list[str]:
-    from eqsat.runtime.dump import check_stage
-
-    stages = [stage for stage in map(str.strip, given.split(",")) if stage]
-    for stage in stages:
-        check_stage(stage)
-    return stages
-
-
-def _egraph_text(program: Program, suffix: str) -> str:
-    from eqsat.egraph import dump as egraph_dump
-
-    match suffix:
-        case ".dot":
-            return egraph_dump.to_dot(program.egraph())
-        case ".svg":
-            return egraph_dump.to_svg(program.egraph())
-        case ".json":
-            return json.dumps(program.dump("egraph"), indent=2)
-    raise typer.BadParameter(f"{suffix!r} is none of .json, .dot, .svg", param_hint="--egraph")
-
-
-def _dump(program: Program, stages: list[str], folder: Path | None) -> None:
-    for stage in stages:
-        data = program.dump(stage)
-        text = data if isinstance(data, str) else json.dumps(data, indent=2)
-        if folder is None:
-            typer.echo(text)
-        else:
-            name = f"{stage}.{stage}" if isinstance(data, str) else f"{stage}.json"
-            _write(folder / name, f"{text}\n".encode())
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; bf16, which NumPy stores as two raw bytes, is restored."""
-    from ir.dtype import bf16
-
-    try:
-        with np.load(path) as file:
-            arrays = dict(file)
-    except Exception as error:  # a damaged zip or array header fails in many ways
-        fail(Kind.INPUT_MISMATCH, "run", f"not an .npz file of arrays: {error}", at=str(path))
-    return {name: array.view(bf16.numpy) if array.dtype == np.dtype("V2") else array for name, array in arrays.items()}
+        dims[name] = sizes
+    return dims
 
 
 def _write(path: Path, data: bytes) -> None:
-    from ir.host.atomic_file import write_atomically
+    from ir.host.output_file import write_output
 
-    try:
-        write_atomically(path, data)
-    except OSError as error:
-        fail(Kind.INVALID_OPTION, "write", f"cannot write the file: {error.strerror or error}", at=str(path))
+    write_output(path, data, "write")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from eqsat.failure.internal_error import at_stage, callers_code
+from eqsat.logs.topics import OF_STAGE
 
 Progress = Callable[[str], None]
 
@@ -39,4 +40,7 @@ class Clock:
             with at_stage(name):
                 yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            seconds = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+            if name in OF_STAGE:
+                OF_STAGE[name].info("%s took %.1f ms", name, seconds * 1e3)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from eqsat.serving.preparation import STAGE as PREPARE_STAGE
 from ir.diagnostics import Diagnostic, Kind
 
 _KEYWORD = re.compile(r"""\b(?P<name>[a-z]\w*)=(?:True\b|(?P<quote>["'])(?P<value>[^"']*)(?P=quote)|(?=[\s,;(]|$))""")
@@ -30,13 +31,13 @@ def in_words_of(options: Mapping[str, str], diagnostic: Diagnostic) -> Diagnosti
     options: of the verb, from `options_of`.
     """
     missing = diagnostic.details.get("missing", ())
-    if diagnostic.kind is Kind.UNBOUND_DIM and missing:
+    if missing and (diagnostic.kind is Kind.UNBOUND_DIM or diagnostic.stage == PREPARE_STAGE):
         return msgspec.structs.replace(diagnostic, hint=" ".join(f"-d {name}=SIZE" for name in missing))
     advice = [piece for piece in (diagnostic.hint or "").split("; ") if _can_follow(options, piece)]
     return msgspec.structs.replace(
         diagnostic,
-        message=_replace_keywords(options, diagnostic.message),
-        hint=_replace_keywords(options, "; ".join(advice)) or None,
+        message=with_options(options, diagnostic.message),
+        hint=with_options(options, "; ".join(advice)) or None,
     )
 
 
@@ -44,7 +45,9 @@ def _can_follow(options: Mapping[str, str], advice: str) -> bool:
     return all(match["name"] in options for match in _KEYWORD.finditer(advice))
 
 
-def _replace_keywords(options: Mapping[str, str], text: str) -> str:
+def with_options(options: Mapping[str, str], text: str) -> str:
+    """The text with options in the place of keywords."""
+
     def option(match: re.Match[str]) -> str:
         name, value = match["name"], match["value"]
         if name not in options:

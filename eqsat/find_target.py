@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.compile.machine import machine, restrict
 from codegen.measure.calibration import find_calibration
-from codegen.run.device import find_device
+from codegen.run.device import Device, find_device
 from eqsat.cost.targets import GPUS, cpu_target, device_target, gpu_target, nominal_cpu
 from ir.diagnostics import Kind, fail
 from ir.target import Target
@@ -17,13 +17,16 @@ def find_target(wanted: str | Target) -> Target:
     if isinstance(wanted, Target):
         if not wanted.is_gpu:
             restrict(machine(), wanted.arch)
+        elif not (wanted.clock_hz and wanted.issue and wanted.shared_bytes):
+            message = f"the target {wanted.name} states no clock_hz, issue or shared_bytes"
+            fail(Kind.UNKNOWN_TARGET, "target", message, hint="change a known target with msgspec.structs.replace")
         return wanted
     if not isinstance(wanted, str) or wanted not in ("auto", "cpu", "calibrated"):
         hint = f"auto, cpu, calibrated, {', '.join(GPUS)}, or a Target"
         fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
     if wanted == "auto":
         device = find_device()
-        found = device and device_target(device.name, device.arch, device.units)
+        found = device and target_of(device)
         if found:
             return found
     if wanted == "calibrated":
@@ -31,6 +34,18 @@ def find_target(wanted: str | Target) -> Target:
     here = machine()
     sizes = {"l1_bytes": here.l1_bytes, "l2_bytes": here.l2_bytes, "l3_bytes": here.l3_bytes}
     return nominal_cpu(arch=here.arch, cores=here.cores, lanes=here.lanes, source=f"{here.cpu}, nominal", **sizes)
+
+
+def target_of(device: Device) -> Target | None:
+    """The target of a present GPU; None for a generation that no kernels are written for."""
+    return device_target(
+        device.name,
+        device.arch,
+        device.units,
+        clock_hz=device.clock_hz,
+        bandwidth=device.bandwidth,
+        l2_bytes=device.l2_bytes,
+    )
 
 
 def calibrated_target(*, again: bool = False) -> Target:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from eqsat.lazy.open_inputs import OpenInput, TracedFunction
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
+from eqsat.lazy.trace import TracedGraph
 from eqsat.runtime.arrays import adopt
 from eqsat.tensor import Tensor
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
@@ -54,6 +56,20 @@ class BoundModel:
         """Name and type of each result, in order."""
         ids = self.graph.outputs
         return [(name, self.graph.types[ref]) for name, ref in zip(self.results or ids, ids, strict=True)]
+
+
+def _unused(symbols: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """Warnings of sizes of symbols that the model does not have."""
+    return tuple(
+        note(Kind.UNBOUND_DIM, STAGE, f"dims= binds {symbol!r}, which no size uses", severity=Severity.WARNING)
+        for symbol in symbols
+    )
+
+
+def zero_constants(graph: Graph, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Constants whose values play no part, for the inputs of a graph among these names: zeros that take no memory."""
+    types = {name: graph.types[graph.inputs[name].id] for name in names if name in graph.inputs}
+    return {name: np.broadcast_to(np.zeros((), type_.dtype.numpy), type_.shape) for name, type_ in types.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +164,7 @@ class FrontendModel(Model):
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
         from eqsat.frontends.frontend_to_tiny import frontend_to_tiny
 
-        unused = [symbol for symbol in dims if symbol not in self.frontend.symbols]
-        warnings = [
-            note(Kind.UNBOUND_DIM, STAGE, f"dims= binds {symbol!r}, which no size uses", severity=Severity.WARNING)
-            for symbol in unused
-        ]
+        warnings = _unused([symbol for symbol in dims if symbol not in self.frontend.symbols])
         tiny, constants = frontend_to_tiny(self.frontend, dims, self.constants)
         graph, notes = load(tiny, strict=strict)
         results = tuple(output.tensor for output in self.frontend.signature.outputs)
@@ -186,19 +198,21 @@ class LoweredModel(Model):
         return self.source.inputs
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
+        symbols = {size for info in self.declared.values() for size in info.shape}
+        warnings = _unused([symbol for symbol in dims if symbol not in symbols])
         tiny, constants = self.source.lower(dims, self.constants)
         graph, notes = load(tiny, strict=strict)
-        return BoundModel(graph, constants, self.source.results, notes)
+        return BoundModel(graph, constants, self.source.results, (*warnings, *notes))
 
 
 def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None) -> Model:
     """The model in any form that `optimize_and_compile` takes, with these constants and sizes.
 
-    Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one, several, or by name), Frontend IR
-    (dict, JSON text or file, FrontendGraph), ONNX (path ending in .onnx, bytes, ModelProto), torch (ExportedProgram). A
-    string is a program's text if it has a line break or a brace or begins with %, else a path. A text, or what a file
-    holds, is Tiny text if it begins with a %id, `graph`, `dims` or `return`, or if the file's name ends in .tiny; else
-    it is JSON.
+    Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one, several, or by name, or a function
+    of them by `tensor.program`), Frontend IR (dict, JSON text or file, FrontendGraph), ONNX (path ending in .onnx,
+    bytes, ModelProto), torch (ExportedProgram). A string is a program's text if it has a line break or a brace or
+    begins with %, else a path. A text, or what a file holds, is Tiny text if it begins with a %id, `graph`, `dims` or
+    `return`, or if the file's name ends in .tiny; else it is JSON.
     """
     model = _read(source)
     sized = replace(model, dims={**model.dims, **check_dims({} if dims is None else dims)})
@@ -210,6 +224,11 @@ def _read(source: Any) -> Model:
         case Tensor() | [Tensor(), *_]:
             tiny, own = tensor_to_tiny(source)
             return TinyModel(source=parse(tiny), constants=own)
+        case TracedFunction():
+            return LoweredModel(source=TracedGraph(source, source.inputs))
+        case OpenInput():
+            hint = 'tensor.program(lambda x: …, tensor.input("x", ("B", 8)))'
+            fail(Kind.MALFORMED_GRAPH, STAGE, "an input whose sizes are symbols is no program", hint=hint)
         case Graph():
             return _tiny(parse(source.to_json()))
         case Source():

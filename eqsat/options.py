@@ -27,7 +27,7 @@ CostModel: TypeAlias = "str | Sequence[str] | Terms"
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """Limits of saturation.
+    """Limits of saturation: `optimize_and_compile(model, budget=Budget(nodes=50_000, seconds=2))`.
 
     nodes       e-nodes in total (None: 120,000, or 60 per uop if that is more); each phase may use a share of them. A
                 rule that could match more than four times as often in one iteration is stopped.
@@ -233,7 +233,7 @@ def _check_budget(budget: Budget | None) -> Budget:
     if budget is None:
         return Budget()
     if not isinstance(budget, Budget):
-        hint = "eqsat.options.Budget(nodes=…, iterations=…)"
+        hint = "eqsat.Budget(nodes=…, iterations=…)"
         fail(Kind.INVALID_OPTION, STAGE, f"budget= cannot be {budget!r}", hint=hint)
     counts = {"nodes": budget.nodes or 0, "iterations": budget.iterations or 0, "copies": budget.copies}
     wrong = [name for name, count in counts.items() if not is_count(count)]

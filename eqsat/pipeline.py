@@ -26,12 +26,13 @@ from eqsat.egraph.saturate import saturate
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.extract import extract
 from eqsat.garbage_collector import release_memory, uncollected
+from eqsat.logs.records import tell_cover, tell_plans, tell_saturation
 from eqsat.looping.part_form import part_form, renaming
 from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.options import Options
-from eqsat.planning.target_pricer import pricer_for
+from eqsat.planning.target_pricer import cold_inputs, pricer_for
 from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
 from ir.backend import Backend, Lowered, function_name
@@ -88,6 +89,7 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
             told=lambda done: clock.count(f"phase {done.phase + 1}, {done.nodes:,} e-nodes"),
         )
         release_memory()  # the e-graph is gone; its view remains
+        tell_saturation(saturation)
     with clock.stage("extract"):
         clock.count(f"{len(graph.nodes):,} uops")
         cover = extract(
@@ -99,8 +101,11 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
             joining=options.cost_model.joining,
             relayout=options.cost_model.relayout,
             prefix=part.prefix,
+            cold=cold_inputs(part.given, target),
         )
+        tell_cover(cover)
         module, prices = assemble(cover, egraph, graph, constants)
+        tell_plans(module, prices)
     return OptimizedPart(part, saturation, cover, module, prices), egraph
 
 

@@ -57,3 +57,12 @@ def telling(progress: ProgressChoice, steps: int | None = None) -> Iterator[Prog
         with Progress(*columns, console=console, transient=True, disable=not is_seen) as display:
             shown = ShownProgress if steps is None else ShownCount
             yield shown(display, display.add_task("", total=steps))
+
+
+@contextmanager
+def showing(stage: str) -> Iterator[None]:
+    """Shows this stage on standard error, if that is a terminal."""
+    with telling(True) as told:
+        if told is not None:
+            told(stage)
+        yield

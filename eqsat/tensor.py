@@ -13,32 +13,50 @@ from __future__ import annotations
 
 import builtins
 import itertools
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, SupportsIndex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, overload
 
 import numpy as np
 
 from eqsat.lazy import promotion, scanning
-from eqsat.lazy.argument_checks import STAGE, Axis, Number, Sizes, axes_in, axis_in, flag, integer, refuse, sizes
-from eqsat.lazy.broadcasting import broadcast, broadcast_shape
+from eqsat.lazy.argument_checks import (
+    STAGE,
+    Number,
+    Sizes,
+    axis_in,
+    integer,
+    is_number,
+    number,
+    refuse,
+    shape_and_dtype,
+    sizes,
+)
+from eqsat.lazy.broadcasting import broadcast_shape
 from eqsat.lazy.constant_array import as_array
-from eqsat.lazy.movements import Movements
+from eqsat.lazy.einsum import einsum as einsum_of
+from eqsat.lazy.element_count import ElementCount
+from eqsat.lazy.function_forms import function_form
+from eqsat.lazy.keyword_names import Dim, End, takes_torchs_names
+from eqsat.lazy.missing_names import missing, public_names
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
-from eqsat.lazy.operators import Operators
+from eqsat.lazy.open_inputs import OpenInput, TracedFunction, inputs_of, open_sizes
+from eqsat.lazy.orders import Orders
+from eqsat.lazy.powers import power
+from eqsat.lazy.products import Products
 from eqsat.lazy.random_numbers import RandomNumbers
 from eqsat.lazy.tags import current_tag
 from eqsat.lazy.tags import tagged as tagged
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DType, DTypeLike, TensorType, i32, i64
+from ir.dtype import DType, DTypeLike, TensorType
 from ir.dtype import dtype as as_dtype
+from ir.frontend import TensorInfo
 from ir.tiny.graph import check_arg, exact_immediate
 from ir.uop.table import UOPS
 
 _SERIALS = itertools.count()
 
 
-class Tensor(Operators, Movements):
+class Tensor(Products, Orders):
     """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor. tag:
     the part of the program that the uop belongs to (`tagged`)."""
 
@@ -65,8 +83,9 @@ class Tensor(Operators, Movements):
         return self.type.rank
 
     @property
-    def size(self) -> int:
-        return self.type.size
+    def size(self) -> ElementCount:
+        """The number of elements. Called, as torch's method, it is the shape, or the size along an axis."""
+        return ElementCount(self.type.size, self.shape)
 
     @property
     def dtype(self) -> DType:
@@ -77,6 +96,16 @@ class Tensor(Operators, Movements):
 
     def __bool__(self) -> bool:
         fail(Kind.UNSUPPORTED_OP, STAGE, "a lazy tensor has no truth value", hint="where(condition, a, b)")
+
+    def __float__(self) -> float:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "a lazy tensor has no values", hint="optimize_and_compile(tensor) computes it")
+
+    __int__ = __float__
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            missing("a lazy tensor", name, public_names(dir(Tensor)), functions=public_names(globals()))
 
     # NumPy's protocols
 
@@ -92,157 +121,69 @@ class Tensor(Operators, Movements):
     ) -> Any:
         return call_function(_FUNCTIONS, function, args, keywords)
 
-    # elementwise and movement ops; more are in Operators and Movements
+    # what the families of methods are written in
 
-    def cast(self, to: DTypeLike) -> Tensor:
-        wanted = as_dtype(to)
-        return self if self.dtype == wanted else Tensor("CAST", [self], {"to": wanted.name})
+    @classmethod
+    def _make(cls, uop: str, src: Sequence[Any] = (), arg: Mapping[str, Any] | None = None) -> Tensor:
+        return cls(uop, src, arg)
 
-    astype = cast
+    @classmethod
+    def _of(cls, value: Any) -> Tensor:
+        return as_tensor(value)
+
+    @classmethod
+    def _constant(cls, value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
+        return constant(value, dtype, name)
+
+    @classmethod
+    def _choose(cls, condition: Any, a: Any, b: Any) -> Tensor:
+        return where(condition, a, b)
+
+    @classmethod
+    def _loop(cls, step: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> tuple[Any, Any]:
+        return scan(step, init, xs)
 
     def _apply(self, uop: str, *operands: Any) -> Tensor:
         return elementwise(uop, *operands)
 
-    def _move(self, uop: str, still: bool, /, **arg: Any) -> Tensor:
-        return self if still else Tensor(uop, [self], arg)
 
-    # reductions
-
-    def sum(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-        """The sum in `dtype`. By default, the sum of bools and of integers that i64 holds is in i64, and the sum of
-        floats and of u64 is in their own dtype. fp16 and bf16 are added in fp32, then rounded."""
-        return self._reduce_in_dtype("SUM", axis, keepdims, dtype)
-
-    def prod(self, axis: Axis = None, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-        """The product; dtypes as in `sum`."""
-        return self._reduce_in_dtype("PROD", axis, keepdims, dtype)
-
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("MAX", axis, keepdims, self.dtype)
-
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("MIN", axis, keepdims, self.dtype)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        """The first position of the maximum along `axis` (None: in the flattened tensor), i64. NaN is the maximum."""
-        return extremum_position(self, "max", axis, keepdims)
-
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        """The first position of the minimum, as in `argmax`. NaN is the minimum."""
-        return extremum_position(self, "min", axis, keepdims)
-
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """fp16 and bf16 are summed and divided in fp32, then rounded; integers and bool give fp64."""
-        floats = self.cast(promotion.floating(self.dtype))
-        wide = floats.cast(floats.dtype.accumulator)
-        count = math.prod(self.shape[position] for position in axes_in(axis, self.shape))
-        return (wide.sum(axis, keepdims) * (1.0 / count if count else math.nan)).cast(floats.dtype)
-
-    def var(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """The mean squared distance from the mean (NumPy's ddof=0)."""
-        centred = self - self.mean(axis, keepdims=True)
-        return (centred * centred).mean(axis, keepdims)
-
-    def cumsum(self, axis: int | None = None) -> Tensor:
-        """Running sums along `axis` (None: of the flattened tensor); dtypes as in `sum`."""
-        return self._scan("CUMSUM", axis)
-
-    def cumprod(self, axis: int | None = None) -> Tensor:
-        """Running products; otherwise as `cumsum`."""
-        return self._scan("CUMPROD", axis)
-
-    def _reduce_in_dtype(self, op: str, axis: Axis, keepdims: bool, to: DTypeLike | None) -> Tensor:
-        wanted = as_dtype(to) if to is not None else promotion.summing(self.dtype)
-        if wanted.is_bool:  # in bool, a sum is any(), a product is all()
-            return self.cast(wanted)._reduce("MAX" if op == "SUM" else "MIN", axis, keepdims, wanted)
-        source = self if wanted.is_float == self.dtype.is_float else self.cast(wanted)
-        return source._reduce(op, axis, keepdims, wanted.accumulator).cast(wanted)
-
-    def _scan(self, uop: str, axis: int | None) -> Tensor:
-        if axis is None:
-            return self.reshape(-1 if self.size else 0)._scan(uop, 0)
-        wanted = promotion.summing(self.dtype)
-        total = Tensor(uop, [self], {"axis": axis_in(axis, self.shape), "dtype": wanted.accumulator.name})
-        return total.cast(wanted)
-
-    def _reduce(self, op: str, axis: Axis, keepdims: bool, to: DType) -> Tensor:
-        axes, keep = axes_in(axis, self.shape), flag(keepdims, "keepdims")
-        if not axes:
-            return self.cast(to)
-        result = Tensor("REDUCE", [self], {"op": op, "axes": axes, "dtype": to.name})
-        kept = [1 if position in axes else size for position, size in enumerate(self.shape)]
-        return result.reshape(kept) if keep else result
-
-    # products and lookups
-
-    def dot(self, other: Any) -> Tensor:
-        """The matrix product as a broadcast, a product and a sum in the common dtype; 1-D and batched operands as in
-        NumPy's matmul (tinygrad's `dot`, seed 001 §0)."""
-        right = as_tensor(other)
-        if not self.ndim or not right.ndim or self.shape[-1] != right.shape[-builtins.min(right.ndim, 2)]:
-            hint = "[…, M, K] @ […, K, N]; .T or swapaxes(-1, -2) turns a matrix"
-            refuse(Kind.AXIS_SIZE_MISMATCH, "matmul", "the contracted sizes differ", self.shape, right.shape, hint=hint)
-        if broadcast(self.shape[:-2], right.shape[:-2]) is None:
-            hint = "batches that agree from the right, or are 1"
-            refuse(Kind.BROADCAST_MISMATCH, "matmul", "the batches differ", self.shape, right.shape, hint=hint)
-        ones = (1,) * builtins.min(self.ndim - 1, right.ndim - 1, 1)
-        rows = self.reshape(*self.shape[:-1], *ones, self.shape[-1])
-        split = right.ndim - builtins.min(right.ndim, 2)
-        columns = right.reshape(*right.shape[:split], *ones, *right.shape[split:])
-        products = rows * columns.swapaxes(-1, -builtins.min(right.ndim, 2))
-        return products.sum(-1, dtype=products.dtype)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return self.dot(other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return as_tensor(other).dot(self)
-
-    matmul = dot
-
-    def gather(self, axis: int, index: Any) -> Tensor:
-        """As torch.gather: result[i, j] = self[index[i, j], j] for axis 0; an index outside is clamped to the nearest
-        end."""
-        return Tensor("GATHER", [self, as_tensor(index)], {"axis": axis_in(axis, self.shape)})
-
-    def scatter(self, axis: int, index: Any, updates: Any, reduction: str = "none") -> Tensor:
-        """As torch.scatter: the tensor with `updates` put in, result[index[i, j], j] = updates[i, j] for axis 0. Index
-        and updates have one shape, which is no larger than the tensor's off the axis; updates may be broadcast to it,
-        and may be a number. A position below 0 or beyond the axis changes nothing.
-
-        reduction: "none" keeps the last update of an element; "add", "mul", "max" and "min" combine the element with
-        all its updates, one after another in the order of the index, and round each result. So the result has the same
-        bits on every machine and with every number of threads. The work grows with the elements and the updates.
-        """
-        place, at = axis_in(axis, self.shape), as_tensor(index)
-        own = [size for position, size in enumerate(self.shape) if position != place]
-        theirs = [size for position, size in enumerate(at.shape) if position != place]
-        if at.ndim != self.ndim or any(want > have for want, have in zip(theirs, own, strict=True)):
-            message = "the index has the tensor's rank, and is no larger off the axis"
-            refuse(Kind.AXIS_SIZE_MISMATCH, "scatter", message, self.shape, at.shape, hint="pad or slice the index")
-        if reduction not in _COMBINATIONS:
-            hint = ", ".join(_COMBINATIONS)
-            fail(Kind.MALFORMED_GRAPH, STAGE, f"scatter has no reduction {reduction!r}", at="scatter", hint=hint)
-        values = (constant(updates, self.dtype) if is_number(updates) else as_tensor(updates)).expand(at.shape)
-        wider = [(0, 0 if k == place else size - at.shape[k]) for k, size in enumerate(self.shape)]
-        if any(high for _, high in wider):
-            at, values = at.cast("i64").pad(wider, -1), values.pad(wider)
-        return Tensor("SCATTER", [self, at, values], {"axis": place, "op": _COMBINATIONS[reduction]})
-
-    def take(self, index: Any, axis: int = 0) -> Tensor:
-        """As numpy.take: whole slices along `axis`, in the shape of `index`. Negative positions count from the end.
-        Positions outside are an error in a constant; others are clamped to the nearest end at run time."""
-        place = axis_in(axis, self.shape)
-        where_ = _from_start(as_tensor(index), self.shape[place])
-        before, after = self.shape[:place], self.shape[place + 1 :]
-        flat = where_.reshape((1,) * len(before) + (where_.size,) + (1,) * len(after))
-        picked = self.gather(place, flat.expand(*before, where_.size, *after))
-        return picked.reshape(*before, *where_.shape, *after)
+@overload
+def input(name: str, shape: Sizes, dtype: DTypeLike = "fp32") -> Tensor: ...  # type: ignore[overload-overlap]
 
 
-def input(name: str, shape: Sizes, dtype: DTypeLike = "fp32") -> Tensor:
-    """An argument of the program, called `name`."""
+@overload
+def input(name: str, shape: str | Sequence[SupportsIndex | str], dtype: DTypeLike = "fp32") -> OpenInput: ...
+
+
+def input(
+    name: str, shape: Sizes | str | Sequence[SupportsIndex | str], dtype: DTypeLike = "fp32"
+) -> Tensor | OpenInput:
+    """An argument of the program, called `name`. A size may be a symbol, as in `("B", 8)`: the result is then an input
+    of `program`, and no tensor yet."""
+    symbolic = open_sizes(shape)
+    if symbolic is not None:
+        bare = input(name, (), dtype)
+        return OpenInput(name, TensorInfo(bare.dtype.name, symbolic))
     return Tensor("INPUT", (), {"tensor_id": name, "dtype": as_dtype(dtype).name, "shape": sizes(shape)})
+
+
+def program(function: Callable[..., Any], *inputs: OpenInput | Tensor) -> TracedFunction:
+    """A program whose sizes are symbols: `function(*inputs)`, which returns a lazy tensor, a list of them, or a dict of
+    named ones. `optimize_and_compile` takes it.
+
+    The function is called again for each set of sizes, with inputs of these sizes; so a size, `x.shape[0]`, is a plain
+    number there. `dims=` and the shapes of arguments give the sizes, as for Tiny programs with symbols.
+
+        x = tensor.input("x", ("B", 8))
+        program = optimize_and_compile(tensor.program(lambda x: nn.softmax(x), x), dims={"B": 4})
+
+    Raises:
+        EqsatError: MalformedGraph for what is no function, and for an input that is no `tensor.input`.
+    """
+    if not callable(function):
+        hint = 'tensor.program(f, tensor.input("x", ("B", 8)))'
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the first argument of tensor.program is a function", hint=hint)
+    return TracedFunction(function, inputs_of(inputs))
 
 
 def constant(array: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
@@ -252,9 +193,20 @@ def constant(array: Any, dtype: DTypeLike | None = None, name: str | None = None
     return Tensor("INPUT", (), {"storage": "const_pool", **arg}, as_array(array, dtype))
 
 
-def arange(size: SupportsIndex, dtype: DTypeLike = "i64") -> Tensor:
-    """0, 1, … size - 1."""
-    return iota((integer(size, "a size"),), 0, dtype)
+@takes_torchs_names
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None, **torch: Unpack[End]) -> Tensor:
+    """start, start + step, … below `stop`, or 0, 1, … below the only number: i64, or fp32 if a number is a float."""
+    first, beyond = (0, start) if stop is None else (start, stop)
+    given = [number(value, "a bound or step of arange") for value in (first, beyond, step)]
+    if not given[2]:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the step of arange is 0")
+    if builtins.any(isinstance(value, float) for value in given):
+        return constant(np.arange(*given), "fp32" if dtype is None else dtype)
+    low, high, by = (int(value) for value in given)
+    whole = iota((len(range(low, high, by)),), 0, "i64" if dtype is None or (low, by) != (0, 1) else dtype)
+    scaled = whole if by == 1 else whole * by
+    shifted = scaled if low == 0 else scaled + low
+    return shifted if dtype is None else shifted.cast(dtype)
 
 
 def iota(shape: Sizes, axis: int, dtype: DTypeLike = "i64") -> Tensor:
@@ -263,20 +215,73 @@ def iota(shape: Sizes, axis: int, dtype: DTypeLike = "i64") -> Tensor:
     return Tensor("IOTA", (), {"shape": exact, "axis": axis_in(axis, exact), "dtype": as_dtype(dtype).name})
 
 
-def full(shape: Sizes, value: Number, dtype: DTypeLike = "fp32") -> Tensor:
-    """A tensor with this value everywhere."""
+@takes_torchs_names
+def full(shape: Sizes, value: Number, dtype: DTypeLike | None = None) -> Tensor:
+    """A tensor with this value everywhere. Without `dtype`, a float is fp32, a whole number i64, True or False bool."""
     return constant(value, dtype).expand(sizes(shape))
 
 
-def where(condition: Any, a: Any, b: Any) -> Tensor:
+@takes_torchs_names
+def zeros(*shape: Any, dtype: DTypeLike = "fp32") -> Tensor:
+    """Zeros; the sizes are passed one by one, or as one list, which a dtype may follow."""
+    exact, element = shape_and_dtype(shape, dtype)
+    return full(exact, 0, element)
+
+
+@takes_torchs_names
+def ones(*shape: Any, dtype: DTypeLike = "fp32") -> Tensor:
+    """Ones; the sizes as in `zeros`."""
+    exact, element = shape_and_dtype(shape, dtype)
+    return full(exact, 1, element)
+
+
+@takes_torchs_names
+def full_like(x: Any, value: Number, dtype: DTypeLike | None = None) -> Tensor:
+    """This value everywhere, in the shape of x, and in its dtype if no other is stated."""
+    like = as_tensor(x)
+    return full(like.shape, value, like.dtype if dtype is None else dtype)
+
+
+@takes_torchs_names
+def zeros_like(x: Any, dtype: DTypeLike | None = None) -> Tensor:
+    return full_like(x, 0, dtype)
+
+
+@takes_torchs_names
+def ones_like(x: Any, dtype: DTypeLike | None = None) -> Tensor:
+    return full_like(x, 1, dtype)
+
+
+@takes_torchs_names
+def eye(n: SupportsIndex, m: SupportsIndex | None = None, dtype: DTypeLike = "fp32") -> Tensor:
+    """The matrix [n, m] (None: [n, n]) with ones on the diagonal."""
+    grid = (integer(n, "a size"), integer(n if m is None else m, "a size"))
+    return (iota(grid, 0) == iota(grid, 1)).cast(dtype)  # type: ignore[no-any-return]
+
+
+@takes_torchs_names
+def linspace(start: Number, stop: Number, num: SupportsIndex = 50, dtype: DTypeLike = "fp32") -> Tensor:
+    """`num` numbers from `start` to `stop`, both included."""
+    first, last = number(start, "start"), number(stop, "stop")
+    return constant(np.linspace(first, last, integer(num, "num")), dtype)
+
+
+def where(condition: Any, a: Any = None, b: Any = None) -> Tensor:
     """Elementwise choice; the three broadcast together. A condition that is no bool is true where it is not 0."""
-    chosen = as_tensor(condition).cast("bool")
+    hint = "where(condition, a, b)"
+    if a is None or b is None:
+        fail(Kind.MALFORMED_GRAPH, STAGE, "the number of True elements is not known", op="where", hint=hint)
+    chosen = as_tensor(condition)
+    if chosen.dtype.is_float and as_dtype("bool") in (getattr(a, "dtype", None), getattr(b, "dtype", None)):
+        fail(Kind.DTYPE_MISMATCH, STAGE, f"a condition of {chosen.dtype} chooses among bools", op="where", hint=hint)
+    chosen = chosen.cast("bool")
     branches = [constant(a) if is_number(a) and is_number(b) else _operand(a), _operand(b)]
     element = promotion.common([_spec(branch) for branch in branches])
     return Tensor("WHERE", _broadcast_operands("WHERE", [chosen, *(_cast(x, element) for x in branches)]))
 
 
-def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
+@takes_torchs_names
+def concatenate(parts: Sequence[Any], axis: SupportsIndex = 0, **torch: Unpack[Dim]) -> Tensor:
     """The parts side by side along `axis`, in their common dtype. Each part is padded to the whole size, then `where`
     selects by position."""
     if not isinstance(parts, list | tuple) or not parts:
@@ -300,7 +305,11 @@ def concatenate(parts: Sequence[Any], axis: int = 0) -> Tensor:
     return whole[0]
 
 
-def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
+cat = concat = concatenate
+
+
+@takes_torchs_names
+def stack(parts: Sequence[Any], axis: SupportsIndex = 0, **torch: Unpack[Dim]) -> Tensor:
     """The parts, which have one shape, side by side along a new axis at the position `axis` of the result."""
     if not isinstance(parts, list | tuple) or not parts:
         fail(Kind.MALFORMED_GRAPH, STAGE, "stack takes a list of at least one tensor")
@@ -309,6 +318,11 @@ def stack(parts: Sequence[Any], axis: int = 0) -> Tensor:
         shapes = [part.shape for part in tensors]
         refuse(Kind.AXIS_SIZE_MISMATCH, "stack", "the shapes differ", *shapes, hint="parts of one shape")
     return concatenate([part.unsqueeze(axis) for part in tensors], axis)
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """As numpy.einsum: a product of all operands over all letters, and a sum over the letters that the result lacks."""
+    return einsum_of(equation, [as_tensor(operand) for operand in operands])
 
 
 def scan(
@@ -342,40 +356,12 @@ def scan(
     return scanning.scan(_KIND, f, init, xs, length, reverse)
 
 
-def extremum_position(
-    x: Tensor, extremum: Literal["max", "min"], axis: int | None, keepdims: bool = False, last: bool = False
-) -> Tensor:
-    """The first position (`last`: the last one) of the extremum along `axis` (None: in the flattened tensor), i64. The
-    first NaN comes before any number, as in NumPy.
-
-    best = max x over the axis
-    y    = min over the axis of (i where x[i] is best or NaN, else a position beyond all)
-
-    Raises:
-        EqsatError: MalformedGraph if the axis has no elements.
-    """
-    if axis is None:
-        position = extremum_position(x.flatten(), extremum, 0, False, last)
-        return position.reshape((1,) * x.ndim) if flag(keepdims, "keepdims") else position
-    size = x.shape[axis_in(axis, x.shape)]
-    if not size:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"no element along axis {axis}", op=f"arg{extremum}", shape=x.shape)
-    best = x.max(axis, keepdims=True) if extremum == "max" else x.min(axis, keepdims=True)
-    is_best = (x == best) | (x != x) if x.dtype.is_float else x == best
-    places = iota(x.shape, axis, i32 if size <= 2**31 - 1 else i64)
-    if last:
-        return where(is_best, places, -1).max(axis, keepdims).cast(i64)
-    return where(is_best, places, size).min(axis, keepdims).cast(i64)
+extremum_position = Tensor._extremum_position
 
 
 def as_tensor(value: Any) -> Tensor:
     """`value` if it is a tensor, else a constant with the array or number."""
     return value if isinstance(value, Tensor) else constant(value)
-
-
-def is_number(value: Any) -> bool:
-    """Whether the value is a Python number; NumPy's scalars are arrays of rank 0."""
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
 def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tensor:
@@ -387,7 +373,7 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
     op. NumPy's results differ by one rounding of x / y, which matters near whole quotients and for infinite x or y.
     """
     values = [_operand(value) for value in operands]
-    if not any(isinstance(value, Tensor) for value in values):
+    if not builtins.any(isinstance(value, Tensor) for value in values):
         values[0] = as_tensor(values[0])
     try:
         element = promotion.loop(like or promotion.dtypes_of(uop), [_spec(value) for value in values])
@@ -395,7 +381,8 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
         raise error.locate(at=_types(values), op=UOPS[uop].label()) from None
     exact = [_cast(value, element) for value in values]
     if uop == "POW" and type(exact[1]) is int:
-        return _power(as_tensor(exact[0]), exact[1])
+        raised: Tensor = power(as_tensor(exact[0]), exact[1])
+        return raised
     if element.is_float and uop in ("IDIV", "MOD"):
         whole = elementwise("FDIV", *exact).floor()
         return whole if uop == "IDIV" else exact[0] - whole * exact[1]
@@ -406,18 +393,6 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
 
 _OF_BOOLS = {"ADD": "OR", "MUL": "AND", "MAX": "OR", "MIN": "AND"}
 """Uops that stand for arithmetic on bools."""
-
-
-def _power(x: Tensor, exponent: int) -> Tensor:
-    """x ** exponent: of integers by squaring; of floats by POW, except the square, as in NumPy."""
-    if x.dtype.is_float:
-        return x * x if exponent == 2 else Tensor("POW", [x, exponent])
-    if exponent < 0:
-        fail(Kind.DTYPE_MISMATCH, STAGE, "integers to a negative power", at=str(x.type), op="POW", hint="cast to float")
-    if exponent == 0:
-        return full(x.shape, 1, x.dtype)
-    half = _power(x, exponent // 2) if exponent > 1 else x
-    return x if exponent == 1 else half * half * x if exponent % 2 else half * half
 
 
 def _infer(tensor: Tensor) -> TensorType:
@@ -443,31 +418,16 @@ def _infer(tensor: Tensor) -> TensorType:
     return result
 
 
-def _from_start(index: Tensor, size: int) -> Tensor:
-    """Positions along an axis of `size`, negative ones counted from the end, as positions from the start.
-
-    Raises:
-        EqsatError: MalformedGraph for a constant with a position outside.
-    """
-    if not index.dtype.is_int or (index.array is None and not index.dtype.is_signed):
-        return index
-    if index.array is None:
-        wide = index if size <= index.dtype.highest else index.cast("i64")
-        return where(wide < 0, wide + size, wide)
-    outside = index.array[(index.array < -size) | (index.array >= size)]
-    if outside.size:
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"index {outside[0]} is out of bounds for an axis of {size} elements")
-    return constant(index.array.astype("i8") % size, name=index.arg.get("tensor_id")) if index.size else index
-
-
 def _types(operands: Iterable[Tensor | Number]) -> str:
     return ", ".join(str(operand.type) for operand in operands if isinstance(operand, Tensor))
 
 
 def _operand(value: Any) -> Tensor | Number:
     """A Python number as it is, anything else as a tensor."""
+    if not is_number(value):
+        return as_tensor(value)
     number: Number = value
-    return number if is_number(value) else as_tensor(value)
+    return int(number) if isinstance(number, ElementCount) else number
 
 
 def _spec(operand: Tensor | Number) -> DType | promotion.Weak:
@@ -486,10 +446,47 @@ def _broadcast_operands(op: str, operands: Sequence[Tensor | Number]) -> list[Te
     return [operand.expand(shape) if isinstance(operand, Tensor) else operand for operand in operands]
 
 
-_COMBINATIONS = {"none": "LAST", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}
-"""The op of a SCATTER for each reduction."""
 _KIND = scanning.TensorKind(Tensor, as_tensor, full)
 _RANDOM = RandomNumbers(Tensor, as_tensor)
 rand, randn, randint, bernoulli = _RANDOM.rand, _RANDOM.randn, _RANDOM.randint, _RANDOM.bernoulli
 dropout_mask, random_word = _RANDOM.dropout_mask, _RANDOM.random_word
-_FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full)
+_FUNCTIONS = TensorFunctions(as_tensor, elementwise, where, concatenate, stack, full, einsum)
+
+
+def _form(name: str) -> Callable[..., Any]:
+    method: Callable[..., Any] = getattr(Tensor, name)
+    return function_form(as_tensor, method)
+
+
+def _forms(names: str) -> Iterator[Callable[..., Tensor]]:
+    """Methods as functions of a tensor, an array or a number: `tensor.sum(x, axis=1)` is `x.sum(axis=1)`."""
+    return map(_form, names.split())
+
+
+abs, neg, exp, exp2, log, log2, sqrt, rsqrt, reciprocal = _forms("abs neg exp exp2 log log2 sqrt rsqrt reciprocal")
+sin, cos, tanh, erf, sigmoid, relu, square, floor, ceil = _forms("sin cos tanh erf sigmoid relu square floor ceil")
+round, trunc, isnan, isinf, isfinite, sign, logical_not = _forms("round trunc isnan isinf isfinite sign logical_not")
+bitwise_not, t, ravel, maximum, minimum, pow = _forms("bitwise_not t ravel maximum minimum pow")
+logical_and, logical_or, logical_xor, bitwise_and = _forms("logical_and logical_or logical_xor bitwise_and")
+bitwise_or, bitwise_xor, add, sub, subtract, mul = _forms("bitwise_or bitwise_xor add sub subtract mul")
+multiply, div, divide, true_divide, floor_divide = _forms("multiply div divide true_divide floor_divide")
+remainder, eq, ne, not_equal, lt, le, less, less_equal = _forms("remainder eq ne not_equal lt le less less_equal")
+gt, ge, greater, greater_equal, clip, clamp, lerp, sum = _forms("gt ge greater greater_equal clip clamp lerp sum")
+prod, mean, amax, amin, any, all, count_nonzero, argmax = _forms("prod mean amax amin any all count_nonzero argmax")
+argmin, var, std, logsumexp, norm, cumsum, cumprod = _forms("argmin var std logsumexp norm cumsum cumprod")
+softmax, log_softmax, matmul, dot, mm, bmm, mv, outer = _forms("softmax log_softmax matmul dot mm bmm mv outer")
+addmm, baddbmm, reshape, permute, transpose, tile = _forms("addmm baddbmm reshape permute transpose tile")
+swapaxes, swapdims, moveaxis, movedim, squeeze = _forms("swapaxes swapdims moveaxis movedim squeeze")
+unsqueeze, flatten, unflatten, flip, roll = _forms("unsqueeze flatten unflatten flip roll")
+repeat_interleave, select, narrow, diff, tril, triu = _forms("repeat_interleave select narrow diff tril triu")
+gather, scatter, take, take_along_dim, take_along_axis = _forms("gather scatter take take_along_dim take_along_axis")
+index_select, masked_fill, argsort = _forms("index_select masked_fill argsort")
+broadcast_to: Callable[..., Tensor] = _form("expand")
+split, chunk, unbind = (_form(name) for name in ("split", "chunk", "unbind"))
+max, min, topk, sort = (_form(name) for name in ("max", "min", "topk", "sort"))
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        missing("eqsat.tensor", name, public_names(globals()), methods=public_names(dir(Tensor)))

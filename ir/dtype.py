@@ -91,6 +91,8 @@ DTYPES: Mapping[str, DType] = MappingProxyType(
         )
     }
 )
+HALVES = ("fp16", "bf16")
+"""The floats of 16 bits, which registers hold as fp32."""
 _NUMPY: Mapping[str, np.dtype] = MappingProxyType(
     {
         "fp16": np.dtype(np.float16),
@@ -124,10 +126,12 @@ DTypeLike: TypeAlias = "str | DType | np.dtype | type"
 
 
 def dtype(spec: DTypeLike) -> DType:
-    """The DType of a name ("fp32", "float32", "f32"), of a NumPy dtype or scalar type, of Python's float, int or bool
-    (64 bits, as in NumPy), or of itself. Raises EqsatError, DtypeMismatch, for anything else."""
+    """The DType of a name ("fp32", "float32", "f32"), of a dtype of NumPy or torch, of NumPy's scalar type, of Python's
+    float, int or bool (64 bits, as in NumPy), or of itself. Raises EqsatError, DtypeMismatch, for anything else."""
     if isinstance(spec, DType):
         return spec
+    if type(spec).__module__ == "torch" and type(spec).__name__ == "dtype":
+        spec = str(spec).removeprefix("torch.")
     if isinstance(spec, type) and (spec in (float, int, bool) or issubclass(spec, np.generic)):
         spec = np.dtype(spec)
     element = None

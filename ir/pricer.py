@@ -28,6 +28,7 @@ class Work(msgspec.Struct, frozen=True):
                  threads of a GPU's block and registers of its thread; 0 on a CPU
     independent  instructions of a thread that can be in flight at once, none of which waits for another
     parallel     whether units share the kernel, which costs a fork and join
+    cold_bytes   the part of `bytes` that comes from memory, whatever the caches hold
     """
 
     flops: float
@@ -44,6 +45,7 @@ class Work(msgspec.Struct, frozen=True):
     thread_registers: int = 0
     independent: float = 1.0
     parallel: bool = True
+    cold_bytes: float = 0.0
 
 
 class Parts(msgspec.Struct, frozen=True):

@@ -32,10 +32,12 @@ class Target(msgspec.Struct, frozen=True):
     call_ns          ns that a kernel of one thread costs before its work, if less than `launch_ns`
     weights          "exp fp64" → cost of one point of an op in additions, if it differs from `ir.uop.table`
     vector_cycles, lane_cycles, far_cycles
-                     to move a vector register, one lane of it, and a lane that has a cache line of its own; a cycle is
-                     the time in which a unit starts two vector multiply-adds
+                     to move a vector register, one lane of it, and a lane that has a cache line of its own
     registers, threads, blocks
                      most resident 32-bit registers, threads and blocks of one unit; 0 on a CPU
+    clock_hz         clocks per second of an SM; 0 on a CPU, whose cycle follows from its peak
+    issue            instructions of single threads that an SM starts per clock; 0 on a CPU
+    shared_bytes     bytes per clock that an SM moves to and from shared memory; 0 on a CPU
     """
 
     name: str
@@ -60,6 +62,9 @@ class Target(msgspec.Struct, frozen=True):
     registers: int = 0
     threads: int = 0
     blocks: int = 0
+    clock_hz: float = 0.0
+    issue: int = 0
+    shared_bytes: int = 0
 
     @property
     def is_gpu(self) -> bool:
@@ -67,8 +72,12 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def cycle_ns(self) -> float:
-        """The time in which a unit starts two vector multiply-adds."""
-        return 4e9 * self.lanes * self.units / self.peak_flops["fp32"]
+        """A cycle: on a GPU one clock, on a CPU the time in which a core starts two vector multiply-adds."""
+        return 1e9 / self.clock_hz if self.is_gpu else 4e9 * self.lanes * self.units / self.peak_flops["fp32"]
+
+    def per_cycle(self, dtype: str) -> float:
+        """FLOPs of one unit in a cycle; those of fp32 if the machine lists no peak of the dtype."""
+        return self.peak_flops.get(dtype, self.peak_flops["fp32"]) * self.cycle_ns * 1e-9 / self.units
 
     @property
     def on_chip_bytes(self) -> int:

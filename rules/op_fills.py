@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ir.dtype import DType, TensorType, dtype
 from ir.term.text import scalar
-from ir.uop.table import FUNCTIONS
+from ir.uop.table import BITCASTS, FUNCTIONS
 
 Number: TypeAlias = "float | int | bool"
 Operand: TypeAlias = "tuple[str, Number | None]"
@@ -29,7 +29,7 @@ def preimage(op: str, result: str, fill: Number, operands: tuple[Operand, ...]) 
 
     The fill itself is tried first, so that guards keep their fill where possible.
     """
-    if op in _SCRAMBLING:
+    if op in _SCRAMBLING or (op in BITCASTS and fill != fill):  # the bits of a number may be those of another NaN
         return None
     numbers = (fill, *(value for _, value in operands if value is not None))
     return _preimage(op, result, fill, operands, tuple(math.copysign(1, number) for number in numbers))

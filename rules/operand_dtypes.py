@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import product
@@ -10,27 +9,25 @@ from itertools import product
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, TensorType, dtype
 from ir.term.language import App
-from ir.uop.table import FUNCTIONS, UOpKind
+from ir.uop.table import FUNCTIONS
 from ir.uop.types import TypeRule
 
 
 def operands_of(op: str, result: str) -> tuple[tuple[str, ...], ...]:
     """The dtypes of operands for which an op gives the dtype `result`."""
     row = FUNCTIONS[op]
-    if row.kind is UOpKind.CAST:
-        return tuple((element,) for element in DTYPES)
-    return _operands_by_result(row.infer, row.arity).get(result, ())
+    return _operands_of(row.infer, row.arity, result)
 
 
 @cache
-def _operands_by_result(infer: TypeRule, arity: int) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-    """Every dtype that a type rule gives, with the dtypes of operands for which the rule gives it."""
-    fitting: dict[str, tuple[tuple[str, ...], ...]] = {}
+def _operands_of(infer: TypeRule, arity: int, result: str) -> tuple[tuple[str, ...], ...]:
+    """The dtypes of operands for which a type rule gives the dtype `result`."""
+    fitting: list[tuple[str, ...]] = []
     for elements in product(DTYPES, repeat=arity):
         with suppress(EqsatError):
-            type_ = infer([TensorType.of(element, ()) for element in elements], {})
-            fitting[type_.dtype.name] = (*fitting.get(type_.dtype.name, ()), elements)
-    return fitting
+            type_ = infer([TensorType.of(element, ()) for element in elements], {"to": result})
+            fitting += [elements] * (type_.dtype.name == result)
+    return tuple(fitting)
 
 
 def summands_of(result: str) -> tuple[str, ...]:

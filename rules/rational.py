@@ -137,7 +137,7 @@ def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
         return _cast(operands[0], element)
     if all(operand.dtype != object for operand in operands):
         out = TensorType.of(element, operands[0].shape)
-        return np.asarray(FUNCTIONS[op].apply(operands, {"to": element.name}, out))
+        return _fractions(FUNCTIONS[op].apply(operands, {"to": element.name}, out), out)
     if op not in _FUNCTIONS:
         raise NotRational
     try:

@@ -1,4 +1,5 @@
-"""What every test finds: a cache of its own, so that no earlier run decides what a test sees, and the CPU."""
+"""What every test finds: a cache of its own, so that no earlier run decides what a test sees, the CPU, and the same
+random draws in every run (`--hypothesis-profile=default` draws new ones, `make exhaustive` does so)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 DEVICE_SECONDS = 180.0
 """Of one test on a GPU, where a kernel that never ends cannot be interrupted: the whole run ends, and says where."""

@@ -19,7 +19,16 @@ MAY_IMPORT = {
 SEES_CODEGEN = {
     f"eqsat/{name}.py"
     for name in (
-        *("api", "compile_model", "find_target", "load_compiled", "load_program", "make_artifact", "pipeline"),
+        *(
+            "api",
+            "compile_model",
+            "find_target",
+            "load_compiled",
+            "load_program",
+            "make_artifact",
+            "pipeline",
+            "replan_kernels",
+        ),
         *("planning/replanning", "planning/target_pricer"),
     )
 }

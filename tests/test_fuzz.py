@@ -196,7 +196,7 @@ def test_nan_of_infinities_may_be_another_value_above_exact() -> None:
 def test_a_count_may_see_another_value_than_nan_of_infinities() -> None:
     """max(x + c) may be max(x) + c: equal to an infinity of the row where a NaN as written equals nothing."""
     v = X(3, 4) + tensor.input("c", (1, 4))
-    graph, *_ = drawn([(v == v.max(0)).sum(0).cast("fp16")])
+    graph, *_ = drawn([(v == v.max(axis=0)).sum(0).cast("fp16")])
     x = np.ones((3, 4), np.float32)
     x[1:, 1] = -math.inf, 5
     given = {"x": x, "c": np.asarray([[1, math.inf, 1, 1]], np.float32)}

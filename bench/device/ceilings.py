@@ -45,7 +45,8 @@ extern "C" EQ_KERNEL({MMA_THREADS}, 2) void eq_products(const eq_i32 *__restrict
 
 
 class Ceilings(NamedTuple):
-    """bytes_per_s: read plus written, by copies larger than every cache. flops_per_s: of bf16 by mma.sync."""
+    """bytes_per_s: read plus written, by copies larger than every cache. flops_per_s: of bf16 on tensor cores: by
+    mma.sync, or by the data sheet where the device has faster instructions than that."""
 
     bytes_per_s: float
     flops_per_s: float
@@ -56,12 +57,19 @@ class Ceilings(NamedTuple):
 
 
 def measure_ceilings(
-    device: Device, clock: Clock, blocks: int, copied: int = 1 << 30, turns: int = 4096, seconds: float = 1.0
+    device: Device,
+    clock: Clock,
+    blocks: int,
+    copied: int = 1 << 30,
+    turns: int = 4096,
+    seconds: float = 1.0,
+    sheet_flops: float = 0.0,
 ) -> Ceilings:
     """The ceilings of a device, after a check of both kernels on it.
 
     blocks: of the kernel of products, two per multiprocessor. copied: bytes, a multiple of 16 KiB. turns: of 16
-    products per warp.
+    products per warp. sheet_flops: FLOPs per second of instructions that are faster than mma.sync, by the data sheet; 0
+    where there are none.
 
     Raises:
         ValueError: if a kernel computes a wrong result.
@@ -74,7 +82,7 @@ def measure_ceilings(
     products = device.prepare(MMA_TEXT, "eq_products", (blocks,), MMA_THREADS, [operands(), sums, turns])
     times = clock.measure({"copy": copy, "products": products}, seconds)
     work = blocks * (MMA_THREADS // 32) * turns * MMA_TILES * FLOPS_OF_MMA
-    return Ceilings(2 * copied / times["copy"].median, work / times["products"].median)
+    return Ceilings(2 * copied / times["copy"].median, max(work / times["products"].median, sheet_flops))
 
 
 def check(device: Device) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import platform
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from bench.facts import commit
@@ -28,6 +30,12 @@ def require_device() -> Device:
     return device
 
 
+def device_key(facts: Mapping[str, Any]) -> str:
+    """By what results are kept: the device and CUDA's major version, such as "nvidia_h100_80gb_hbm3_cuda13"."""
+    device = re.sub(r"[^a-z0-9]+", "_", str(facts["device"]).lower()).strip("_")
+    return f"{device}_cuda{facts['cuda']}"
+
+
 def device_facts(device: Device) -> dict[str, Any]:
     """The device, its driver, the versions of all packages involved, the commit, and a digest of eqsat's source."""
     major, minor = nvrtc_version()
@@ -39,6 +47,7 @@ def device_facts(device: Device) -> dict[str, Any]:
         "memory": device.memory,
         "driver": _smi("driver_version"),
         "driver's CUDA": device.driver,
+        "cuda": device.driver // 1000,
         "power limit": _smi("power.limit"),
         "greatest clock": _smi("clocks.max.sm"),
         "versions": {"python": platform.python_version(), "nvrtc": f"{major}.{minor}", **versions},

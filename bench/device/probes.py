@@ -59,7 +59,8 @@ def _elementwise() -> Iterator[Probe]:
     groups: dict[tuple[str, ...], list[tuple[str, DeviceFunction]]] = defaultdict(list)
     for function in DEVICE_FUNCTIONS.values():
         result, types = parameters(function)
-        if function.effect in (Effect.PLAIN, Effect.WARP) and not any("*" in type_ for type_ in types):
+        shuffles = function.effect is Effect.WARP and len(types) > 1
+        if (function.effect is Effect.PLAIN or shuffles) and not any("*" in type_ for type_ in types):
             groups[result, *types].extend((call, function) for call in _calls(function))
     for (result, *types), members in groups.items():
         kernel = "eq_try_" + re.sub(r"\W", "_", "_".join((result, *types)))

@@ -19,6 +19,7 @@ def warp_probes() -> Iterator[Probe]:
     yield from (_copy(nbytes) for nbytes in VECTOR_BYTES)
     yield _groups()
     yield from (_exchange(name, threads) for name, threads in (("eq_barrier", 128), ("eq_sync_warp", 32)))
+    yield _votes()
     yield _meeting()
     yield from (_matrices(count, turned) for count in (1, 2, 4) for turned in ("", "_trans"))
     yield from (_product(name) for name in ("m16n8k16_f16", "m16n8k16_bf16", "m16n8k8_tf32"))
@@ -77,6 +78,17 @@ extern "C" EQ_KERNEL({threads}, 1) void {name}_exchange(const eq_i32 *x, eq_i32 
     x = np.random.default_rng(4).integers(-1000, 1000, threads).astype(np.int32)
     results = {name: np.zeros(threads, np.int32)}
     return Probe(f"{name}_exchange", text, (x,), results, threads=threads, shared_bytes=4 * threads)
+
+
+def _votes() -> Probe:
+    """Votes of warps in which no lane, some lanes and all lanes hold."""
+    text = """
+extern "C" EQ_KERNEL(128, 1) void eq_votes(const eq_i32 *x, eq_i32 *y) {
+  const int i = eq_thread();
+  eq_st_global_i32(y + i, eq_any_lane(eq_ld_global_i32(x + i) > 64 * (eq_warp() - 2)));
+}"""
+    x = np.random.default_rng(6).integers(-32, 64, 128).astype(np.int32)
+    return Probe("eq_votes", text, (x,), {"eq_any_lane": np.zeros(128, np.int32)}, threads=128)
 
 
 def _meeting() -> Probe:

@@ -52,18 +52,20 @@ def answers() -> Answer:
     from bench.gpu.cases import cases
     from bench.gpu.lab import cuda_lab
     from bench.gpu.measure import measure_case
-    from eqsat.cost.targets import device_target
+    from codegen.plan.gpu.contraction_work import MMA_SYNC
+    from eqsat.find_target import target_of
 
     device = CudaDevice()
     gpu = device.found
-    target = device_target(gpu.name, gpu.arch, gpu.units)
+    target = target_of(gpu)
     if target is None:
         raise ValueError(f"no kernels are written for {gpu.name} ({gpu.arch})")
     lab, clock, known = cuda_lab(target), EventClock(), cases()
 
     def answer(request: str | Request) -> dict[str, Any]:
         if isinstance(request, str):
-            return measure_ceilings(device, clock, 2 * gpu.units)._asdict()
+            sheet_flops = target.peak_flops["bf16"] if target.arch in MMA_SYNC else 0.0
+            return measure_ceilings(device, clock, 2 * gpu.units, sheet_flops=sheet_flops)._asdict()
         case, ceilings = known[request.case], Ceilings(**request.ceilings) if request.ceilings else None
         try:
             return measure_case(

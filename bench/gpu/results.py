@@ -4,27 +4,27 @@ table for people."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.device.facts import device_key
 from bench.facts import RESULTS
 from ir.host.atomic_file import write_atomically
 
 Row = dict[str, Any]
-SAME = ("device", "driver", "versions", "source")
+SAME = ("device", "cuda", "versions", "source")
 """Rows of an earlier run are valid if these facts are the same."""
 
 
 class Results:
     """The measurements of one device: facts, ceilings, a row for every case, a row for every step of a session.
 
-    Existing results are forgotten if `again`, or if they are of another device, driver, version or source.
+    Existing results are forgotten if `again`, or if they are of another device, CUDA, version or source.
     """
 
     def __init__(self, facts: Mapping[str, Any], folder: Path = RESULTS, again: bool = False) -> None:
-        self.path = folder / f"gpu_{slug(str(facts['device']))}.json"
+        self.path = folder / f"gpu_{device_key(facts)}.json"
         self.facts = dict(facts)
         self.ceilings: dict[str, float] = {}
         self.rows: dict[str, Row] = {}
@@ -57,11 +57,6 @@ class Results:
             "steps": list(self.steps.values()),
         }
         write_atomically(self.path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
-
-
-def slug(device: str) -> str:
-    """ "NVIDIA H100 80GB HBM3" → "nvidia_h100_80gb_hbm3"."""
-    return re.sub(r"[^a-z0-9]+", "_", device.lower()).strip("_")
 
 
 def show(rows: Sequence[Row], title: str) -> None:

@@ -16,10 +16,11 @@ import torch
 from torch.testing._comparison import default_tolerances
 
 from bench.opinfo.samples import Sample
+from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph
-from eqsat.frontends.torch.survey import missing_operators
+from eqsat.frontends.torch.survey import TorchSurvey
 from eqsat.frontends.torch.trace import trace
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.runtime.arrays import Family, as_numpy, give_back
@@ -47,7 +48,7 @@ Execute = Callable[[Any, Sequence[torch.Tensor]], list[Any]]
 
 def by_kernels(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
     """By eqsat's kernels, the way of `torch.compile`."""
-    return CompiledGraph(graph, {"target": "cpu"})(*tensors)
+    return CompiledGraph(graph, BackendOptions(program={"target": "cpu"}))(*tensors)
 
 
 def by_playback(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
@@ -139,7 +140,7 @@ def _trace(batch: Sequence[Sample]) -> Any:
         raise _Failure(LATE, "trace") from None
     except Exception as error:
         raise _Failure(UNTRACEABLE, _short(error)) from None
-    missing = missing_operators(graph.graph.nodes)
+    missing = TorchSurvey().missing_operators(graph.graph.nodes)
     if missing:
         raise _Failure(UNSUPPORTED, ", ".join(missing))
     return graph

@@ -92,7 +92,8 @@ def tensors_of(results: Any) -> list[torch.Tensor]:
 
 
 def _sample(info: Any, item: Any) -> Sample:
-    leaves, form = pytree.tree_flatten((item.input, item.args, item.kwargs))
+    args, named = _in_stable_order(info, item)
+    leaves, form = pytree.tree_flatten((item.input, args, named))
     leaves = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     sample = Sample(info.op, leaves, form)
     with torch.no_grad():
@@ -104,6 +105,14 @@ def _sample(info: Any, item: Any) -> Sample:
         except Exception as error:  # an operator may refuse its own sample
             return sample._replace(scope=f"eager raises {type(error).__name__}")
     return sample._replace(expected=expected, scope=_scope(info, sample, expected, again))
+
+
+def _in_stable_order(info: Any, item: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments after the input. Sorts are asked for the stable order, where torch leaves open which of several
+    equal elements comes first."""
+    if info.name not in ("sort", "argsort"):
+        return item.args, item.kwargs
+    return (), {"stable": True, **dict(zip(("dim", "descending"), item.args, strict=False)), **item.kwargs}
 
 
 def _scope(info: Any, sample: Sample, expected: Sequence[torch.Tensor], again: Sequence[torch.Tensor]) -> str | None:

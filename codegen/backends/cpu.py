@@ -54,7 +54,7 @@ class CpuBackend:
         return kernel_texts(lowered)
 
     def build(self, units: Texts, arch: str, cache: Path) -> Library:
-        common = frozenset([library.POOL])
+        common = frozenset([library.POOL, library.ARGUMENTS])
         return library.build(units, restrict(machine(), arch), cache=cache, common=common)
 
     def load(self, code: bytes, units: Texts, arch: str) -> Library:

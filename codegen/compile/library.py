@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import re
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +26,30 @@ from ir.module.launch import UNBOUND
 _STAGE = "library"
 
 _VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "random", "transpose")
+OPTIONAL_HEADERS = {
+    "reduce": r"\beq_h(sum|prod|max|min)_",
+    "scan": r"\beq_(last_|(run|prefix)[a-z]+_)",
+    "random": r"\beq_(far_)?(random_|philox\b|product_of_words\b)",
+    "transpose": r"\beq_transpose_",
+}
+"""Headers that no other header needs, with a pattern of the names of all their functions. A compiler takes as long to
+read them as to compile a small kernel."""
 
 
-@functools.cache
-def vector_prelude() -> str:
-    """The vector functions of `prelude/c/`, as text to stand at the top of a translation unit."""
-    return "".join(map(_header, _VECTOR_HEADERS))
+def vector_prelude(text: str | None = None) -> str:
+    """The vector functions of `prelude/c/`, as text to stand at the top of a translation unit: those that the unit's
+    text may call, or all."""
+    return "".join(_header(name) for name in _VECTOR_HEADERS if text is None or _may_call(text, name))
+
+
+def _may_call(text: str, header: str) -> bool:
+    return header not in OPTIONAL_HEADERS or re.search(OPTIONAL_HEADERS[header], text) is not None
 
 
 POOL = "pool"
 """The name of the translation unit of `pool_source`."""
+ARGUMENTS = "arguments"
+"""The name of the translation unit of `arguments_source`."""
 POOL_THREADS = 256
 """The most threads that the pool starts: EQ_MAX_THREADS of its source."""
 
@@ -47,6 +62,11 @@ def pool_declarations() -> str:
 def pool_source() -> str:
     """The thread pool: one translation unit of each library that calls it."""
     return "#define EQ_POOL_IMPLEMENTATION\n" + _header("pool")
+
+
+def arguments_source() -> str:
+    """The function that reads a call's arguments: one translation unit of each program's library."""
+    return _header("arguments")
 
 
 @functools.cache
@@ -90,6 +110,14 @@ class Library:
             fail(Kind.INPUT_MISMATCH, _STAGE, f"{self.path.name} has no function {name!r}", at=name)
         function.argtypes = list(argtypes)
         function.restype = restype
+        return function
+
+    def python_function(self, name: str, argtypes: Sequence[Any], restype: Any) -> Callable[..., Any]:
+        """The C function `name`, which may read Python's objects: it holds the GIL while it runs."""
+        at = ctypes.cast(self._dll[name], ctypes.c_void_p).value
+        assert at is not None
+        function = ctypes.PYFUNCTYPE(restype, *argtypes)(at)
+        function.library = self._dll  # type: ignore[attr-defined]  # stays loaded
         return function
 
 

@@ -24,7 +24,7 @@ from ir.serde import from_json, to_json
 
 _STAGE = "nvrtc"
 _FILE = "kernels.cu"
-_HEADERS = ("base", "scalar", "random", "memory", "warp")
+_HEADERS = ("base", "scalar", "plain", "random", "memory", "warp")
 _HINT = "`pip install 'eqsat[cuda]'` (CuPy and NVRTC as wheels; neither needs a GPU)"
 _SHOWN_ERRORS = 5
 _SHOWN_LOG = 4000

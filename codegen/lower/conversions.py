@@ -37,6 +37,19 @@ class Conversions(Generic[V]):
             return self.round_value(self.call("odd_f32", (value,), "fp32"), dtype)
         return self.round_value(value if value.dtype == to else self.call("cast", (value,), to), dtype)
 
+    def bitcast(self, value: V, source: str, dtype: str) -> V:
+        """BITCAST of a value of dtype `source` to `dtype`, by way of the unsigned integer of their width."""
+        if source == dtype:
+            return value
+        word = f"u{DTYPES[dtype].bits}"
+        if DTYPES[source].is_float:
+            bits = self.call(f"bits_{source.replace('fp', 'f')}", (value,), word)
+        else:
+            bits = self.convert(value, source, word)
+        if DTYPES[dtype].is_float:
+            return self.call(f"from_bits_{dtype.replace('fp', 'f')}", (bits,), register_type(dtype))
+        return self.convert(bits, word, dtype)
+
     def round_value(self, value: V, dtype: str) -> V:
         """An fp32 register rounded to a 16-bit float; registers hold all other dtypes exactly."""
         if dtype not in ("fp16", "bf16"):

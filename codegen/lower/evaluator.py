@@ -11,16 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 from codegen.lower.accumulators import Joining
 from codegen.lower.conversions import Conversions, Typed, constant
 from codegen.lower.evaluation import Evaluation, evaluate
 from codegen.lower.points import Point, Where
 from codegen.lower.scopes import Names, Scope
 from codegen.poly.value_sites import ACCUMULATORS
+from ir.dtype import DTYPES, HALVES
 from ir.index.expr import AxisExpr, interval
+from ir.index.guard import Guard
 from ir.index.map import AxisMap
-from ir.kernel.nodes import Const, register_type
-from ir.region.region import Buffer, Number, Op, Operand, Region
+from ir.kernel.nodes import BITS_OF_HALF, Const, register_type
+from ir.region.region import Buffer, Number, Op, Operand, Region, Yield
+from ir.uop.table import BITCASTS
 
 V = TypeVar("V", bound=Typed)
 B = TypeVar("B", bound=Scope)  # type: ignore[type-arg]
@@ -76,6 +81,16 @@ class ValueEvaluator(ABC, Generic[V, B]):
         """The value that a yield of `value` through `view` writes at `point` of its buffer."""
         return evaluate(self._read_through(view, point, self.dtype(value), block, where, partial(self._value, value)))
 
+    def stored_value(self, result: Yield, point: Point, block: B, where: Where) -> V:
+        """The register that a kernel stores at `point` of an output: the value, or the bits of a 16-bit float that a
+        BITCAST makes, whose NaN a register of fp32 would change."""
+        op, element = self.ops.get(result.value), self.dtype(result.buffer)
+        if op is None or op.fn not in BITCASTS or element not in HALVES or result.value in self.provided:
+            value = self.yielded_value(result.value, result.map, point, block, where)
+            return self._conversions.convert(value, self.dtype(result.value), element)
+        view, read = _with_bits(result.map, element), partial(self._bits, op, BITS_OF_HALF)
+        return evaluate(self._read_through(view, point, BITS_OF_HALF, block, where, read))
+
     def _operand(self, operand: Operand | Number, point: Point, block: B, where: Where) -> Evaluation[V]:
         if isinstance(operand, Number):
             return cast("V", constant(operand.number, operand.dtype))  # constants are values of every dialect
@@ -100,13 +115,35 @@ class ValueEvaluator(ABC, Generic[V, B]):
 
     def _elementwise(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
         assert op.kind not in ACCUMULATORS, "a template computes its accumulators"
+        if op.fn in BITCASTS:
+            return (yield self._bits(op, op.dtype, point, block, where))
         args: list[V] = []
         for operand in op.inputs:
             args.append((yield self._operand(operand, point, block, where)))
         if op.kind in ("copy", "cast"):
             return self._conversions.convert(args[0], self.operand_dtype(op.inputs[0]), op.dtype)
-        result = self._conversions.call(op.fn, tuple(args), register_type(op.dtype))
+        result = self._conversions.call(self._function(op), tuple(args), register_type(op.dtype))
         return result if op.fn in ROUNDS_ALREADY else self._conversions.round_value(result, op.dtype)
+
+    def _bits(self, op: Op, dtype: str, point: Point, block: B, where: Where) -> Evaluation[V]:
+        """The bits of the operand of a BITCAST, read as `dtype`. Those of a 16-bit float in memory are loaded as they
+        are: a register would hold it as fp32, which is another NaN where it is NaN."""
+        (operand,) = op.inputs
+        source = self.operand_dtype(operand)
+        if isinstance(operand, Operand) and source in HALVES and self._is_stored(operand.value):
+            read = partial(self._load_bits, operand.value)
+            view = _with_bits(operand.map, source)
+            word = yield self._read_through(view, point, BITS_OF_HALF, block, where, _at_once(read))
+            return self._conversions.bitcast(word, BITS_OF_HALF, dtype)
+        return self._conversions.bitcast((yield self._operand(operand, point, block, where)), source, dtype)
+
+    def _is_stored(self, name: str) -> bool:
+        """Whether a value is read from a buffer of the region."""
+        return name not in self.ops and name not in self.provided
+
+    def _function(self, op: Op) -> str:
+        """The function that computes an elementwise op."""
+        return op.fn
 
     def _index(self, op: Op, point: Point, block: B, where: Where) -> V:
         assert op.index_map is not None
@@ -151,6 +188,10 @@ class ValueEvaluator(ABC, Generic[V, B]):
     def _value(self, name: str, point: Point, block: B, where: Where) -> Evaluation[V]: ...
 
     @abstractmethod
+    def _load_bits(self, buffer: str, point: Point, block: B, where: Where) -> V:
+        """The bits of an element of a 16-bit float, as a register of BITS_OF_HALF."""
+
+    @abstractmethod
     def _gather(self, name: str, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
         """An element of a buffer whose index along one axis is a value."""
 
@@ -163,6 +204,17 @@ class ValueEvaluator(ABC, Generic[V, B]):
     @abstractmethod
     def _position(self, expr: AxisExpr, dtype: str, block: B) -> V:
         """An index as a value of this dtype."""
+
+
+def _with_bits(view: AxisMap, dtype: str) -> AxisMap:
+    """The map whose fills are the bits of those of `view`, which are numbers of `dtype`."""
+    kind, word = DTYPES[dtype].numpy, DTYPES[BITS_OF_HALF].numpy
+    with np.errstate(over="ignore"):
+        guards = tuple(
+            Guard(guard.bounds, int(np.asarray(guard.fill, np.float32).astype(kind).view(word)))
+            for guard in view.guards
+        )
+    return AxisMap(view.sizes, view.exprs, guards, view.interior)
 
 
 def _at_once(read: Provider[B, V]) -> Read[B, V]:

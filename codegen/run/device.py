@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -17,14 +20,25 @@ _HINT = 'emulate=True runs the same kernels without a GPU; target="cpu" compiles
 
 
 class Device(msgspec.Struct, frozen=True):
-    """A GPU. capability: "80" of an A100, "90" of an H100. units: SMs. memory: bytes. driver: the newest CUDA that its
-    driver runs, as 13000."""
+    """A GPU, as its driver reports it.
+
+    capability  "80" of an A100, "90" of an H100
+    units       SMs
+    memory      bytes
+    driver      the newest CUDA that the driver runs, as 13000
+    clock_hz    the highest clock of the SMs per second; 0 if the driver does not tell
+    bandwidth   bytes per second to and from memory; 0 if the driver does not tell
+    l2_bytes    of the second-level cache; 0 if the driver does not tell
+    """
 
     name: str
     capability: str
     units: int
     memory: int
     driver: int
+    clock_hz: float = 0.0
+    bandwidth: float = 0.0
+    l2_bytes: int = 0
 
     @property
     def arch(self) -> str:
@@ -62,9 +76,34 @@ def find_device() -> Device | None:
             units=int(facts["multiProcessorCount"]),
             memory=int(facts["totalGlobalMem"]),
             driver=int(cupy.cuda.runtime.driverGetVersion()),
+            **_speeds(partial(_attribute, cupy.cuda.runtime, current.id)),
         )
     except (ImportError, RuntimeError, EqsatError):
         return None
+
+
+_CLOCK_RATE, _MEMORY_CLOCK_RATE, _MEMORY_BUS_WIDTH, _L2_CACHE_SIZE = 13, 36, 37, 38
+"""Attributes of a device (`cudaDeviceAttr`): clocks in kHz, the width in bits, the size in bytes."""
+_TRANSFERS_PER_CLOCK = 2
+"""Memory transfers on both edges of its clock."""
+
+
+def _speeds(attribute: Callable[[int], int]) -> dict[str, Any]:
+    """The fields of a `Device` that its attributes tell."""
+    bytes_per_clock = _TRANSFERS_PER_CLOCK * attribute(_MEMORY_BUS_WIDTH) / 8
+    return {
+        "clock_hz": 1e3 * attribute(_CLOCK_RATE),
+        "bandwidth": 1e3 * attribute(_MEMORY_CLOCK_RATE) * bytes_per_clock,
+        "l2_bytes": attribute(_L2_CACHE_SIZE),
+    }
+
+
+def _attribute(runtime: Any, device: int, number: int) -> int:
+    """An attribute of a device; 0 if the driver refuses to tell."""
+    try:
+        return int(runtime.deviceGetAttribute(number, device))
+    except RuntimeError:
+        return 0
 
 
 def device_for(arch: str) -> Device:
@@ -88,6 +127,8 @@ def device_for(arch: str) -> Device:
 
 def _runs(capability: str, arch: str) -> bool:
     """Cubins run on devices of their major version from their minor version on (CUDA programming guide, binary
-    compatibility)."""
-    wanted = re.sub(r"\D", "", arch)
+    compatibility); those with features of one architecture, such as sm_90a, on devices of exactly that version."""
+    wanted, specific = re.fullmatch(r"sm_?(\d+)(a?)", arch).groups()  # type: ignore[union-attr]
+    if specific:
+        return capability == wanted
     return capability[:-1] == wanted[:-1] and int(capability[-1]) >= int(wanted[-1])

@@ -6,8 +6,9 @@ import ctypes
 import itertools
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class Arena(NamedTuple):
     space: WorkspaceMemory
     threads: int
     table: array[int]
+    at: int
+    """The address of the table."""
 
 
 class CpuExecutable:
@@ -48,29 +51,53 @@ class CpuExecutable:
         self._slots = SlotMemory(module, table)
         self._program = library.function("eq_program", (ctypes.c_void_p, ctypes.c_int32))
         self._timed = library.function("eq_program_timed", (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p))
+        pointers = (ctypes.py_object, ctypes.py_object, *(ctypes.c_void_p,) * 3)
+        self._take_arrays = library.python_function("eq_take_arrays", pointers, ctypes.c_int32)
         self._launches = len(table.launches)
         self._workspace = table.workspace
         self._arenas: deque[Arena] = deque(maxlen=MOST_ARENAS)
         self._plan_addresses(table, {**constants, **_pack(table, library, constants, threads)})
 
-    @property
-    def takes_addresses(self) -> bool:
+    @cached_property
+    def takes_objects(self) -> bool:
         """Whether kernels write every output; else some outputs are copies of inputs, constants or other outputs."""
         return len(self._slots.owner) == len(self._module.outputs)
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> None:
         """Reads the inputs, fills the outputs: C-contiguous arrays in the module's order, dtypes and shapes."""
-        self.run_at([*map(address, inputs)], [*map(address, outputs)], threads)
-        self._copy_shared(inputs, outputs)
-
-    def run_at(self, inputs: Sequence[int], outputs: Sequence[int], threads: int) -> None:
-        """Reads and fills memory at these addresses, one for each input and output."""
         threads = min(threads, POOL_THREADS)
         arena = self._take_arena(threads)
         try:
-            self._program(self._fill_table(arena.table, inputs, outputs), threads)
+            self._fill_table(arena.table, inputs, outputs)
+            self._program(arena.at, threads)
         finally:
             self._arenas.append(arena)
+        self._copy_shared(inputs, outputs)
+
+    def run_if_direct(
+        self, arguments: tuple[Any, ...], results: tuple[np.ndarray, ...], pattern: array[int], threads: int
+    ) -> bool:
+        """Runs the program on the objects of a caller, if they are the arrays of the pattern."""
+        threads = min(threads, POOL_THREADS)
+        arena = self._take_arena(threads)
+        try:
+            if not self._take_arrays(arguments, results, pattern.buffer_info()[0], self._places_at, arena.at):
+                return False
+            self._program(arena.at, threads)
+            return True
+        finally:
+            self._arenas.append(arena)
+
+    def bind(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> Callable[[], None]:
+        """A function that runs the program on these arrays, in an arena of its own."""
+        arena = self._new_arena(min(threads, POOL_THREADS))
+        self._fill_table(arena.table, inputs, outputs)
+        return partial(self._run_bound, arena, inputs, outputs)
+
+    def _run_bound(self, arena: Arena, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        self._program(arena.at, arena.threads)
+        if not self.takes_objects:
+            self._copy_shared(inputs, outputs)
 
     def profile(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
@@ -80,9 +107,9 @@ class CpuExecutable:
         threads = min(threads, POOL_THREADS)
         arena = self._take_arena(threads)
         try:
-            table = self._fill_table(arena.table, [*map(address, inputs)], [*map(address, outputs)])
+            self._fill_table(arena.table, inputs, outputs)
             for row in ns:
-                self._timed(table, threads, row.ctypes.data)
+                self._timed(arena.at, threads, row.ctypes.data)
         finally:
             self._arenas.append(arena)
         self._copy_shared(inputs, outputs)
@@ -109,7 +136,9 @@ class CpuExecutable:
         inputs = {number[name]: position for position, name in enumerate(module.inputs)}
         outputs = {number[slot]: position for slot, position in self._slots.owner.items()}
         own = {**{slot: len(module.inputs) + position for slot, position in outputs.items()}, **inputs}
-        self._places = [(place, own[slot]) for place, slot in enumerate(flat) if slot in own]
+        self._pairs = [(place, own[slot]) for place, slot in enumerate(flat) if slot in own]
+        self._places = array("q", [len(self._pairs), *itertools.chain.from_iterable(self._pairs)])
+        self._places_at = self._places.buffer_info()[0]
 
     def _take_arena(self, threads: int) -> Arena:
         """An arena that no other call uses at the same time."""
@@ -124,14 +153,14 @@ class CpuExecutable:
         addresses = self._base.copy()
         addresses[self._arena_slots] = self._arena_offsets + np.uint64(address(values))
         addresses[-1] = space.address
-        return Arena(values, space, threads, array("Q", addresses[self._order].tolist()))
+        table = array("Q", addresses[self._order].tolist())
+        return Arena(values, space, threads, table, table.buffer_info()[0])
 
-    def _fill_table(self, table: array[int], inputs: Sequence[int], outputs: Sequence[int]) -> int:
-        """Writes the addresses of one call into the table of its arena. Returns the address of the table."""
-        addresses = [*inputs, *outputs]
-        for place, number in self._places:
+    def _fill_table(self, table: array[int], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Writes the addresses of one call into the table of its arena."""
+        addresses = [*map(address, inputs), *map(address, outputs)]
+        for place, number in self._pairs:
             table[place] = addresses[number]
-        return table.buffer_info()[0]
 
     def _copy_shared(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         self._slots.copy_shared(self._slots.outside(self._constants, inputs, outputs), outputs)

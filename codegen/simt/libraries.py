@@ -30,7 +30,8 @@ _ENGINE = (
     "schedule",
     "launch",
 )
-_PRELUDE = ("types", "convert", "scalar", "random", "memory", "warp")
+_PRELUDE = ("types", "convert", "scalar", "cuda/plain", "random", "memory", "warp")
+"""The headers of the device functions; the one in `cuda/` is plain C++ that GPUs read too."""
 _UNINITIALISED_PATTERN = {"gcc": 12, "clang": 13, "zig": 18}
 """The first versions that can fill uninitialised locals with a pattern."""
 
@@ -43,7 +44,13 @@ def engine_source() -> str:
 @functools.cache
 def prelude_source() -> str:
     """The device functions on a CPU, as text to stand above the kernels of a translation unit."""
-    return _text("engine", "interface") + "".join(_text("prelude", name) for name in _PRELUDE)
+    return _text("engine", "interface") + "".join(map(_header, _PRELUDE))
+
+
+def _header(name: str) -> str:
+    if name.startswith("cuda/"):
+        return (resources.files("codegen.text") / "prelude" / f"{name}.h").read_text(encoding="utf-8")
+    return _text("prelude", name)
 
 
 def _text(folder: str, name: str) -> str:

@@ -17,7 +17,20 @@ from ir.index.expr import AxisExpr, FloorDiv
 from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Inside, Lanes, Load, Stmt, Store, Transpose, Value
-from ir.kernel.nodes import Assign, Bind, Comment, Const, KernelNode, Let, Pick, Reg, Within, values_of, walk
+from ir.kernel.nodes import (
+    Assign,
+    Bind,
+    Comment,
+    Const,
+    KernelNode,
+    Let,
+    Pick,
+    Reg,
+    Within,
+    accessed_as,
+    values_of,
+    walk,
+)
 from ir.uop.table import FUNCTIONS
 
 ENTRY = "void {name}(void *const *buf, int32_t threads)"
@@ -201,8 +214,12 @@ class _CEmitter:
         head = f"{pad}for (int64_t {name} = {self._index(loop.start)}; {' && '.join(below)}; {step}) {{"
         return [head, *self._block(loop.body, depth + 1), f"{pad}}}"]
 
+    def _cell(self, buffer: str, register: str) -> str:
+        """The cell of the functions that load and store registers of a dtype."""
+        return suffix(accessed_as(self.buffers[buffer], register) or register)
+
     def _store(self, stmt: Store) -> str:
-        kind = suffix(self.buffers[stmt.buffer])
+        kind = self._cell(stmt.buffer, stmt.value.dtype)
         at, value = self._address(stmt.buffer, stmt.offset), self._value(stmt.value)
         if stmt.step != 1:
             count = self._count(stmt.count)
@@ -238,7 +255,7 @@ class _CEmitter:
         source = suffix(call.args[-1].dtype)
         if call.fn == "cast":
             return f"eq_cast_{source}_{suffix(call.dtype)}({args})"
-        if call.fn == "odd_f32" or call.fn.startswith("round_"):
+        if call.fn == "odd_f32" or call.fn.startswith(("round_", "bits_", "from_bits_")):
             return f"eq_{call.fn}({args})"
         if call.fn in ("hsum", "hprod", "hmax", "hmin"):
             return f"eq_imm_{source}(eq_{call.fn}_{source}({args}))"
@@ -246,7 +263,7 @@ class _CEmitter:
         return f"eq_{far}{call.fn}_{source}({args})"
 
     def _load(self, load: Load) -> str:
-        kind, at = suffix(self.buffers[load.buffer]), self._address(load.buffer, load.offset)
+        kind, at = self._cell(load.buffer, load.dtype), self._address(load.buffer, load.offset)
         match load.mode:
             case "splat":
                 return f"eq_splat_{kind}({at})"

@@ -8,16 +8,18 @@ prelude, and in the emulator. Indices are computed in 32 bits where their ranges
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from codegen.text.comment import comment_text
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, FloorDiv, Term, interval
 from ir.index.strides import flat
-from ir.index.text import Writing, bounds, multiples
+from ir.index.text import Writing, bounds, multiples, pieces
 from ir.kernel.gpu.device_functions import CELLS, REGISTER_C, called_function, register_suffix
-from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam
+from ir.kernel.gpu.kernel import COUNTER, IDS, SWIZZLE_ATOM, WORD, GpuKernel, GpuParam
 from ir.kernel.gpu.nodes import (
+    AnyLane,
     AnyThread,
     At,
     Barrier,
@@ -51,7 +53,7 @@ from ir.kernel.gpu.nodes import (
     used_variables,
 )
 from ir.kernel.gpu.places import narrow_box
-from ir.kernel.nodes import Assign, Bind, Comment, Const, Let, Pick, Reg, Within
+from ir.kernel.nodes import Assign, Bind, Comment, Const, Let, Pick, Reg, Within, accessed_as
 
 _KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue
@@ -62,6 +64,8 @@ _KEYWORDS = """
 """
 _RESERVED = frozenset(_KEYWORDS.split())
 _INT = 2**31
+_CHUNK = 16
+"""Bytes that a swizzle moves as one."""
 _LITERAL_SUFFIX = {"i64": "ll", "u32": "u", WORD: "u", "u64": "ull"}
 
 
@@ -77,6 +81,7 @@ class _CudaEmitter:
         self.params = {buffer.name: buffer for buffer in kernel.memory}
         self.shared = {buffer.name: buffer for buffer in kernel.shared}
         self.registers = {register.name: register for register in kernel.registers}
+        self.unrolled: set[int] = set()
         self._narrow = Writing(self._variable, " / ", " * ")
         self._wide = Writing(self._variable, " / ", " * ", "ll")
 
@@ -140,6 +145,7 @@ class _CudaEmitter:
         step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
         yield f"{pad}{'EQ_UNROLL' if loop.unroll else 'EQ_NO_UNROLL'}"
         yield f"{pad}for (int {name} = {self._index(loop.start)}; {name} < {self._index(loop.stop)}; {step}) {{"
+        self.unrolled |= {loop.variable} if loop.unroll else set()
         yield from self._block(loop.body, depth + 1)
         yield f"{pad}}}"
 
@@ -167,6 +173,8 @@ class _CudaEmitter:
                 return "eq_sync_warp()"
             case AnyThread():
                 return f"const int {self._variable(stmt.variable)} = eq_barrier_or({self._value(stmt.value)})"
+            case AnyLane():
+                return f"const int {self._variable(stmt.variable)} = eq_any_lane({self._value(stmt.value)})"
             case Fence():
                 return "eq_fence()"
             case TakeTicket():
@@ -195,8 +203,7 @@ class _CudaEmitter:
                 suffix = self._vector_name(stmt.registers, self.params[stmt.buffer].dtype, stmt.count)
                 return self._where(f"eq_st_global_{suffix}", stmt.where, f"{to}, {source}")
             case StGlobal():
-                cell = CELLS[self.params[stmt.buffer].dtype]
-                to = self._address(stmt.buffer, stmt.at)
+                cell, to = self._element(stmt.buffer, stmt.at, stmt.value.dtype)
                 return self._where(f"eq_st_global_{cell}", stmt.where, f"{to}, {self._value(stmt.value)}")
             case LdSharedVec():
                 suffix = self._vector_name(stmt.registers, self.shared[stmt.source.shared].dtype, stmt.count)
@@ -246,8 +253,8 @@ class _CudaEmitter:
             case Element():
                 return f"{_name(value.registers)}[{self._index(value.index)}]"
             case LoadGlobal():
-                cell = CELLS[self.params[value.buffer].dtype]
-                return self._where(f"eq_ld_global_{cell}", value.where, self._address(value.buffer, value.at))
+                cell, at = self._element(value.buffer, value.at, value.dtype)
+                return self._where(f"eq_ld_global_{cell}", value.where, at)
             case LoadShared():
                 cell = CELLS[self.shared[value.source.shared].dtype]
                 return f"eq_ld_shared_{cell}({self._offset(value.source)})"
@@ -260,6 +267,12 @@ class _CudaEmitter:
         return f"{called_function(call.fn, [arg.dtype for arg in call.args], call.dtype)}({args})"
 
     # --- places ---
+
+    def _element(self, buffer: str, at: tuple[AxisExpr, ...], register: str) -> tuple[str, str]:
+        """The cell as which registers of a dtype access an element, and its address."""
+        own, address = self.params[buffer].dtype, self._address(buffer, at)
+        dtype = accessed_as(own, register) or own
+        return CELLS[dtype], address if dtype == own else f"(eq_{CELLS[dtype]} *)({address})"
 
     def _address(self, buffer: str, at: tuple[AxisExpr, ...]) -> str:
         name, strides = _name(buffer), self.params[buffer].strides
@@ -277,23 +290,55 @@ class _CudaEmitter:
         stage = (at.stage * shared.stage_bytes).shift(shared.start)
         if not shared.swizzle:
             return self._narrow.flat((stage, *at.at), (1, *strides))
-        far = tuple(
-            multiples(expr, max(1, shared.period // stride)) if shared.period % stride == 0 else ZERO
-            for expr, stride in zip(at.at, strides, strict=True)
-        )
+        far = tuple(_whole_periods(expr, stride, shared.period) for expr, stride in zip(at.at, strides, strict=True))
         near = tuple(expr - multiple for expr, multiple in zip(at.at, far, strict=True))
+        turning = self._turning_chunk(flat(near, strides))
+        if turning is not None:
+            fixed, chunk = turning
+            outer = flat((stage, *far), (1, *strides))
+            moved = self._unrolled_part(outer)
+            first = f"{self._index(outer - moved)} + " if outer != moved else ""
+            text = f"(({first}eq_swizzle<{shared.swizzle}>({self._index(fixed)})) ^ {self._bracketed(chunk)})"
+            return text if moved == ZERO else f"{text} + {self._index(moved)}"
         text = f"eq_swizzle<{shared.swizzle}>({self._narrow.flat(near, strides)})"
         outside = self._narrow.flat((stage, *far), (1, *strides))
         return text if outside == "0" else f"{outside} + {text}"
 
+    def _turning_chunk(self, offset: AxisExpr) -> tuple[AxisExpr, AxisExpr] | None:
+        """An offset in a swizzled buffer as two parts: a part that is the same in all turns of unrolled loops, and a
+        chunk of 128 bytes that only these loops change. The bits of the chunk are 0 in the other part, so that
+        swizzle(fixed + chunk) = swizzle(fixed) ^ chunk, and a thread swizzles once for all turns. None where an offset
+        has no such parts."""
+        chunk = self._unrolled_part(offset)
+        fixed = offset - chunk
+        steps = [c for c, _ in pieces(chunk)[1]]
+        low = fixed - multiples(fixed, SWIZZLE_ATOM)
+        if not steps or any(c % _CHUNK for c in (*steps, chunk.const)):
+            return None
+        unit = math.gcd(chunk.const, *steps)
+        (least, most), (first, last) = bounds(chunk, self.box), bounds(low, self.box)
+        fits = least >= 0 and most < SWIZZLE_ATOM and first >= 0 and last < unit
+        return (fixed, chunk) if fits else None
+
+    def _unrolled_part(self, expr: AxisExpr) -> AxisExpr:
+        """The terms of an expression that only unrolled loops change."""
+        return AxisExpr(0, tuple((term, c) for term, c in expr.terms if _variables(term) <= self.unrolled))
+
+    def _bracketed(self, expr: AxisExpr) -> str:
+        text = self._index(expr)
+        return text if text.isidentifier() else f"({text})"
+
     # --- indices ---
 
     def _clamp(self, bind: Bind) -> str:
+        """The index within its bounds, without those that the ranges of the variables prove."""
         text = self._index(bind.expr)
         for bound in bind.most:
-            text = f"eq_min_i32({text}, {self._index(bound)})"
+            if bounds(bind.expr - bound, self.box)[1] > 0:
+                text = f"eq_min_i32({text}, {self._index(bound)})"
         for bound in bind.least:
-            text = f"eq_max_i32({text}, {self._index(bound)})"
+            if bounds(bind.expr - bound, self.box)[0] < 0:
+                text = f"eq_max_i32({text}, {self._index(bound)})"
         return text
 
     def _all(self, conditions: Sequence[Within]) -> str:
@@ -331,6 +376,18 @@ def _param(param: GpuParam, *, shared: bool) -> str:
     """A parameter in C++. `shared`: other blocks store to it, so it may not be `__restrict__`."""
     cell = COUNTER if param.dtype == COUNTER else CELLS[param.dtype]
     return f"{'' if param.written else 'const '}eq_{cell} *{'' if shared else '__restrict__ '}{_name(param.name)}"
+
+
+def _whole_periods(expr: AxisExpr, stride: int, period: int) -> AxisExpr:
+    """The part of a coordinate whose bytes, `stride` for each, are a multiple of the period."""
+    if stride % period == 0:
+        return expr
+    return multiples(expr, period // stride) if period % stride == 0 else ZERO
+
+
+def _variables(term: Term) -> frozenset[int]:
+    """The variables of a term."""
+    return AxisExpr(0, ((term, 1),)).axes
 
 
 def _name(name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from codegen.compile.library import pool_declarations
 from ir.module.launch import UNBOUND, Launch, LaunchTable, Packing
 from ir.module.loop import Copy, Loop, LoopWindow, slots_of_loops, steps
 
@@ -22,11 +21,11 @@ _TIMED = "  after = eq_now(); ns[{}] += after - before; before = after;"
 
 
 def program_text(declarations: Iterable[str], table: LaunchTable, flush: bool) -> str:
-    """The entries of a program: `eq_program`, `eq_program_timed` and `eq_pack`. declarations: of the kernels. flush:
-    kernels treat denormals as 0."""
+    """The entries of a program: `eq_program`, `eq_program_timed` and `eq_pack`, below the declarations of the pool.
+    declarations: of the kernels. flush: kernels treat denormals as 0."""
     packs = [f"{packing.function}(table + {at}, threads);" for packing, at in _pack_places(table)]
     begin = "eq_run run; eq_run_begin(&run, {});"
-    lines = [pool_declarations(), _HEAD, *(f"{declaration};" for declaration in declarations)]
+    lines = [_HEAD, *(f"{declaration};" for declaration in declarations)]
     for timed in (False, True):
         name, more = ("eq_program_timed", ", uint64_t *ns") if timed else ("eq_program", "")
         lines.append(f"EQ_EXPORT void {name}(void *const *table, int32_t threads{more}) {{")

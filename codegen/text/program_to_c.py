@@ -3,11 +3,13 @@
     void eq_program(void *const *table, int32_t threads)
     void eq_program_timed(void *const *table, int32_t threads, uint64_t *ns)
     void eq_pack(void *const *table, int32_t threads)
+    int32_t eq_take_arrays(arguments, results, pattern, places, table)
     const char eq_contract[]
 
 `table` holds, launch after launch, the addresses of the launch's buffers and of the workspace; then those of the slots
-of loops (`ir.module.loop.slots_of_loops`). The address of a window is not in it. `ns` receives one time per launch: the
-sum over all its runs. `eq_contract` identifies the launches and buffers for which the library was written.
+of loops (`ir.module.loop.slots_of_loops`). The address of a window is not in it. `eq_take_arrays`
+(`prelude/c/arguments.h`) writes the addresses of a call's arguments and results into it. `ns` receives one time per
+launch: the sum over all its runs. `eq_contract` identifies the launches and buffers for which the library was written.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import or_
 
-from codegen.compile.library import POOL, pool_declarations, pool_source, vector_prelude
+from codegen.compile.library import (
+    ARGUMENTS,
+    POOL,
+    arguments_source,
+    pool_declarations,
+    pool_source,
+    vector_prelude,
+)
 from codegen.text.cpu_to_c import ENTRY, SUPPORT, c_text
 from codegen.text.launches_to_c import program_text
 from ir.kernel.cpu.kernel import CpuKernel
@@ -27,6 +36,8 @@ from ir.module.module import KernelCall, Module
 
 UNITS = 2
 """Translation units for the kernels, which are compiled in parallel."""
+UNIT_CHARACTERS = 6000
+"""The least text of kernels in each of several units: a compiler takes as long for it as for the prelude."""
 
 
 def launch_table(module: Module, lowered: Mapping[str, LoweredCpuKernel]) -> LaunchTable:
@@ -42,18 +53,21 @@ def launch_table(module: Module, lowered: Mapping[str, LoweredCpuKernel]) -> Lau
 
 
 def c_units(lowered: Iterable[LoweredCpuKernel], table: LaunchTable, flush: bool) -> dict[str, str]:
-    """The translation units by name: the kernels, the program's entries, the thread pool.
+    """The translation units by name: the kernels, the first of them with the program's entries; the thread pool; the
+    function that reads a call's arguments.
 
     `flush` lets kernels treat denormals as 0.
     """
     kernels = list(_kernels(lowered))
-    units = {}
-    for number, part in enumerate(_spread(kernels)):
-        head = vector_prelude() + pool_declarations() + SUPPORT
-        units[f"kernels{number}"] = head + "\n" + "\n".join(part)
-    units["program"] = program_text([ENTRY.format(name=kernel.name) for kernel in kernels], table, flush)
-    units[POOL] = pool_source()
-    return units
+    units = {f"kernels{number}": _unit("\n".join(part)) for number, part in enumerate(_spread(kernels))}
+    entries = program_text(sorted(ENTRY.format(name=kernel.name) for kernel in kernels), table, flush)
+    units["kernels0"] = units.get("kernels0", pool_declarations()) + "\n" + entries
+    return {**units, POOL: pool_source(), ARGUMENTS: arguments_source()}
+
+
+def _unit(text: str) -> str:
+    """A translation unit with this text of kernels."""
+    return vector_prelude(text) + pool_declarations() + SUPPORT + "\n" + text
 
 
 def kernel_texts(lowered: Iterable[LoweredCpuKernel]) -> dict[str, str]:
@@ -81,8 +95,10 @@ def _arguments(
 
 
 def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
-    """The texts in `UNITS` parts of about the same length, in a fixed order."""
-    parts: list[list[str]] = [[] for _ in range(UNITS)]
-    for text in sorted(map(c_text, kernels), key=lambda text: (-len(text), text)):
+    """The texts in at most `UNITS` parts of about the same length, in a fixed order."""
+    texts = sorted(map(c_text, kernels), key=lambda text: (-len(text), text))
+    count = min(UNITS, max(1, sum(map(len, texts)) // UNIT_CHARACTERS))
+    parts: list[list[str]] = [[] for _ in range(count)]
+    for text in texts:
         min(parts, key=lambda part: sum(map(len, part))).append(text)
     return [part for part in parts if part]

@@ -17,7 +17,7 @@ from eqsat.clock import Clock
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_compile
 from eqsat.make_artifact import build_code, make_artifact
-from eqsat.model import BoundModel
+from eqsat.model import BoundModel, zero_constants
 from eqsat.options import Options, Running
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import EqsatError
@@ -53,9 +53,8 @@ def _listen(jobs: BinaryIO, waiting: queue.SimpleQueue[BuildJob]) -> None:
 
 def _answer(job: BuildJob, answers: BinaryIO) -> BuildAnswer:
     graph, _ = load(job.tiny)
-    types = {name: graph.types[graph.inputs[name].id] for name in job.constants if name in graph.inputs}
-    zeros = {name: np.broadcast_to(np.zeros((), type_.dtype.numpy), type_.shape) for name, type_ in types.items()}
-    bound = BoundModel(graph, dict.fromkeys(job.constants, np.empty(0)) | zeros)  # values of constants play no part
+    constants = dict.fromkeys(job.constants, np.empty(0)) | zero_constants(graph, job.constants)
+    bound = BoundModel(graph, constants)
     clock = Clock(lambda stage: send(BuildAnswer(stage=stage), answers))
     try:
         return BuildAnswer(artifact=_build(bound, job.target, job.options, clock, job.running, Path(job.folder)))

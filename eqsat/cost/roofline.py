@@ -79,7 +79,7 @@ class Roofline:
         cycle = self._cycle_ns / occupancy
         return Parts(
             compute=flops / reached * NS if terms.compute else 0.0,
-            memory=self.transfer_ns(work.bytes, occupancy) if terms.memory else 0.0,
+            memory=self.transfer_ns(work.bytes, occupancy, work.cold_bytes) if terms.memory else 0.0,
             reread=work.reread * cycle if terms.reuse else 0.0,
             layout=work.layout * cycle if terms.layout else 0.0,
             fanout=work.fanout * cycle if terms.fanout else 0.0,
@@ -92,15 +92,15 @@ class Roofline:
         memory = self.transfer_ns(bytes_moved) if self.terms.memory else 0.0
         return max(compute, memory) + self._launch[1]
 
-    def transfer_ns(self, bytes_moved: float, occupancy: float = 1.0) -> float:
+    def transfer_ns(self, bytes_moved: float, occupancy: float = 1.0, cold: float = 0.0) -> float:
         """The time in ns to move these bytes: at a cache's bandwidth if the cache holds them, the rest at memory's. One
-        unit alone may draw more than its share of memory's bandwidth.
+        unit alone may draw more than its share of memory's bandwidth. `cold`: how many of the bytes no cache holds.
 
-        Earlier kernels wrote a kernel's operands, and later kernels read its results. A cache holds them all while they
-        fill at most `FULL` of it, and none of them if they exceed its size."""
-        seconds, left = 0.0, bytes_moved
+        Earlier kernels wrote a kernel's other operands, and later kernels read its results. A cache holds these while
+        all bytes fill at most `FULL` of it, and none of them if all bytes exceed its size."""
+        seconds, left, warm = 0.0, bytes_moved, bytes_moved - cold
         for size, bandwidth in self._caches:
-            cached = bytes_moved * min(1.0, max(0.0, (1 - bytes_moved / size) / (1 - FULL)))
+            cached = warm * min(1.0, max(0.0, (1 - bytes_moved / size) / (1 - FULL)))
             nearer = cached - (bytes_moved - left)
             if nearer > 0:
                 seconds += nearer / (bandwidth * occupancy)

@@ -145,82 +145,80 @@ and of rounding a value and widening it again. Of a random word, those in the te
 
 
 class _Unit(NamedTuple):
-    """The capacity of an SM: `l1_bytes` of shared memory, resident `threads` and `blocks`."""
+    """An SM: `l1_bytes` of shared memory, resident `threads` and `blocks`; FLOPs per clock of fp32, fp64, and fp16 on
+    tensor cores."""
 
     l1_bytes: int
     threads: int
     blocks: int
+    fp32: int
+    fp64: int
+    matrix: int
+
+    def figures(self) -> dict[str, int]:
+        """The fields of a `Target` that belong to one SM."""
+        own = {"l1_bytes": self.l1_bytes, "threads": self.threads, "blocks": self.blocks, "registers": 65536}
+        return {**own, "lanes": 32, "issue": 128, "shared_bytes": 128}
+
+    def peaks(self, units: int, clock_hz: float, matrix_clock_hz: float) -> dict[str, float]:
+        """FLOPs per second by dtype of so many SMs. Tensor cores may run at a lower clock than the other units. A
+        multiply-add of integers has 64 lanes on every architecture, one of 64 bits takes four instructions."""
+        wide = dict.fromkeys(("i64", "u64"), 32) | dict.fromkeys(("i32", "u32", "i8"), 128)
+        plain = {"fp32": self.fp32, "fp64": self.fp64, **wide}
+        matrix = {"fp16": self.matrix, "bf16": self.matrix, "tf32": self.matrix // 2}
+        fast = {dtype: rate * units * matrix_clock_hz for dtype, rate in matrix.items()}
+        return fast | {dtype: rate * units * clock_hz for dtype, rate in plain.items()}
 
 
 _UNITS: Mapping[str, _Unit] = MappingProxyType(
     {
-        "sm80": _Unit(164 * _KIB, 2048, 32),
-        "sm86": _Unit(100 * _KIB, 1536, 16),
-        "sm87": _Unit(164 * _KIB, 1536, 16),
-        "sm89": _Unit(100 * _KIB, 1536, 24),
-        "sm90": _Unit(228 * _KIB, 2048, 32),
+        "sm80": _Unit(164 * _KIB, 2048, 32, 128, 64, 2048),
+        "sm86": _Unit(100 * _KIB, 1536, 16, 256, 4, 1024),
+        "sm87": _Unit(164 * _KIB, 1536, 16, 256, 4, 2048),
+        "sm89": _Unit(100 * _KIB, 1536, 24, 256, 4, 1024),
+        "sm90": _Unit(228 * _KIB, 2048, 32, 256, 128, 4096),
     }
 )
-"""By architecture, from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
-_LEAST_UNIT = _Unit(100 * _KIB, 1536, 16)
+"""By architecture, from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and
+"Arithmetic Instructions"; tensor cores from the whitepapers, dense and with sums in fp32. Every SM starts an
+instruction of four warps per clock, and moves 128 bytes per clock to and from shared memory."""
+_LEAST_UNIT = _Unit(100 * _KIB, 1536, 16, 256, 4, 1024)
 """For an architecture that the table lacks."""
+_A100_HZ, _H100_HZ, _H100_MATRIX_HZ = 1.41e9, 1.98e9, 1.83e9
+"""Boost clocks of the data sheets; an H100's tensor cores have one of their own."""
 
 A100 = Target(
     name="A100",
     arch="sm80",
     units=108,
-    peak_flops={
-        "fp16": 312e12,
-        "bf16": 312e12,
-        "tf32": 156e12,
-        "fp32": 19.5e12,
-        "fp64": 9.7e12,
-        "i32": 19.5e12,
-        "u32": 19.5e12,
-        "i64": 4.9e12,
-        "u64": 4.9e12,
-        "i8": 19.5e12,
-    },
+    peak_flops=_UNITS["sm80"].peaks(108, _A100_HZ, _A100_HZ),
     bandwidth=2.039e12,
     cache_bandwidth=7.2e12,
     launch_ns=_GRAPH_LAUNCH_NS,
     l2_bytes=40 * _MIB,
     l3_bytes=0,
-    lanes=32,
-    registers=65536,
     weights=_GPU_WEIGHTS,
-    source="NVIDIA A100 80GB SXM data sheet and whitepaper: dense tensor-core peaks without sparsity, 2039 GB/s, "
-    "L2 5120 B/clk at 1.41 GHz, 164 KB of shared memory per SM",
-    **_UNITS["sm80"]._asdict(),
+    clock_hz=_A100_HZ,
+    source="NVIDIA A100 80GB SXM data sheet and whitepaper: 1.41 GHz, dense tensor-core peaks without sparsity, "
+    "2039 GB/s, L2 5120 B/clk, 164 KB of shared memory per SM",
+    **_UNITS["sm80"].figures(),
 )
 
 H100 = Target(
     name="H100",
     arch="sm90",
     units=132,
-    peak_flops={
-        "fp16": 989.4e12,
-        "bf16": 989.4e12,
-        "tf32": 494.7e12,
-        "fp32": 66.9e12,
-        "fp64": 33.5e12,
-        "i32": 33.5e12,
-        "u32": 33.5e12,
-        "i64": 8.4e12,
-        "u64": 8.4e12,
-        "i8": 33.5e12,
-    },
+    peak_flops=_UNITS["sm90"].peaks(132, _H100_HZ, _H100_MATRIX_HZ),
     bandwidth=3.35e12,
     cache_bandwidth=9.0e12,
     launch_ns=_GRAPH_LAUNCH_NS,
     l2_bytes=50 * _MIB,
     l3_bytes=0,
-    lanes=32,
-    registers=65536,
     weights=_GPU_WEIGHTS,
-    source="NVIDIA H100 SXM5 80GB data sheet and whitepaper: dense tensor-core peaks without sparsity, 3.35 TB/s, "
-    "228 KB of shared memory per SM; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
-    **_UNITS["sm90"]._asdict(),
+    clock_hz=_H100_HZ,
+    source="NVIDIA H100 SXM5 80GB data sheet and whitepaper: 1.98 GHz, tensor cores at 1.83 GHz without sparsity, "
+    "3.35 TB/s, 228 KB of shared memory per SM; L2 5120 B/clk at 1.755 GHz as on the A100, not published",
+    **_UNITS["sm90"].figures(),
 )
 
 H200 = Target(
@@ -233,11 +231,10 @@ H200 = Target(
     launch_ns=_GRAPH_LAUNCH_NS,
     l2_bytes=H100.l2_bytes,
     l3_bytes=0,
-    lanes=32,
-    registers=65536,
     weights=_GPU_WEIGHTS,
+    clock_hz=_H100_HZ,
     source="NVIDIA H200 SXM data sheet: an H100 with HBM3e at 4.8 TB/s",
-    **_UNITS["sm90"]._asdict(),
+    **_UNITS["sm90"].figures(),
 )
 
 GPUS: Mapping[str, Target] = MappingProxyType({"a100": A100, "h100": H100, "h200": H200, "sm80": A100, "sm90": H100})
@@ -251,19 +248,33 @@ def gpu_target(name: str) -> Target:
     return target
 
 
-def device_target(name: str, arch: str, units: int) -> Target | None:
-    """The target of a present GPU, such as "NVIDIA H100 80GB HBM3", "sm90", with this many SMs. The data sheet of that
-    name is used, else that of the generation, scaled to the SMs and with the SM of its own architecture. None for a
-    generation that no kernels are written for."""
-    sheet = next((GPUS[model] for model in ("h200", "h100", "a100") if model.upper() in name.upper()), None)
-    sheet = sheet or GPUS.get(f"{arch[:-1]}0")
+def device_target(
+    name: str, arch: str, units: int, *, clock_hz: float = 0.0, bandwidth: float = 0.0, l2_bytes: int = 0
+) -> Target | None:
+    """The target of a present GPU, such as "NVIDIA H100 80GB HBM3", "sm90", with this many SMs.
+
+    The data sheet of that name gives the peaks, scaled to the device's SMs and clock. A device without a data sheet
+    here gets the rates of its architecture's SM, and all else from the data sheet of its generation. None for a
+    generation that no kernels are written for.
+
+    Args:
+        clock_hz, bandwidth, l2_bytes: as the device reports them; 0: those of the data sheet.
+    """
+    named = next((GPUS[model] for model in ("h200", "h100", "a100") if model.upper() in name.upper()), None)
+    sheet = named or GPUS.get(f"{arch[:-1]}0")
     if sheet is None or sheet.arch[:-1] != arch[:-1]:
         return None
-    share, own = units / sheet.units, _UNITS.get(arch, _LEAST_UNIT)
+    unit, clock = _UNITS.get(arch, _LEAST_UNIT), clock_hz or sheet.clock_hz
+    share = units * clock / (sheet.units * sheet.clock_hz)
+    scaled = {dtype: rate * share for dtype, rate in sheet.peak_flops.items()}
     return msgspec.structs.replace(
         sheet,
         units=units,
-        peak_flops={dtype: rate * share for dtype, rate in sheet.peak_flops.items()},
-        source=f"{name} ({arch}), {units} SMs: {sheet.source}",
-        **own._asdict(),
+        clock_hz=clock,
+        peak_flops=scaled if named else unit.peaks(units, clock, clock),
+        bandwidth=bandwidth or sheet.bandwidth,
+        cache_bandwidth=sheet.cache_bandwidth * share,
+        l2_bytes=l2_bytes or sheet.l2_bytes,
+        source=f"{name} ({arch}), {units} SMs at {clock / 1e9:.2f} GHz: {sheet.source}",
+        **unit.figures(),
     )

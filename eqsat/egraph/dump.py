@@ -1,4 +1,4 @@
-"""An EGraphView as JSON, DOT, or SVG by Graphviz."""
+"""An EGraphView as JSON, text, DOT, or SVG by Graphviz."""
 
 from __future__ import annotations
 
@@ -50,6 +50,22 @@ def from_json(data: dict[str, Any]) -> EGraphView:
         classes[record["class"]] = tuple(nodes)
     sorts = {record["class"]: Sort(record["sort"]) for record in data["classes"]}
     return EGraphView(classes=classes, sorts=sorts, tiny=dict(data["tiny"]), rules=rules)
+
+
+def to_text(view: EGraphView) -> str:
+    """A line per class, with its sort and the uops whose value it is, then a line per e-node, with the rule that built
+    it."""
+    uops: dict[int, list[str]] = {}
+    for uop, number in view.tiny.items():
+        uops.setdefault(number, []).append(uop)
+    lines = []
+    for number, nodes in view.classes.items():
+        lines.append(" ".join((f"{number}: {view.sorts[number].value}", *uops.get(number, ()))))
+        for node in nodes:
+            fields = " ".join(f"{name}={value}" for name, value in node.fields.items())
+            rule = view.rules.get(node)
+            lines.append(f"  {node.ctor} {fields}{f'   ({rule})' if rule else ''}")
+    return "\n".join(lines)
 
 
 def to_dot(view: EGraphView) -> str:

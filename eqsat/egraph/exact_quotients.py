@@ -1,7 +1,8 @@
 """Tiny IR → the quotients that a step reads.
 
-floor(x / 49) is 1 for x = 49, but floor(x · (1/49)) is 0: a step turns the smallest error into a whole number. So a
-quotient whose value reaches a step stays a quotient, rounded once, where others may become products.
+floor(x / 49) is 1 for x = 49, but floor(x · (1/49)) is 0: a step turns the smallest error into a whole number, and so
+does a uop that reads the bits of a float. So a quotient whose value reaches a step stays a quotient, rounded once,
+where others may become products.
 
 before   %q = fdiv(%x, 49)    %f = floor(%q)
 after    %q
@@ -27,7 +28,7 @@ def exact_quotients(graph: Graph) -> frozenset[Ref]:
 
 
 def _is_step(node: Node, graph: Graph) -> bool:
-    return node.uop in _STEPS or (node.uop == "CAST" and not graph.types[node.id].dtype.is_float)
+    return node.uop in _STEPS or node.op.keeps_bits or (node.uop == "CAST" and not graph.types[node.id].dtype.is_float)
 
 
 def _passes_on(node: Node) -> bool:

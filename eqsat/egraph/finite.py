@@ -14,13 +14,19 @@ from ir.uop.table import UOpKind
 
 def find_finite(graph: Graph) -> tuple[Ref, ...]:
     """The uops whose values hold no infinity or NaN that the program itself wrote: as a number operand, as the fill of
-    a PAD, or as the start of a REDUCE. A maximum or minimum is assumed to pick a finite element."""
+    a PAD, as the start of a REDUCE, or as the bits of a float. A maximum or minimum is assumed to pick a finite
+    element."""
     infinite: set[Ref] = set()
     for node in graph.nodes:
         inherits = infinite.intersection(node.refs) and not _picks_an_element(node, graph)
-        if inherits or not all(map(math.isfinite, _numbers(node))):
+        if inherits or _reads_bits(node, graph) or not all(map(math.isfinite, _numbers(node))):
             infinite.add(node.id)
     return tuple(node.id for node in graph.nodes if node.id not in infinite)
+
+
+def _reads_bits(node: Node, graph: Graph) -> bool:
+    """Whether the value is made of bits, which may be those of an infinity or NaN."""
+    return node.op.keeps_bits and graph.types[node.id].dtype.is_float
 
 
 def _numbers(node: Node) -> Iterator[float]:

@@ -53,9 +53,7 @@ class _Part:
         return isinstance(self.query, Clause) or self.query.family in families
 
 
-@lru_cache(KEPT_RULES)
-def _part_of(query: Rule | Clause) -> _Part:
-    return _Part(query)
+_part_of = lru_cache(KEPT_RULES)(_Part)
 
 
 @dataclass

@@ -99,7 +99,7 @@ class SaturationStats(msgspec.Struct, frozen=True):
             f"{phases} of {len(self.phases)} stopped at the {limit.replace('_', ' ')}; the program is right, a better "
             "one may be missed" + (", and another run may differ" if limit in _MEASURED else ""),
             severity=Severity.WARNING,
-            hint=f"a larger budget=, as in eqsat.options.Budget({field}=…)",
+            hint=f"a larger budget=, as in eqsat.Budget({field}=…)",
             families=list(dict.fromkeys(family for place in ended for family in self.phases[place - 1].families)),
             nodes=self.phases[-1].nodes,
             iterations=[self.phases[place - 1].iterations for place in ended],

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 class Stop(StrEnum):
     """`SATURATED`: nothing changes any more. MATCH_LIMIT: nothing changes any more, but some rules rest. The others are
-    limits of `eqsat.options.Budget`."""
+    limits of `eqsat.Budget`."""
 
     SATURATED = "saturated"
     NODE_LIMIT = "node_limit"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from eqsat.command_files import write_egraph
 from eqsat.explanation.explore import Exploration
 from eqsat.explanation.kernel_by_name import Wanted
+from eqsat.explanation.screen import print_fitting
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.serde import to_builtins
 
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
     from eqsat.explanation.drawing import Drawing
     from eqsat.runtime.program import Program
     from ir.tiny.graph import Graph
+
+EXPLORED = {
+    "target": "auto",
+    "exactness": "rounding",
+    "tf32": False,
+    "rules": None,
+    "extractor": "pareto",
+    "cost_model": "roofline",
+    "budget": None,
+}
+"""The defaults of the keywords of `explore` that `eqsat explore` has as options."""
 
 
 def kernel_argument(word: str | None) -> Wanted | None:
@@ -34,7 +47,7 @@ def explain(program: Program, kernel: Wanted | None, pair: Sequence[Wanted | Non
     elif as_json:
         print(json.dumps(program.explained(kernel), indent=2))
     else:
-        _print(program.explanation(kernel))
+        print_fitting(program.explanation(kernel))
 
 
 def explore_model(model: str, part: str | None = None, **keywords: Any) -> dict[str, Exploration]:
@@ -108,15 +121,25 @@ def _saved_graph(model: str) -> Graph:
     from eqsat.api import load
     from ir.tiny.bind import load as load_tiny
 
-    return load_tiny(load(model).dump("tiny"))[0]
+    return load_tiny(load(model).dump("tiny", as_json=True))[0]
 
 
 def write_page(runs: Mapping[str, Exploration], path: Path, title: str) -> None:
     """Write the run as a page. Raises EqsatError, InvalidOption, for the runs of several parts."""
+    _only(runs, "a page shows one part").html(path, title)
+
+
+def write_egraph_of(runs: Mapping[str, Exploration], path: Path) -> None:
+    """Write the e-graph of the run. Raises EqsatError, InvalidOption, for the runs of several parts."""
+    run = _only(runs, "a file holds the e-graph of one part")
+    write_egraph(run.history.view, run.setting.bound.graph.outputs, path)
+
+
+def _only(runs: Mapping[str, Exploration], message: str) -> Exploration:
+    """The run, if there is only one."""
     if len(runs) > 1:
-        fail(Kind.INVALID_OPTION, "explore", "a page shows one part", hint=f"--part {' or '.join(runs)}")
-    for run in runs.values():
-        run.html(path, title)
+        fail(Kind.INVALID_OPTION, "explore", message, hint=f"--part {' or '.join(runs)}")
+    return next(iter(runs.values()))
 
 
 def show(runs: Mapping[str, Exploration], others: Mapping[str, Exploration], as_json: bool) -> None:
@@ -128,23 +151,10 @@ def show(runs: Mapping[str, Exploration], others: Mapping[str, Exploration], as_
     for name, run in runs.items():
         if len(runs) > 1:
             print(f"part {name}\n")
-        _print(run.compare(others[name]).view() if name in others else run.view())
+        print_fitting(run.compare(others[name]).view() if name in others else run.view())
 
 
 def _run_data(run: Exploration, other: Exploration | None) -> dict[str, Any]:
     if other is None:
         return run.data()
     return {"run": run.data(), "without": other.data(), "comparison": to_builtins(run.compare(other))}
-
-
-def _print(content: Any) -> None:
-    """In colours and as wide as the terminal; plain text if the output is no terminal."""
-    from rich.console import Console
-
-    from eqsat.explanation.explain import render
-
-    console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(content)
-    else:
-        print(render(content), end="")

@@ -273,7 +273,8 @@ def _percent(part: float, whole: float) -> float:
 
 
 def kernel_table(kernels: Iterable[KernelReport]) -> Table:
-    """One row per launch, with measured times if they are known, and with tags if there are any."""
+    """One row per launch, with measured times if they are known, and with tags if there are any. Where space is short,
+    names fold and tags are cut."""
     from rich.table import Table
     from rich.text import Text
 
@@ -281,12 +282,12 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
     measured = any(kernel.measured_ns is not None for kernel in rows)
     repeated = any(kernel.runs > 1 for kernel in rows)
     table = Table(box=None, pad_edge=False)
-    table.add_column("kernel")
+    table.add_column("kernel", overflow="fold")
     before, after = (["runs"] if repeated else []), (["measured", "est/meas"] if measured else [])
     for name in (*before, "uops", "MFLOP", "MB", "bound", "estimated", *after):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     if named := any(kernel.tags for kernel in rows):
-        table.add_column("computes", no_wrap=True, overflow="ellipsis")
+        table.add_column("computes")
     for kernel in rows:
         cells = [
             kernel.name,
@@ -299,7 +300,8 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
         ]
         if kernel.measured_ns is not None:
             cells += [micros(kernel.measured_ns), f"{kernel.estimated_ns / max(kernel.measured_ns, 1):.2f}"]
-        table.add_row(*cells, *([Text(tag_text(kernel.tags))] if named else []))
+        tags = Text(tag_text(kernel.tags), no_wrap=True, overflow="ellipsis")
+        table.add_row(*cells, *([tags] if named else []))
     return table
 
 

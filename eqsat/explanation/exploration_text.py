@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 BARS = " ▁▂▃▄▅▆▇█"
-WIDEST = 60
+WIDEST = 48
 """Bars of a curve, at most."""
 
 
@@ -46,7 +46,7 @@ def phase_table(run: ExploredRun) -> Table:
     """One row per phase."""
     table = empty_table("phase", "families that join")
     for name in ("iterations", "matches", "e-nodes", "classes", "ms", "ended by"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for place, phase in enumerate(run.phases):
         cells = (phase.iterations, sum(phase.matches.values()), phase.nodes, phase.classes, phase.seconds * 1e3)
         figures = [f"{cell:,.0f}" for cell in cells]
@@ -57,8 +57,8 @@ def phase_table(run: ExploredRun) -> Table:
 def rule_table(run: ExploredRun) -> Table:
     """One row per rule that matched, the most frequent first: how often, in which phase."""
     table = empty_table("rule", "family")
-    for name in ("matches", *(f"phase {place + 1}" for place in range(len(run.phases)))):
-        table.add_column(name, justify="right")
+    for name in ("matches", *("phase 1" if place == 0 else f"{place + 1}" for place in range(len(run.phases)))):
+        table.add_column(name, justify="right", no_wrap=True)
     families = {rule.name: rule.family for rule in run.rules}
     for rule, count in sorted(run.matches.items(), key=lambda item: (-item[1], item[0])):
         by_phase = [phase.matches.get(rule, 0) for phase in run.phases]
@@ -69,8 +69,8 @@ def rule_table(run: ExploredRun) -> Table:
 def _curve(run: ExploredRun) -> Table:
     """Bars of the e-nodes and classes after each iteration."""
     table = empty_table("", "over the iterations")
-    table.add_column("from", justify="right")
-    table.add_column("to", justify="right")
+    table.add_column("from", justify="right", no_wrap=True)
+    table.add_column("to", justify="right", no_wrap=True)
     for name, counts in (
         ("e-nodes", [growth.nodes for growth in run.iterations]),
         ("classes", [growth.classes for growth in run.iterations]),

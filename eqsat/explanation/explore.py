@@ -30,7 +30,7 @@ from eqsat.looping.parts import Part
 from eqsat.looping.split import split
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
-from eqsat.planning.target_pricer import pricer_for
+from eqsat.planning.target_pricer import cold_inputs, pricer_for
 from eqsat.runtime.compiled import report_of
 from eqsat.runtime.kernel_term import kernel_term
 from ir.target import Target
@@ -267,6 +267,7 @@ class Explorer:
             joining=options.cost_model.joining,
             relayout=options.cost_model.relayout,
             prefix=self.setting.prefix,
+            cold=cold_inputs(self.setting.given, target),
         )
         module, prices = assemble(cover, history.view, graph, constants)
         self.seconds["extract"] = time.perf_counter() - start

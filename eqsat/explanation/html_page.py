@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explanation.page_data import page_data
-from ir.diagnostics import Kind, fail
-from ir.host.atomic_file import write_atomically
+from ir.host.output_file import write_output
 
 if TYPE_CHECKING:
     from eqsat.explanation.explored_run import ExploredRun
@@ -19,10 +18,7 @@ TEMPLATES = "page"
 
 def write_page(run: ExploredRun, path: str | Path, title: str = "eqsat explore", with_dot: bool = True) -> None:
     """Write the page of a run. Raises EqsatError, InvalidOption, if the file cannot be written."""
-    try:
-        write_atomically(Path(path), page(run, title, with_dot).encode())
-    except OSError as error:
-        fail(Kind.INVALID_OPTION, "explore", f"cannot write the file: {error.strerror or error}", at=str(path))
+    write_output(Path(path), page(run, title, with_dot).encode(), "explore")
 
 
 def page(run: ExploredRun, title: str = "eqsat explore", with_dot: bool = True) -> str:

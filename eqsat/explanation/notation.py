@@ -12,6 +12,7 @@ from eqsat.egraph.enode import ENode
 from ir.index.expr import axis_names
 from ir.index.map import AxisMap, identity
 from ir.term.language import App, Term
+from ir.uop.table import BITCASTS
 
 INFIX = {
     "add": " + ",
@@ -117,6 +118,8 @@ class Notation:
                 return f"scatter.{node.op}[i{node.axis}]({below(node.x)}, at {index}: {value})"
             case "PUn" | "EUn" if node.op == "cast":
                 return f"{node.dtype}({below(node.x)})"
+            case "PUn" | "EUn" if node.op in BITCASTS:
+                return f"{node.op}_{node.dtype}({below(node.x)})"
             case "PUn" | "EUn":
                 return _unary(node.op, below(node.x, _TIGHT))
             case "PBin" | "EBin" if node.op in INFIX:

@@ -19,10 +19,10 @@ def with_heading(title: str, content: object) -> Group:
 
 
 def empty_table(*columns: str) -> Table:
-    """An empty table without borders."""
+    """An empty table without borders, whose long words fold where space is short."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     return table

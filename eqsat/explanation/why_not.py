@@ -20,7 +20,7 @@ from eqsat.explanation.setting import Setting
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
-from eqsat.planning.target_pricer import pricer_for
+from eqsat.planning.target_pricer import cold_inputs, pricer_for
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.module.loop import Loop, with_inner
 from ir.pricer import Price, Pricer, Rejected
@@ -111,7 +111,8 @@ class Pairs:
     def _choices(self) -> Candidates:
         bound, prefix = self._chosen.setting.bound, self._chosen.setting.prefix
         constants = sorted(bound.constants)
-        return Candidates(self._history.view, bound.graph.outputs, self._pricer, constants, prefix=prefix)
+        cold = cold_inputs(self._chosen.setting.given, self._chosen.setting.target)
+        return Candidates(self._history.view, bound.graph.outputs, self._pricer, constants, prefix=prefix, cold=cold)
 
     @cached_property
     def _roofline(self) -> Roofline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NoReturn
 
 from eqsat.egraph.buffers import buffer_names, constant_classes, input_classes
@@ -29,6 +29,8 @@ class Candidates:
     Args:
         outputs: Tiny nodes.
         constants: names of inputs that are known when the program is built.
+        cold: names of inputs that no kernel of the program writes, where prices depend on that; then constants that
+            are computed when the program is built are cold, too.
         prefix: of the names of buffers that no uop writes.
     """
 
@@ -40,6 +42,7 @@ class Candidates:
         constants: Iterable[str] = (),
         limits: EnumerationLimits = DEFAULT,
         prefix: str = "",
+        cold: Collection[str] = (),
     ) -> None:
         self._pricer = pricer
         self.outputs = tuple((name, view.tiny[name]) for name in outputs)
@@ -55,7 +58,9 @@ class Candidates:
         self._ordinary = Enumeration(self.facts, ordinary_nodes(view), self.enumeration)
         self.names = buffer_names(view, inputs, buffers, prefix)
         self.roundings = Roundings(view, self.constant, pricer.ordered)
-        self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant)
+        self.cold_inputs = frozenset(inputs[name] for name in cold if name in inputs) - self.constant
+        unwritten = self.cold_inputs | (frozenset(self.constant) if cold else frozenset())
+        self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@
     join_kernels    one kernel in place of two, where that is cheaper
     choose_layouts  buffers between kernels in the order of axes that is cheapest
     explain         the candidates that each kernel was chosen before
+    turn_inputs     on GPUs, copies of inputs in the order of axes that their readers gain more by
 
 The cover of ordinary fusion competes in the search, and again after its kernels were joined and laid out, unless it is
 further behind than these steps bring.
@@ -15,7 +16,7 @@ further behind than these steps bring.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from eqsat.egraph.view import EGraphView
@@ -28,6 +29,7 @@ from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.joining.join_kernels import join_kernels
 from eqsat.extraction.layouts.choose_layouts import choose_layouts
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
+from eqsat.extraction.layouts.turned_inputs import turn_inputs
 from ir.pricer import Pricer
 
 
@@ -42,6 +44,7 @@ def extract(
     joining: bool = True,
     relayout: bool = True,
     prefix: str = "",
+    cold: Collection[str] = (),
 ) -> Cover:
     """The cheapest cover that the extractor finds.
 
@@ -52,12 +55,13 @@ def extract(
         joining: whether one kernel may write several outputs.
         relayout: whether buffers between kernels may be stored in other orders of their axes.
         prefix: of the names of buffers that no uop writes.
+        cold: names of inputs that no kernel of the program writes, where prices depend on that.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     entry = EXTRACTORS[extractor]
-    candidates = Candidates(view, outputs, pricer, constants, limits, prefix)
+    candidates = Candidates(view, outputs, pricer, constants, limits, prefix, cold)
     permuted = PermutedKernels(pricer) if relayout else None
     learn_prices(candidates, every=entry.needs_all_prices)
     search = CoverSearch(candidates, entry.cover)
@@ -83,8 +87,9 @@ def _finish(
     cover = candidates.materialize(chosen)
     cover = join_kernels(cover, candidates) if joining else cover
     cover = choose_layouts(cover, permuted) if permuted is not None else cover
-    return replace(
+    cover = replace(
         cover,
         kernels=tuple(rivals.explain(kernel, candidates.by_buffer, candidates.names) for kernel in cover.kernels),
         diagnostics=(*search.stops(chosen), *cover.diagnostics),
     )
+    return turn_inputs(cover, candidates.cold_inputs, permuted) if permuted is not None else cover

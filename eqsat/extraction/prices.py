@@ -28,6 +28,7 @@ class Prices:
     Args:
         names: Buf class → the name of its buffer.
         constant: the Buf classes that are known when the program is built.
+        cold: the Buf classes that no kernel of the program writes, where prices depend on that.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class Prices:
         roundings: Roundings,
         names: Mapping[int, str],
         constant: Collection[int],
+        cold: Collection[int] = (),
     ) -> None:
         self._pricer, self._forest, self._roundings = pricer, forest, roundings
-        self._names, self._constant = names, constant
+        self._names, self._constant, self._cold = names, constant, cold
         self._known: dict[tuple[object, ...], tuple[Region, tuple[int, ...], Price | Rejected | None]] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
 
@@ -98,17 +100,18 @@ class Prices:
     def region(self, stores: Stores, places: Places = (None,)) -> tuple[Region, tuple[int, ...]]:
         """The region of a kernel, and the Buf classes that are its inputs."""
         written = [
-            Written(tree, self.edge(buffer, constant=False), place)
+            Written(tree, self.edge(buffer, written=True), place)
             for (buffer, tree), place in zip(stores, places, strict=True)
         ]
         return region_of_several(written, self.edge)
 
-    def edge(self, buffer: int, constant: bool | None = None) -> Buffer:
-        """A Buf class as a buffer at the edge of a region. `constant` overrides what is known of the class."""
+    def edge(self, buffer: int, *, written: bool = False) -> Buffer:
+        """A Buf class as a buffer at the edge of a region that reads it or, if `written`, writes it."""
         type_ = self._forest.type_of(buffer)
-        known = buffer in self._constant if constant is None else constant
-        return Buffer(self._names[buffer], MemRef(type_.shape, type_.dtype.name), constant=known)
+        constant, cold = (not written and buffer in known for known in (self._constant, self._cold))
+        return Buffer(self._names[buffer], MemRef(type_.shape, type_.dtype.name), constant, cold)
 
     def _leaf(self, buffer: int) -> str:
-        """All that a price depends on of a buffer: its type, and whether it is constant."""
-        return f"{'const ' if buffer in self._constant else ''}{self._forest.type_of(buffer)}"
+        """All that a price depends on of a buffer: its type, and whether it is constant or cold."""
+        marks = ("const " if buffer in self._constant else "") + ("cold " if buffer in self._cold else "")
+        return f"{marks}{self._forest.type_of(buffer)}"

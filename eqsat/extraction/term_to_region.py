@@ -13,6 +13,7 @@ from ir.index.map import AxisMap, axis_map, compose, project, support
 from ir.post_order import post_order
 from ir.region.region import Buffer, Definition, Number, Op, Operand, OpKind, Region, Yield
 from ir.term.text import parse_number
+from ir.uop.table import FUNCTIONS
 
 Sizes = tuple[int, ...]
 _Place = tuple[Tree, Sizes]
@@ -162,9 +163,9 @@ class _Builder:
             case "PUn" | "EUn" if node.op == "cast":
                 return _Step("cast", "cast", node.dtype, kids, domain)
             case "PUn" | "EUn":
-                return _Step("unary", node.op, node.dtype, kids, domain)
+                return _Step("unary", FUNCTIONS[node.op].called or node.op, node.dtype, kids, domain)
             case "PBin" | "PTern" | "EBin" | "ETern":
-                return _Step("ewise", "fdiv" if node.op == "quotient" else node.op, node.dtype, kids, domain)
+                return _Step("ewise", FUNCTIONS[node.op].called or node.op, node.dtype, kids, domain)
             case "Reduce" if not node.sizes:  # sums of one element: only the dtype changes
                 return _Step("cast", "cast", node.dtype, kids, domain)
             case "Reduce":

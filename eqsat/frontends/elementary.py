@@ -1,6 +1,5 @@
-"""Elementary functions that are no uops, for the frontends. They are computed in fp64 and rounded to the dtype of the
-argument, so that fp32 results are right to the last bit or two. Arguments are floats, if
-nothing else is said."""
+"""Elementary functions that are no uops, for the frontends. If nothing else is said, arguments are floats, and results
+are computed in fp64 and rounded to the dtype of the argument, so that fp32 results are right to the last bit or two."""
 
 from __future__ import annotations
 
@@ -40,8 +39,8 @@ def sign(x: Tensor) -> Tensor:
 
 
 def is_negative(x: Tensor) -> Tensor:
-    """Whether the sign bit is set, as it is of -0."""
-    negative: Tensor = (x < 0) | ((x == 0) & (x.recip() < 0))
+    """Whether the sign bit of a float is set, as it is of -0 and of some NaN."""
+    negative: Tensor = x.bitcast(f"i{x.dtype.bits}") < 0
     return negative
 
 
@@ -50,10 +49,17 @@ def tan(x: Tensor) -> Tensor:
     return x.sin() / x.cos()
 
 
-@in_fp64
 def log1p(x: Tensor) -> Tensor:
-    """ln (1 + x)"""
-    return where(abs(x) < _SMALL, polynomial(x, (1 / 3, -1 / 2, 1.0, 0.0)), (x + 1).log())
+    """ln(1 + x) in the dtype of x, exact for small x: ln u · x / (u − 1) with u = 1 + x, whose roundings cancel
+    (Kahan)."""
+    u = x + 1
+    return where(u == 1, x, where(u == math.inf, u, u.log() * (x / (u - 1))))
+
+
+def expm1(x: Tensor) -> Tensor:
+    """eˣ − 1 in the dtype of x; for small x as 2t / (1 − t) with t = tanh(x/2), which does not cancel."""
+    half = (x * 0.5).tanh()
+    return where(abs(x) < 1, 2 * half / (1 - half), x.exp() - 1)
 
 
 @in_fp64

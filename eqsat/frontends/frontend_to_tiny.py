@@ -17,6 +17,7 @@ from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype
 from ir.frontend import STAGE, FrontendGraph, FrontendNode, TensorInfo
+from ir.tiny.dims import require_sizes
 
 
 @public_call()
@@ -29,7 +30,7 @@ def frontend_to_tiny(
         EqsatError: UnsupportedOp for an op without a lowering, UnboundDim for a size without a value, errors of the
             uops' type rules, with the node, and errors for tensors that differ from the graph's declaration.
     """
-    _require_sizes(graph, dims)
+    require_sizes([symbol for symbol in graph.symbols if symbol not in dims], STAGE)
     values: Values = {"": None}
     arguments = []
     for name in (item.tensor for item in graph.signature.inputs):
@@ -69,15 +70,4 @@ def _check_declared(
             op=node.op,
             declared=f"{info.dtype}{list(declared)}",
             found=str(result.type),
-        )
-
-
-def _require_sizes(graph: FrontendGraph, dims: Mapping[str, int]) -> None:
-    if missing := tuple(symbol for symbol in graph.symbols if symbol not in dims):
-        fail(
-            Kind.UNBOUND_DIM,
-            STAGE,
-            f"no size is given for {', '.join(missing)}",
-            hint=f"dims={{{missing[0]!r}: …}}",
-            missing=missing,
         )

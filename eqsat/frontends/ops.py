@@ -99,12 +99,14 @@ def _layer_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, axis: int = -1, eps: float = 1e-5
 ) -> Tensor:
     """Over the axes from `axis` on."""
-    return nn.layer_norm(x, weight, bias, eps, x.ndim - axis_in(axis, x.shape))
+    over = x.shape[axis_in(axis, x.shape) :]
+    scale, shift = (None if each is None else each.expand(over) for each in (weight, bias))
+    return nn.layer_norm(x, scale, shift, eps, len(over))
 
 
 @op("LRN")
 def _local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
-    return nn.local_response_norm(x, size, alpha, beta, bias)
+    return nn.local_response_norm(x, size, alpha, beta, bias, before=(size - 1) // 2)
 
 
 @op("Attention")
@@ -224,7 +226,7 @@ def unsqueeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 @op("Transpose")
 def _transpose(x: Tensor, *, perm: tuple[int, ...] = ()) -> Tensor:
     """Without `perm`, the axes are reversed."""
-    return x.transpose(*perm)
+    return x.permute(*perm) if perm else x.T
 
 
 @op("Concat")

@@ -33,6 +33,11 @@ def number(value: Any, what: str) -> float:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def is_number(value: Any) -> bool:
+    """Whether the value is a Python number; NumPy's scalars are arrays of rank 0."""
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
 def is_shape(value: Any) -> bool:
     """Whether the value is a Python whole number, or a list or tuple of them; a tensor is not."""
     items = value if isinstance(value, list | tuple) else (value,)
@@ -55,6 +60,13 @@ def spread(arguments: Sequence[Any], what: str) -> tuple[int, ...]:
     """Whole numbers, passed one by one or as one list."""
     is_list = len(arguments) == 1 and isinstance(arguments[0], list | tuple)
     return integers(arguments[0] if is_list else tuple(arguments), what)
+
+
+def shape_and_dtype(arguments: Sequence[Any], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    """Sizes one by one, or as one list, which a dtype may follow."""
+    if len(arguments) == 2 and isinstance(arguments[0], list | tuple):
+        return integers(arguments[0], "a shape"), arguments[1]
+    return spread(arguments, "a shape"), dtype
 
 
 def flag(value: Any, what: str) -> bool:

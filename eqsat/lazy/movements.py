@@ -4,52 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex, Unpack, overload
 
 from eqsat.lazy.argument_checks import (
     STAGE,
     Axis,
     Number,
-    Sizes,
     axes_in,
     axis_in,
-    integer,
     integers,
     pairs,
     refuse,
-    sizes,
     spread,
 )
+from eqsat.lazy.bits import Bits
 from eqsat.lazy.indexing import basic_index
+from eqsat.lazy.keyword_names import Dim, takes_torchs_names
+from eqsat.lazy.two_meanings import Library, two_meanings
 from ir.diagnostics import Kind, fail
-from ir.grammar import with_article, with_count
+from ir.grammar import with_article
 
 Key = SupportsIndex | slice | EllipsisType | None
 
 
-class Movements:
+def _transpose_without_keyword(x: Any, *axes: Any) -> Library | None:
+    """NumPy has no two axes of more than two, torch no other number of axes."""
+    if len(axes) != 2 or x.ndim < 2:
+        return "NumPy"
+    swapped = tuple(axis_in(axis, x.shape) for axis in axes) == (1, 0)
+    return "torch" if x.ndim > 2 else "NumPy" if swapped else None
+
+
+class Movements(Bits):
     """Base class of `Tensor`. A method applies movement uops, or returns the tensor itself if nothing moves."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def shape(self) -> tuple[int, ...]: ...
-
-        @property
-        def ndim(self) -> int: ...
-
-        @property
-        def size(self) -> int: ...
-
-        def _move(self, uop: str, still: bool, /, **arg: Any) -> Self:
-            """The uop applied to this tensor; the tensor itself if `still`, that is, if nothing moves."""
-            ...
-
-        def take(self, index: Any, axis: int = 0) -> Self: ...
 
     def reshape(self, *shape: Any) -> Self:
         """In row-major order; one size may be -1."""
@@ -68,25 +58,108 @@ class Movements:
             wanted = tuple(self.size // known if size == -1 else size for size in wanted)
         return self._move("RESHAPE", wanted == self.shape, result_shape=wanted)
 
+    def numel(self) -> int:
+        return int(self.size)
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def view(self, *shape: Any) -> Self:
+        """torch's name of `reshape`, and with a dtype in place of the shape of `bitcast`."""
+        if len(shape) == 1 and not isinstance(shape[0], list | tuple | SupportsIndex):
+            return self.bitcast(shape[0])
+        return self.reshape(*shape)
+
+    def reshape_as(self, other: Any) -> Self:
+        return self.reshape(self._of(other).shape)
+
+    view_as = reshape_as
+
     def permute(self, *axes: Any) -> Self:
         """Axis i of the result is axis `axes[i]`."""
         order = tuple(axis_in(axis, self.shape) for axis in spread(axes, "a permutation"))
         return self._move("PERMUTE", order == tuple(range(self.ndim)), perm=order)
 
-    def transpose(self, *axes: Any) -> Self:
-        """As in NumPy: without axes, their order is reversed."""
+    @overload
+    def transpose(self, *axes: Any) -> Self: ...
+
+    @overload
+    def transpose(self, *, axes: Any) -> Self: ...
+
+    @overload
+    def transpose(self, *, dim0: SupportsIndex, dim1: SupportsIndex) -> Self: ...
+
+    @two_meanings(
+        lambda x, dim0, dim1: x.swapaxes(dim0, dim1),
+        _transpose_without_keyword,
+        "transpose(0, 1) of a matrix leaves it as it is in NumPy, and swaps the axes in torch",
+        "permute(0, 1), or swapaxes(0, 1)",
+    )
+    def transpose(self, *axes: Any, **keywords: Any) -> Self:
+        """The axes in another order, as in NumPy; without axes, their order is reversed. Two axes of more are swapped,
+        as in torch."""
+        axes = (keywords["axes"],) if keywords else axes
         given = axes and not (len(axes) == 1 and axes[0] is None)
         return self.permute(*axes) if given else self.permute(tuple(reversed(range(self.ndim))))
 
-    def swapaxes(self, a: int, b: int) -> Self:
+    @takes_torchs_names
+    def swapaxes(self, a: SupportsIndex, b: SupportsIndex) -> Self:
+        """With two axes swapped."""
         order = list(range(self.ndim))
         first, second = axis_in(a, self.shape), axis_in(b, self.shape)
         order[first], order[second] = order[second], order[first]
         return self.permute(order)
 
+    swapdims = swapaxes
+
+    @takes_torchs_names
+    def moveaxis(self, source: Axis, destination: Axis) -> Self:
+        """With the axes `source` at the places `destination`, as numpy.moveaxis; the others keep their order."""
+        sources, places = ([axis_in(axis, self.shape) for axis in _listed(axes)] for axes in (source, destination))
+        if len(set(sources)) != len(sources) or len(set(places)) != len(places) or len(sources) != len(places):
+            message = f"axes {sources} cannot move to {places}"
+            refuse(Kind.MALFORMED_GRAPH, "moveaxis", message, self.shape, hint="as many places as axes, each once")
+        order = [axis for axis in range(self.ndim) if axis not in sources]
+        for place, axis in sorted(zip(places, sources, strict=True)):
+            order.insert(place, axis)
+        return self.permute(order)
+
+    movedim = moveaxis
+
+    def t(self) -> Self:
+        """A matrix with its axes swapped; a tensor of fewer axes stays."""
+        if self.ndim > 2:
+            refuse(Kind.AXIS_SIZE_MISMATCH, "t", "there are more than two axes", self.shape, hint="swapaxes(-1, -2)")
+        return self.permute(tuple(reversed(range(self.ndim))))
+
     @property
     def T(self) -> Self:  # noqa: N802 - NumPy's name
-        return self.transpose()
+        """With the order of the axes reversed."""
+        return self.permute(tuple(reversed(range(self.ndim))))
+
+    @property
+    def mT(self) -> Self:  # noqa: N802 - NumPy's name
+        """With the last two axes swapped."""
+        return self.swapaxes(-1, -2)
+
+    def ravel(self) -> Self:
+        """With all axes merged into one."""
+        return self.flatten()
+
+    @takes_torchs_names
+    def unflatten(self, axis: SupportsIndex, sizes: Sequence[int], **torch: Unpack[Dim]) -> Self:
+        """With an axis split into axes of these sizes; one of them may be -1."""
+        place = axis_in(axis, self.shape)
+        split = integers(sizes, "sizes")
+        known = math.prod(size for size in split if size != -1)
+        whole = [self.shape[place] // known if size == -1 and known else size for size in split]
+        if split.count(-1) > 1 or math.prod(whole) != self.shape[place]:
+            message = f"an axis of {self.shape[place]} is not split into {list(split)}"
+            refuse(Kind.AXIS_SIZE_MISMATCH, "unflatten", message, self.shape, hint="sizes whose product is the size")
+        return self.reshape(*self.shape[:place], *whole, *self.shape[place + 1 :])
+
+    def expand_as(self, other: Any) -> Self:
+        return self.expand(self._of(other).shape)
 
     def expand(self, *shape: Any) -> Self:
         """Broadcasts to `shape` (aligned at the right); -1 keeps a size."""
@@ -118,7 +191,9 @@ class Movements:
         still = len(padding) == self.ndim and not any(map(any, padding))
         return self._move("PAD", still, pad=padding, value=value)
 
-    def flip(self, axis: Axis = None) -> Self:
+    @takes_torchs_names
+    def flip(self, axis: Axis = None, **torch: Unpack[Dim]) -> Self:
+        """Backwards along these axes (None: along all)."""
         axes = axes_in(axis, self.shape)
         return self._move("FLIP", not axes, axes=axes)
 
@@ -129,7 +204,10 @@ class Movements:
 
     def __getitem__(self, key: Key | tuple[Key, ...]) -> Self:
         """NumPy's basic indexing: integers, slices with any step, `...` and None."""
-        index = basic_index(self.shape, key if isinstance(key, tuple) else (key,))
+        return self._basic(key if isinstance(key, tuple) else (key,))
+
+    def _basic(self, key: tuple[Key, ...]) -> Self:
+        index = basic_index(self.shape, key)
         part = self.shrink(index.lo, index.hi, index.step) if index.shrinks else self
         part = part.flip(index.flipped) if index.flipped else part
         return part.reshape(index.shape)
@@ -143,7 +221,8 @@ class Movements:
         """The tensors along the first axis."""
         return (self[position] for position in range(len(self)))
 
-    def squeeze(self, axis: Axis = None) -> Self:
+    @takes_torchs_names
+    def squeeze(self, axis: Axis = None, **torch: Unpack[Dim]) -> Self:
         """Without these axes, which must have size 1; None drops all axes of size 1."""
         ones = tuple(position for position, size in enumerate(self.shape) if size == 1)
         drop = ones if axis is None else axes_in(axis, self.shape)
@@ -154,11 +233,13 @@ class Movements:
             )
         return self.reshape([size for position, size in enumerate(self.shape) if position not in drop])
 
-    def unsqueeze(self, axis: int) -> Self:
+    @takes_torchs_names
+    def unsqueeze(self, axis: SupportsIndex, **torch: Unpack[Dim]) -> Self:
         """With a new axis of size 1 at position `axis` of the result."""
         place = axis_in(axis, (*self.shape, 1))
         return self.reshape(*self.shape[:place], 1, *self.shape[place:])
 
+    @takes_torchs_names
     def flatten(self, start: int = 0, end: int = -1) -> Self:
         """With the axes from `start` to `end` (inclusive) merged into one."""
         if not self.shape:
@@ -170,75 +251,6 @@ class Movements:
         fused = math.prod(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], fused, *self.shape[last + 1 :]))
 
-    # several copies, and parts
 
-    def tile(self, *reps: Any) -> Self:
-        """`reps` copies along each axis, as numpy.tile: the shape and `reps` are aligned at the right."""
-        counts = spread(reps, "reps")
-        if any(count < 0 for count in counts):
-            fail(Kind.MALFORMED_GRAPH, STAGE, f"{list(counts)} copies", op="tile", hint="numbers from 0 on")
-        rank = max(self.ndim, len(counts))
-        counts, shape = (1,) * (rank - len(counts)) + counts, (1,) * (rank - self.ndim) + self.shape
-        if all(count == 1 for count in counts):
-            return self.reshape(shape)
-        apart = self.reshape([size for axis in shape for size in (1, axis)])
-        copies = apart.expand([size for both in zip(counts, shape, strict=True) for size in both])
-        return copies.reshape([count * size for count, size in zip(counts, shape, strict=True)])
-
-    def repeat(self, repeats: Sizes, axis: int | None = None) -> Self:
-        """Each element `repeats` times in a row along `axis` (None: of the flattened tensor), as numpy.repeat. A list
-        has one number per element."""
-        if axis is None:
-            return self.flatten().repeat(repeats, 0)
-        place = axis_in(axis, self.shape)
-        counts = sizes(repeats, "repeats")
-        if any(count < 0 for count in counts) or len(counts) not in (1, self.shape[place]):
-            hint = "one number from 0 on, or one per element"
-            message = f"repeats {list(counts)} for {with_count(self.shape[place], 'element')}"
-            refuse(Kind.AXIS_SIZE_MISMATCH, "repeat", message, self.shape, hint=hint)
-        if len(set(counts)) > 1:
-            index = [position for position, count in enumerate(counts) for _ in range(count)]
-            return self.take(index, place)
-        count, before, after = counts[0] if counts else 1, self.shape[:place], self.shape[place + 1 :]
-        size = self.shape[place]
-        return self.reshape(*before, size, 1, *after).expand(*before, size, count, *after).flatten(place, place + 1)
-
-    def roll(self, shift: Sizes, axis: Axis = None) -> Self:
-        """The elements moved by `shift` places along `axis` (None: in the flattened tensor), as numpy.roll: elements
-        beyond the end come back at the start."""
-        if axis is None:
-            return self.flatten().roll(sum(sizes(shift, "shift")), 0).reshape(self.shape)
-        axes = [axis_in(item, self.shape) for item in (axis if isinstance(axis, list | tuple) else [axis])]
-        shifts = sizes(shift, "shift")
-        if 1 not in (len(shifts), len(axes)) and len(shifts) != len(axes):
-            message = f"{with_count(len(shifts), 'shift')} along {with_count(len(axes), 'axis', 'axes')}"
-            refuse(Kind.MALFORMED_GRAPH, "roll", message, self.shape, hint="one shift per axis, or one for all")
-        count = max(len(shifts), len(axes))
-        moved = self
-        for place, places in zip(axes * (count // len(axes)), shifts * (count // len(shifts)), strict=True):
-            moved = moved._roll_axis(place, places)
-        return moved
-
-    def _roll_axis(self, axis: int, shift: int) -> Self:
-        """Two copies side by side, cut where the rolled axis begins."""
-        size = self.shape[axis]
-        if not size or not shift % size:
-            return self
-        start = size - shift % size
-        twice = self.tile([2 if place == axis else 1 for place in range(self.ndim)])
-        return twice[(slice(None),) * axis + (slice(start, start + size),)]
-
-    def split(self, sections: Sizes, axis: int = 0) -> list[Self]:
-        """As numpy.split: that many equal parts along `axis`, or the parts between the positions in a list."""
-        place = axis_in(axis, self.shape)
-        size = self.shape[place]
-        if isinstance(sections, list | tuple):
-            bounds = [0, *integers(sections, "sections"), size]
-        else:
-            count = integer(sections, "sections")
-            if count < 1 or size % count:
-                message = f"{with_count(size, 'element')} along axis {axis} make no {count} equal parts"
-                refuse(Kind.AXIS_SIZE_MISMATCH, "split", message, self.shape, hint="the positions between the parts")
-            bounds = list(range(0, size + 1, size // count)) if size else [0] * (count + 1)
-        part = (slice(None),) * place
-        return [self[(*part, slice(start, stop))] for start, stop in pairwise(bounds)]
+def _listed(axes: Any) -> list[Any]:
+    return list(axes) if isinstance(axes, list | tuple) else [axes]

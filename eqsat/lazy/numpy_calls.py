@@ -27,6 +27,7 @@ class TensorFunctions(NamedTuple):
     concatenate: Callable[[Sequence[Any], int], Tensor]
     stack: Callable[[Sequence[Any], int], Tensor]
     full: Callable[..., Tensor]
+    einsum: Callable[..., Tensor]
 
 
 def call_ufunc(
@@ -82,6 +83,13 @@ def _reduction_with_dtype(name: str) -> Callable[..., Tensor]:
     return reduce
 
 
+def _spread(name: str) -> Callable[..., Tensor]:
+    def reduce(t: TensorFunctions, a: Any, axis: Axis = None, *, ddof: float = 0, keepdims: bool = False) -> Tensor:
+        return getattr(t.as_tensor(a), name)(axis=axis, keepdims=keepdims, correction=ddof)
+
+    return reduce
+
+
 def _pad(t: TensorFunctions, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     if mode != "constant":
         _fail_unsupported(f"np.pad with mode={mode!r}")
@@ -91,27 +99,26 @@ def _pad(t: TensorFunctions, array: Any, pad_width: Any, mode: str = "constant",
 
 
 def _take(t: TensorFunctions, a: Any, indices: Any, axis: int | None = None) -> Tensor:
-    x = t.as_tensor(a)
-    return x.take(indices, axis) if axis is not None else x.flatten().take(indices)
+    return t.as_tensor(a).take(indices, axis)
 
 
 def _dot(t: TensorFunctions, a: Any, b: Any) -> Tensor:
     x, y = t.as_tensor(a), t.as_tensor(b)
-    if x.ndim > 2 or y.ndim > 2:
-        _fail_unsupported("np.dot of more than two axes")
-    return x @ y if x.ndim and y.ndim else x * y
+    return x.dot(y) if x.ndim and y.ndim else x * y
 
 
 def _clip(t: TensorFunctions, a: Any, a_min: Any = None, a_max: Any = None) -> Tensor:
-    x = t.as_tensor(a)
-    x = x if a_min is None else x.maximum(a_min)
-    return x if a_max is None else x.minimum(a_max)
+    return t.as_tensor(a).clip(a_min, a_max)
 
 
 _COMPOSED: Mapping[np.ufunc, Callable[..., Tensor]] = {
     np.matmul: lambda a, b: a @ b,
     np.square: lambda x: x * x,
-    np.isnan: lambda x: x != x,
+    np.isnan: lambda x: x.isnan(),
+    np.isinf: lambda x: x.isinf(),
+    np.isfinite: lambda x: x.isfinite(),
+    np.sign: lambda x: x.sign(),
+    np.trunc: lambda x: x.trunc(),
     np.logical_and: _logical(operator.and_),
     np.logical_or: _logical(operator.or_),
     np.logical_xor: _logical(operator.xor),
@@ -120,14 +127,18 @@ _COMPOSED: Mapping[np.ufunc, Callable[..., Tensor]] = {
 _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.sum: _reduction_with_dtype("sum"),
     np.prod: _reduction_with_dtype("prod"),
-    np.max: _reduction("max"),
-    np.min: _reduction("min"),
-    np.amax: _reduction("max"),
-    np.amin: _reduction("min"),
+    np.max: _reduction("amax"),
+    np.min: _reduction("amin"),
+    np.amax: _reduction("amax"),
+    np.amin: _reduction("amin"),
+    np.any: _reduction("any"),
+    np.all: _reduction("all"),
+    np.count_nonzero: _reduction("count_nonzero"),
     np.argmax: _reduction("argmax"),
     np.argmin: _reduction("argmin"),
     np.mean: _reduction("mean"),
-    np.var: _reduction("var"),
+    np.var: _spread("var"),
+    np.std: _spread("std"),
     np.cumsum: lambda t, a, axis=None: t.as_tensor(a).cumsum(axis),
     np.cumprod: lambda t, a, axis=None: t.as_tensor(a).cumprod(axis),
     np.shape: lambda t, a: a.shape,
@@ -135,7 +146,7 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.size: lambda t, a: a.size,
     np.reshape: lambda t, a, shape: a.reshape(shape),
     np.ravel: lambda t, a: a.flatten(),
-    np.transpose: lambda t, a, axes=None: a.transpose(axes),
+    np.transpose: lambda t, a, axes=None: a.T if axes is None else a.permute(axes),
     np.swapaxes: lambda t, a, axis1, axis2: a.swapaxes(axis1, axis2),
     np.squeeze: lambda t, a, axis=None: a.squeeze(axis),
     np.expand_dims: lambda t, a, axis: a.unsqueeze(axis),
@@ -143,8 +154,17 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.flip: lambda t, m, axis=None: m.flip(axis),
     np.roll: lambda t, a, shift, axis=None: a.roll(shift, axis),
     np.tile: lambda t, A, reps: t.as_tensor(A).tile(reps),  # noqa: N803 - NumPy's name
-    np.repeat: lambda t, a, repeats, axis=None: a.repeat(repeats, axis),
-    np.split: lambda t, ary, indices_or_sections, axis=0: ary.split(indices_or_sections, axis),
+    np.repeat: lambda t, a, repeats, axis=None: a.repeat_interleave(repeats, axis),
+    np.split: lambda t, ary, indices_or_sections, axis=0: ary.split(indices_or_sections, axis=axis),
+    np.moveaxis: lambda t, a, source, destination: a.moveaxis(source, destination),
+    np.diff: lambda t, a, n=1, axis=-1: a.diff(n, axis),
+    np.tril: lambda t, m, k=0: m.tril(k),
+    np.triu: lambda t, m, k=0: m.triu(k),
+    np.sort: lambda t, a, axis=-1: a.flatten().sort(axis=0) if axis is None else a.sort(axis=axis),
+    np.argsort: lambda t, a, axis=-1: a.flatten().argsort(0) if axis is None else a.argsort(axis),
+    np.take_along_axis: lambda t, arr, indices, axis=-1: t.as_tensor(arr).take_along_dim(indices, axis),
+    np.einsum: lambda t, subscripts, *operands: t.einsum(subscripts, *operands),
+    np.outer: lambda t, a, b: t.as_tensor(a).flatten().outer(t.as_tensor(b).flatten()),
     np.pad: _pad,
     np.where: lambda t, condition, x, y: t.where(condition, x, y),
     np.concatenate: lambda t, arrays, axis=0: t.concatenate(arrays, axis),
@@ -155,4 +175,5 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.round: lambda t, a: a.round(),
     np.zeros_like: lambda t, a, dtype=None: t.full(a.shape, 0, dtype or a.dtype),
     np.ones_like: lambda t, a, dtype=None: t.full(a.shape, 1, dtype or a.dtype),
+    np.full_like: lambda t, a, fill_value, dtype=None: t.full(a.shape, fill_value, dtype or a.dtype),
 }

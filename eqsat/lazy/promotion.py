@@ -20,52 +20,8 @@ Weak = type[int] | type[float]
 
 STAGE = "tensor"
 
-UFUNCS: Mapping[str, np.ufunc] = MappingProxyType(
-    {
-        "ADD": np.add,
-        "SUB": np.subtract,
-        "MUL": np.multiply,
-        "FDIV": np.true_divide,
-        "IDIV": np.floor_divide,
-        "MOD": np.remainder,
-        "POW": np.power,
-        "MAX": np.maximum,
-        "MIN": np.minimum,
-        "CMPLT": np.less,
-        "CMPLE": np.less_equal,
-        "CMPGT": np.greater,
-        "CMPGE": np.greater_equal,
-        "CMPEQ": np.equal,
-        "CMPNE": np.not_equal,
-        "AND": np.bitwise_and,
-        "OR": np.bitwise_or,
-        "XOR": np.bitwise_xor,
-        "SHL": np.left_shift,
-        "SHR": np.right_shift,
-        "NOT": np.invert,
-        "NEG": np.negative,
-        "ABS": np.absolute,
-        "RECIP": np.reciprocal,
-        "SQRT": np.sqrt,
-        "EXP": np.exp,
-        "EXP2": np.exp2,
-        "LOG": np.log,
-        "LOG2": np.log2,
-        "SIN": np.sin,
-        "COS": np.cos,
-        "TANH": np.tanh,
-        "FLOOR": np.floor,
-        "CEIL": np.ceil,
-        "ROUND": np.rint,
-    }
-)
+UFUNCS: Mapping[str, np.ufunc] = MappingProxyType({name: uop.ufunc for name, uop in UOPS.items() if uop.ufunc})
 """The NumPy function that is the same as a uop."""
-
-LIKE: Mapping[str, np.ufunc] = MappingProxyType(
-    {"RSQRT": np.sqrt, "ERF": np.exp, "SIGMOID": np.exp, "RELU": np.positive, "ROUND": np.floor}
-)
-"""The NumPy function whose dtypes a uop follows, if NumPy lacks the uop or gives it other dtypes: `ndarray.round` keeps
-integers, as `np.floor` does."""
 
 
 def uops_by_ufunc(ufuncs: Mapping[str, np.ufunc]) -> Mapping[np.ufunc, str]:
@@ -80,7 +36,7 @@ def uops_by_ufunc(ufuncs: Mapping[str, np.ufunc]) -> Mapping[np.ufunc, str]:
             raise ValueError(f"{uop}, which stands for np.{ufunc.__name__}, is no elementwise uop")
         if ufunc in uops:
             both = f"{uops[ufunc]} and {uop} cannot both be np.{ufunc.__name__}"
-            raise ValueError(f"{both}: a uop that only follows its dtypes is in LIKE")
+            raise ValueError(f"{both}: a uop that only follows its dtypes names it as `like`")
         uops[ufunc] = uop
     return MappingProxyType(uops)
 
@@ -90,8 +46,16 @@ UOP_OF = uops_by_ufunc(UFUNCS)
 
 
 def dtypes_of(uop: str) -> np.ufunc:
-    """The NumPy function that determines a uop's dtypes."""
-    return LIKE.get(uop) or UFUNCS[uop]
+    """The NumPy function that determines a uop's dtypes on lazy tensors.
+
+    Raises:
+        ValueError: the uop's row names none.
+    """
+    row = UOPS[uop]
+    found = row.like or row.ufunc
+    if found is None:
+        raise ValueError(f"the row of {uop} in ir/uop/table.py names no NumPy function (`ufunc` or `like`)")
+    return found
 
 
 def loop(ufunc: np.ufunc, operands: Sequence[DType | Weak]) -> DType:
@@ -128,7 +92,7 @@ def summing(element: DType) -> DType:
 
 def weak(value: bool | int | float) -> DType | Weak:
     """The type of a Python number as an operand; a bool is not weak."""
-    return bool_ if isinstance(value, bool) else type(value)
+    return bool_ if isinstance(value, bool) else int if isinstance(value, int) else float
 
 
 def _as_fp16(operands: Sequence[DType | Weak]) -> tuple[list[Any], DType]:

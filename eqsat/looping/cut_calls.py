@@ -1,12 +1,12 @@
 """Chooses the calls that become parts of a program, so that equal calls are optimized once.
 
-A call becomes a part if the values that cross its edge would lie in memory in any case. Other calls are optimized with
-the uops around them, since one kernel may compute uops on both sides of the edge.
+Blocks that repeat outside of calls count as calls. A call becomes a part if the values that cross its edge would lie in
+memory in any case. Other calls are optimized with the uops around them, since one kernel may compute uops on both sides
+of the edge.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,10 +14,11 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from eqsat.looping.stored import is_free, live_uops, stored_sources
+from eqsat.looping.find_repeats import find_repeats
+from eqsat.looping.stored import StoredValues, is_free, stored_sources
 from eqsat.looping.uop_key import uop_key
 from ir.post_order import post_order
-from ir.tiny.graph import Graph, Imm, Node, Ref
+from ir.tiny.graph import Graph, Imm, Ref
 from ir.uop.table import UOpKind
 
 LEAST_UOPS = 20
@@ -38,9 +39,11 @@ class CalledPart(NamedTuple):
 def cut_calls(graph: Graph, known: Collection[Ref] = ()) -> tuple[CalledPart, ...]:
     """The calls that become parts; none of them lies in another one. known: the values that are known when the program
     is built."""
-    if not any(node.calls for node in graph.nodes):
+    values = StoredValues(graph, known)
+    calls = {node.id: node.calls for node in values.nodes if node.calls} | _repeats(values)
+    if not calls:
         return ()
-    chooser = _Chooser(graph, known)
+    chooser = _Chooser(values, calls)
     chosen = chooser.choose(())
     parts = without_cycles(graph, [CalledPart(path, frozenset(chooser.uops[path])) for path in chosen])
     in_turn = _in_turn(graph, parts)
@@ -48,20 +51,28 @@ def cut_calls(graph: Graph, known: Collection[Ref] = ()) -> tuple[CalledPart, ..
     return tuple(part for part in in_turn if counts[chooser.forms[part.path]] > 1)
 
 
+def _repeats(values: StoredValues) -> dict[Ref, Path]:
+    """The uops of repeated blocks, each block as a call: `block1`, `block2`, …."""
+    taken = {call for node in values.nodes for call in node.calls}
+    prefix = "block"
+    while any(call.startswith(prefix) for call in taken):
+        prefix += "_"
+    blocks = enumerate(find_repeats(values, LEAST_UOPS), 1)
+    return {uop: (f"{prefix}{number}",) for number, block in blocks for uop in block}
+
+
 class _Chooser:
     """uops: of each call, those that only the call computes, in order. inner: the calls in each call."""
 
-    def __init__(self, graph: Graph, known: Collection[Ref]) -> None:
-        self.graph, self.known = graph, known
-        self.sources = stored_sources(graph)
-        live = live_uops(graph)
-        self.nodes = [node for node in graph.nodes if node.id in live and not is_free(node)]
+    def __init__(self, values: StoredValues, calls: Mapping[Ref, Path]) -> None:
+        self.values, self.graph, self.known = values, values.graph, values.known
         self.uops: dict[Path, list[Ref]] = defaultdict(list)
         self.inner: dict[Path, dict[Path, None]] = defaultdict(dict)
         with_loops: set[Path] = set()
-        for node in self.nodes:
-            for depth in range(len(node.calls)):
-                path = node.calls[: depth + 1]
+        for node in self.values.nodes:
+            own = calls.get(node.id, ())
+            for depth in range(len(own)):
+                path = own[: depth + 1]
                 self.inner[path[:-1]][path] = None
                 if node.op.kind is UOpKind.LOOP:
                     with_loops.add(path)
@@ -99,71 +110,24 @@ class _Chooser:
 
     def _leaves(self, uop: Ref, own: AbstractSet[Ref]) -> bool:
         """Whether uops outside of `own` read a value, or it is an output."""
-        return uop in self._written or not self.readers[uop] <= own
-
-    # what lies in memory
-
-    @cached_property
-    def readers(self) -> Mapping[Ref, set[Ref]]:
-        """The uops that read each value, also through movements; an output that is a movement of it counts as one."""
-        readers: dict[Ref, set[Ref]] = defaultdict(set)
-        for node in self.nodes:
-            for ref in node.refs:
-                for source in self.sources[ref]:
-                    readers[source].add(node.id)
-        for output in self.graph.outputs:
-            for source in self.sources[output] - {output}:
-                readers[source].add(output)
-        return readers
-
-    @cached_property
-    def _written(self) -> set[Ref]:
-        """The values that lie in memory for a reason that no kernel changes: outputs, and operands of loops."""
-        looped = (ref for node in self.nodes if node.op.kind is UOpKind.LOOP for ref in node.refs)
-        return {*self.graph.outputs, *looped}
-
-    @cached_property
-    def _accumulated(self) -> set[Ref]:
-        """The values that need a sum, a product, a maximum or a scatter of several elements."""
-        found: set[Ref] = set()
-        for node in self.nodes:
-            if self._is_accumulator(node) or any(not found.isdisjoint(self.sources[ref]) for ref in node.refs):
-                found.add(node.id)
-        return found
-
-    def _is_accumulator(self, node: Node) -> bool:
-        if node.op.kind is UOpKind.REDUCE:
-            sizes = self.graph.types[node.refs[0]].shape
-            return math.prod(sizes[int(axis)] for axis in node.arg["axes"]) > 1
-        return node.op.kind in _ACCUMULATING
+        return uop in self.values.written or not self.values.readers[uop] <= own
 
     @cached_property
     def _after_repeated(self) -> set[Ref]:
         """The values that need a result of a repeated call."""
         found = {uop for path in self._repeated for uop in self.uops[path]}
-        for node in self.nodes:
-            if any(not found.isdisjoint(self.sources[ref]) for ref in node.refs):
+        for node in self.values.nodes:
+            if any(not found.isdisjoint(self.values.sources[ref]) for ref in node.refs):
                 found.add(node.id)
         return found
-
-    def _is_stored(self, ref: Ref) -> bool:
-        """Whether a value lies in memory in almost every choice of kernels: accumulators are not computed again for
-        each of several readers."""
-        node = self.graph[ref]
-        if node.uop == "INPUT" or node.op.kind is UOpKind.LOOP or ref in self._written or ref in self.known:
-            return True
-        return ref in self._accumulated and len(self.readers[ref]) > 1
 
     def _is_free_to_cut(self, path: Path) -> bool:
         """Whether the values on the edge of a call are stored in any case. Values that come before all repeated calls
         may be stored for the cut: there are few of them."""
         own = set(self.uops[path])
-        read = {source for uop in own for ref in self.graph[uop].refs for source in self.sources[ref]}
+        read = {source for uop in own for ref in self.graph[uop].refs for source in self.values.sources[ref]}
         edge = {uop for uop in own if self._leaves(uop, own)} | ((read - own) & self._after_repeated)
-        return all(map(self._is_stored, edge))
-
-
-_ACCUMULATING = (UOpKind.SCAN, UOpKind.SCATTER, UOpKind.LOOP)
+        return all(map(self.values.is_stored, edge))
 
 
 def without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPart, ...]:

@@ -26,12 +26,10 @@ def split(graph: Graph, constants: Collection[str]) -> Steps:
     """The steps of a graph; `constants` are the inputs that are known when the program is built. A graph without loops,
     of which no call is cut out, is one part, unchanged."""
     own = tuple(name for name in graph.inputs if name in constants)
-    whole = Part(MAIN, graph, {name: node.id for name, node in graph.inputs.items()}, own)
-    if not any(node.calls or node.op.kind is UOpKind.LOOP for node in graph.nodes):
-        return (whole,)
+    whole = Part(MAIN, graph, {name: node.id for name, node in graph.inputs.items()}, own, tuple(graph.inputs))
     graph = merge_equal(hoist(graph))
     tensors = {node.id: name for name, node in graph.inputs.items()}
-    names = _Names(set(graph.types) | set(graph.inputs), tensors, set())
+    names = _Names(set(graph.types) | set(graph.inputs), tensors, set(), frozenset(tensors))
     known = {graph.inputs[name].id for name in own}
     same = {node.id: graph.inputs[node.arg["tensor_id"]].id for node in graph.nodes if node.uop == "INPUT"}
     scope = _Scope(graph, {**{ref: ref for ref in graph.types}, **same}, names, known, MAIN)
@@ -41,11 +39,12 @@ def split(graph: Graph, constants: Collection[str]) -> Steps:
 @dataclass
 class _Names:
     """Ids of the whole program, of its tensors, and names of its parts. tensors: the tensor_id of each value that is an
-    input."""
+    input. given: the inputs of the whole program."""
 
     taken: set[str]
     tensors: dict[Ref, str]
     parts: set[str]
+    given: frozenset[Ref]
 
     def fresh(self, wish: str) -> str:
         name = wish
@@ -180,7 +179,9 @@ class _Scope:
                 nodes[self.value[node.id]] = msgspec.structs.replace(node, id=self.value[node.id], src=src)
         graph = Graph.build(nodes.values(), list(dict.fromkeys(self.value[ref] for ref in outputs)))
         reads = {node.arg["tensor_id"]: node.id for node in graph.nodes if node.uop == "INPUT"}
-        return Part(name, graph, reads, tuple(tensor for tensor, value in reads.items() if value in self.known))
+        constants = tuple(tensor for tensor, value in reads.items() if value in self.known)
+        given = tuple(tensor for tensor, value in reads.items() if value in self.names.given)
+        return Part(name, graph, reads, constants, given if self.home == MAIN else ())
 
     def _input(self, ref: Ref) -> Node:
         """A value that another part computes, as an input."""

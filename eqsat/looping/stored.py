@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from functools import cached_property
 
 from ir.tiny.graph import Graph, Node, Ref
 from ir.uop.table import UOpKind
@@ -30,3 +33,80 @@ def stored_sources(graph: Graph) -> Mapping[Ref, frozenset[Ref]]:
         below = (sources[ref] for ref in node.refs)
         sources[node.id] = frozenset().union(*below) if is_free(node) else frozenset((node.id,))
     return sources
+
+
+class StoredValues:
+    """Which values of a graph lie in memory in almost every choice of kernels.
+
+    known: the values that are known when the program is built. nodes: the uops that outputs need and that are not free
+    or are outputs, in order. sources: as `stored_sources` says.
+    """
+
+    def __init__(self, graph: Graph, known: Collection[Ref] = ()) -> None:
+        self.graph, self.known = graph, known
+        self.sources = stored_sources(graph)
+        live = live_uops(graph)
+        outputs = {*graph.outputs}
+        self.nodes = [node for node in graph.nodes if node.id in outputs or (node.id in live and not is_free(node))]
+
+    def is_stored(self, ref: Ref) -> bool:
+        """Whether a value lies in memory in almost every choice of kernels: accumulators are not computed again for
+        each of several readers."""
+        node = self.graph[ref]
+        if node.uop == "INPUT" or node.op.kind is UOpKind.LOOP or ref in self.written or ref in self.known:
+            return True
+        return ref in self._accumulated and len(self.readers[ref]) > 1
+
+    @cached_property
+    def readers(self) -> Mapping[Ref, set[Ref]]:
+        """The uops that read each value, also through movements; an output that is a movement of it counts as one."""
+        readers: dict[Ref, set[Ref]] = defaultdict(set)
+        for node in self.nodes:
+            for ref in node.refs:
+                for source in self.sources[ref]:
+                    readers[source].add(node.id)
+        for output in self.graph.outputs:
+            for source in self.sources[output] - {output}:
+                readers[source].add(output)
+        return readers
+
+    @cached_property
+    def written(self) -> set[Ref]:
+        """The values that lie in memory for a reason that no kernel changes: outputs, and operands of loops."""
+        looped = (ref for node in self.nodes if node.op.kind is UOpKind.LOOP for ref in node.refs)
+        return {*self.graph.outputs, *looped}
+
+    @cached_property
+    def _accumulated(self) -> set[Ref]:
+        """The values that need a sum, a product, a maximum or a scatter of several elements."""
+        found: set[Ref] = set()
+        for node in self.nodes:
+            if self._is_accumulator(node) or any(not found.isdisjoint(self.sources[ref]) for ref in node.refs):
+                found.add(node.id)
+        return found
+
+    def accumulators_after(self, ref: Ref) -> int:
+        """The number of accumulators that read a value, by themselves or through uops that accumulate nothing."""
+        return self._reached[ref].bit_count()
+
+    @cached_property
+    def _reached(self) -> Mapping[Ref, int]:
+        """For each value the accumulators that read it, as bits."""
+        bit: dict[Ref, int] = {}
+        reached: dict[Ref, int] = dict.fromkeys((node.id for node in self.nodes), 0)
+        for node in reversed(self.nodes):
+            is_accumulator = self._is_accumulator(node)
+            own = bit.setdefault(node.id, 1 << len(bit)) if is_accumulator else reached[node.id]
+            for ref in node.refs:
+                for source in self.sources[ref]:
+                    reached[source] |= own
+        return reached
+
+    def _is_accumulator(self, node: Node) -> bool:
+        if node.op.kind is UOpKind.REDUCE:
+            sizes = self.graph.types[node.refs[0]].shape
+            return math.prod(sizes[int(axis)] for axis in node.arg["axes"]) > 1
+        return node.op.kind in _ACCUMULATING
+
+
+_ACCUMULATING = (UOpKind.SCAN, UOpKind.SCATTER, UOpKind.LOOP)

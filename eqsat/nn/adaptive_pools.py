@@ -12,6 +12,7 @@ from typing import Literal, overload
 import numpy as np
 
 from eqsat.lazy.argument_checks import STAGE, flag, integer
+from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.operands import floats_of, image_of, over_axes
 from eqsat.nn.pools import greatest_place, places_in_plane
 from eqsat.tensor import Tensor, constant, where
@@ -21,6 +22,7 @@ OutputSize = int | Sequence[int | None]
 """How many windows there are along all axes, or along each one; None keeps the size of an axis."""
 
 
+@takes_torchs_names
 def adaptive_avg_pool(x: Tensor, output_size: OutputSize) -> Tensor:
     """The means of `output_size` windows along each spatial axis of x [N, C, …]."""
     op = "adaptive_avg_pool"
@@ -41,6 +43,7 @@ def adaptive_max_pool(x: Tensor, output_size: OutputSize, return_indices: Litera
 def adaptive_max_pool(x: Tensor, output_size: OutputSize, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]: ...
 
 
+@takes_torchs_names
 def adaptive_max_pool(
     x: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from eqsat.lazy.argument_checks import STAGE, integer
-from eqsat.nn.operands import Operand, image_of, over_axes, per_channel
+from eqsat.lazy.keyword_names import takes_torchs_names
+from eqsat.nn.operands import Operand, image_of, over_axes, per_channel, tensor_of
 from eqsat.nn.windows import Padding, PerAxis, pad_around, slide, windows_over
-from eqsat.tensor import Tensor, as_tensor
+from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
 
 
+@takes_torchs_names
 def conv(
     x: Tensor,
     weight: Operand,
@@ -24,7 +26,7 @@ def conv(
     "same_lower". `bias` has one number per output channel.
     """
     op = "conv"
-    x, weight = image_of(x, op), as_tensor(weight)
+    x, weight = image_of(x, op), tensor_of(op, "weight", weight)
     axes = x.ndim - 2
     if integer(groups, "groups") < 1:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{groups} groups", op=op)

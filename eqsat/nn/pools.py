@@ -6,6 +6,7 @@ import math
 from typing import Literal, overload
 
 from eqsat.lazy.argument_checks import STAGE, flag, number
+from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.operands import floats_of, image_of, over_axes
 from eqsat.nn.windows import Padding, PerAxis, Window, pad_around, slide, windows_over
 from eqsat.tensor import Tensor, arange, constant, where
@@ -37,6 +38,7 @@ def max_pool(
 ) -> Tensor | tuple[Tensor, Tensor]: ...
 
 
+@takes_torchs_names
 def max_pool(
     x: Tensor,
     kernel: PerAxis,
@@ -67,6 +69,7 @@ def max_pool(
     return best, greatest_place(windows, best, places, axes, plane)
 
 
+@takes_torchs_names
 def avg_pool(
     x: Tensor,
     kernel: PerAxis,
@@ -101,6 +104,7 @@ def avg_pool(
     return total / slide(pad_around(ones, counted), counted).sum(over)
 
 
+@takes_torchs_names
 def lp_pool(
     x: Tensor,
     norm_type: float,
@@ -147,7 +151,7 @@ def greatest_place(values: Tensor, best: Tensor, places: Tensor, axes: int, beyo
 def places_in_plane(sizes: tuple[int, ...]) -> Tensor:
     """[1, 1, *sizes] with the place of each element in the flattened plane."""
     total = math.prod(sizes)
-    return arange(total, "i32" if total < 2**31 else "i64").reshape(1, 1, *sizes)
+    return arange(total, dtype="i32" if total < 2**31 else "i64").reshape(1, 1, *sizes)
 
 
 def _has_empty_window(axis: Window) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.lazy.argument_checks import STAGE, axis_in, flag, integer, number, one_of
+from eqsat.lazy.argument_checks import STAGE, axis_in, flag, integer, integers, number, one_of
+from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.adaptive_pools import adaptive_avg_pool
 from eqsat.nn.operands import floats_of, image_of
 from eqsat.nn.resize_rows import ResizedAxis, Sampling, resize_rows
@@ -55,7 +56,8 @@ def resize(
         EqsatError: MalformedGraph for names and numbers that mean nothing, AxisSizeMismatch for an empty axis.
     """
     x = as_tensor(x)
-    places = tuple(range(x.ndim)) if axes is None else tuple(axis_in(axis, x.shape) for axis in axes)
+    along = range(x.ndim) if axes is None else axes if isinstance(axes, range) else integers(axes, "axes")
+    places = tuple(axis_in(axis, x.shape) for axis in along)
     lengths, factors = _lengths(x, places, sizes, scales, one_of(keep_aspect_ratio_policy, _POLICIES, "policy"))
     parts = _parts(roi, len(places))
     sampling = Sampling(
@@ -80,6 +82,7 @@ def resize(
     return result.cast(element)
 
 
+@takes_torchs_names
 def interpolate(
     x: Tensor,
     size: int | Sequence[int] | None = None,
@@ -134,7 +137,8 @@ def _lengths(
     policy: str,
 ) -> tuple[list[int], list[float]]:
     """Per axis the size of the result, and result elements per element of x."""
-    given = [len(numbers) for numbers in (sizes, scales) if numbers is not None]
+    listed = [numbers for numbers in (sizes, scales) if numbers is not None]
+    given = [len(numbers) if isinstance(numbers, list | tuple) else -1 for numbers in listed]
     if not given or set(given) != {len(axes)} or len(set(axes)) != len(axes):
         message = f"sizes or scales for the axes {list(axes)} are wanted"
         fail(Kind.MALFORMED_GRAPH, STAGE, message, op="resize", hint="one number per axis", shape=x.shape)

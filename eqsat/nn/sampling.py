@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from eqsat.lazy.argument_checks import STAGE, flag, one_of
+from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.operands import Operand, floats_of
 from eqsat.tensor import Tensor, as_tensor, where
 from ir.diagnostics import Kind, fail
@@ -16,6 +17,7 @@ _CUBIC = -0.75
 """The coefficient a of cubic convolution (Keys, 1981) in torch and ONNX."""
 
 
+@takes_torchs_names
 def grid_sample(
     x: Tensor,
     grid: Operand,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from eqsat.lazy.argument_checks import STAGE, integer, per_axis
-from eqsat.nn.operands import Operand, image_of, over_axes, per_channel
+from eqsat.lazy.keyword_names import takes_torchs_names
+from eqsat.nn.operands import Operand, image_of, over_axes, per_channel, tensor_of
 from eqsat.nn.phases import PhaseAxis, alternate, cover, interleave, phases_of, positions, rounds_of, split_taps
 from eqsat.nn.windows import Padding, PerAxis, Window, windows_over
-from eqsat.tensor import Tensor, as_tensor
+from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
 
 
+@takes_torchs_names
 def conv_transpose(
     x: Tensor,
     weight: Operand,
@@ -29,7 +31,7 @@ def conv_transpose(
     taps ⌈kernel / stride⌉. `padding` is as in `conv`, without names.
     """
     op = "conv_transpose"
-    x, weight = image_of(x, op), as_tensor(weight)
+    x, weight = image_of(x, op), tensor_of(op, "weight", weight)
     count = x.ndim - 2
     _check(op, x, weight, groups)
     if isinstance(padding, str):

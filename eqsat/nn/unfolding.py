@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from eqsat.lazy.argument_checks import STAGE, per_axis, refuse
+from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.operands import image_of
 from eqsat.nn.phases import PhaseAxis, alternate, cover, interleave, phases_of, positions, rounds_of, split_taps
 from eqsat.nn.windows import Padding, PerAxis, pad_around, slide, windows_over
@@ -12,6 +13,7 @@ from eqsat.tensor import Tensor, as_tensor
 from ir.diagnostics import Kind, fail
 
 
+@takes_torchs_names
 def unfold(x: Tensor, kernel: PerAxis, dilation: PerAxis = 1, padding: Padding = 0, stride: PerAxis = 1) -> Tensor:
     """The windows of x [N, C, …] as [N, C · elements of a window, windows]; torch's order of arguments."""
     x = image_of(x, "unfold")
@@ -23,6 +25,7 @@ def unfold(x: Tensor, kernel: PerAxis, dilation: PerAxis = 1, padding: Padding =
     return ordered.reshape(x.shape[0], x.shape[1] * math.prod(elements), math.prod(places))
 
 
+@takes_torchs_names
 def fold(
     x: Tensor,
     output_size: PerAxis,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from codegen.backends.backend_of import backend_of
@@ -9,6 +10,12 @@ from codegen.poly.analyse import analyse
 from eqsat.cost.pricing import PlanPricer
 from eqsat.options import Options
 from ir.target import Target
+
+
+def cold_inputs(given: Iterable[str], target: Target) -> frozenset[str]:
+    """The inputs, of those that the program is given, that prices on a target take from memory. None on a CPU, whose
+    prices agree with the times of runs on inputs that its caches hold."""
+    return frozenset(given) if target.is_gpu else frozenset()
 
 
 def pricer_for(target: Target, options: Options) -> PlanPricer:

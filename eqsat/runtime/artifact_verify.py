@@ -69,6 +69,8 @@ def _verify_target(target: Target) -> None:
     """Check that kernels can be written for the target, and that its rates and sizes are usable numbers."""
     _require(target.is_gpu or target.arch in LANES, "target", f"no instruction set {target.arch!r}")
     rates = {"bandwidth": target.bandwidth, "cache_bandwidth": target.cache_bandwidth, **target.peak_flops}
+    if target.is_gpu:
+        rates |= {"clock_hz": target.clock_hz, "issue": target.issue, "shared_bytes": target.shared_bytes}
     for name, rate in rates.items():
         _require(math.isfinite(rate) and rate > 0, "target", f"{name} = {rate}")
     _require("fp32" in target.peak_flops, "target", "no peak of fp32")

@@ -17,11 +17,12 @@ from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.direct_call import DirectCall, can_be_direct
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.kernel_term import KernelTerm
+from eqsat.runtime.result_arrays import ResultArrays
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.kernel.resources import KernelResources
-from ir.module.executable import ByAddress, Code, Executable, OnDevice
+from ir.module.executable import Code, Executable, OnDevice, TakesObjects
 from ir.module.launch import Geometry, Launch
 from ir.module.module import KernelCall
 from ir.pricer import Price, Work
@@ -62,6 +63,19 @@ class KernelReport(msgspec.Struct, frozen=True):
     resources: KernelResources | None = None
     runs: int = 1
     tags: tuple[str, ...] = ()
+
+    @property
+    def gflop_per_s(self) -> float:
+        """The measured rate of arithmetic in GFLOP/s; 0 of a kernel that was not measured."""
+        return self._per_ns(self.flops)
+
+    @property
+    def gb_per_s(self) -> float:
+        """The measured rate of memory traffic in GB/s; 0 of a kernel that was not measured."""
+        return self._per_ns(self.bytes)
+
+    def _per_ns(self, amount: float) -> float:
+        return 0.0 if self.measured_ns is None else amount / max(self.measured_ns, 1.0)
 
 
 def report_of(
@@ -120,12 +134,17 @@ class Compiled:
         return self.executable if isinstance(self.executable, OnDevice) else None
 
     @cached_property
+    def result_arrays(self) -> ResultArrays:
+        """Makes the arrays for the results of calls."""
+        return ResultArrays(self.outputs)
+
+    @cached_property
     def direct(self) -> DirectCall | None:
         """The short way of a call, if the executable and the types of the variant allow it."""
         inputs, outputs = [*self.inputs.values()], [type_ for _, type_ in self.outputs]
-        if not isinstance(self.executable, ByAddress) or not can_be_direct(inputs, outputs):
+        if not isinstance(self.executable, TakesObjects) or not can_be_direct(inputs, outputs):
             return None
-        return DirectCall(self.executable, inputs, outputs) if self.executable.takes_addresses else None
+        return DirectCall(self.executable, inputs, self.result_arrays) if self.executable.takes_objects else None
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:
@@ -155,9 +174,9 @@ class Compiled:
         """Name and type of each result, in order."""
         return self.bound.outputs
 
-    def run(self, inputs: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], threads: int) -> tuple[np.ndarray, ...]:
         """The results in new arrays."""
-        outputs = self._outputs()
+        outputs = self.result_arrays.take()
         self.executable.run(inputs, outputs, threads)
         return outputs
 
@@ -166,17 +185,11 @@ class Compiled:
         with memory_for(
             8 * repeats * len(self.kernels), "profile", "a time of each kernel and repetition", repeats=repeats
         ):
-            measured = np.median(self.executable.profile(inputs, self._outputs(), threads, repeats), axis=0)
+            measured = np.median(self.executable.profile(inputs, self.result_arrays.take(), threads, repeats), axis=0)
         return tuple(
             msgspec.structs.replace(report, measured_ns=float(ns))
             for report, ns in zip(self.kernels, measured, strict=True)
         )
-
-    def _outputs(self) -> list[np.ndarray]:
-        nbytes = sum(type_.nbytes for _, type_ in self.outputs)
-        sizes = {name: str(type_) for name, type_ in self.outputs}
-        with memory_for(nbytes, "call", "an array for every output", outputs=sizes):
-            return [np.empty(type_.shape, type_.dtype.numpy) for _, type_ in self.outputs]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Every stage of a compiled program as plain JSON values, its text as text, computed when it is asked for."""
+"""Every stage of a compiled program, in its printed form or as plain JSON values, computed when it is asked for."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ SHARED = ("frontend", "tiny", "egraph", "module", "region", "indexbook", "poly_v
 STAGES = (*SHARED, "cpu", "c")
 """On the way to a CPU, in order."""
 GPU_STAGES = (*SHARED, "gpu", "cu")
+OF_PROGRAM = ("frontend", "tiny", "egraph", "module")
+"""Stages of the whole program; the others are those of kernels."""
+TEXTS = ("c", "cu")
+"""Stages that are texts, also in place of JSON."""
 
 
 def check_stage(stage: str, target: Target | None = None) -> None:
@@ -59,14 +63,81 @@ class Stages:
         self._report = report
         self._histories: dict[int, History] = {}
 
-    def __call__(self, stage: str) -> Any:
-        """The dump. Raises EqsatError, InvalidOption, for a stage that this program did not go through."""
+    def __call__(self, stage: str, place: int | None = None) -> Any:
+        """The stage as JSON-ready data, of all kernels by name, or of the kernel at a place; a text stage as text.
+
+        Raises:
+            EqsatError: InvalidOption for a stage that this program did not go through, and for one kernel of a stage of
+                the whole program.
+        """
+        self._check(stage, place)
+        if stage in TEXTS:
+            return self.text(stage, place)
+        data = getattr(self, f"_{stage}")()
+        return data if place is None else data[self._region_at(place).name]
+
+    def text(self, stage: str, place: int | None = None) -> str:
+        """The stage in its printed form; arguments and errors as `__call__`."""
+        self._check(stage, place)
+        if stage in OF_PROGRAM:
+            return self._program_text(stage)
+        if stage in TEXTS:
+            kernels = self._artifact.kernels
+            return (
+                "\n".join(kernels.values()) if place is None else kernels[self._artifact.table.launches[place].function]
+            )
+        nouns = self._nouns(stage)
+        if place is not None:
+            return str(nouns[self._region_at(place).name])
+        return "\n\n".join(f"kernel {name}\n{noun}" for name, noun in nouns.items())
+
+    def _check(self, stage: str, place: int | None) -> None:
         check_stage(stage, self._artifact.target)
-        return getattr(self, f"_{stage}")()
+        if stage == "frontend" and self._bound.frontend is None:
+            fail(Kind.INVALID_OPTION, "dump", "the program was given as Tiny IR: it has no frontend stage")
+        if place is not None and stage in OF_PROGRAM:
+            kernel_stages = [each for each in STAGES if each not in OF_PROGRAM]
+            message = f"the stage {stage} is that of the whole program, not of a kernel"
+            fail(Kind.INVALID_OPTION, "dump", message, hint=f"kernel= goes with {', '.join(kernel_stages)}, gpu, cu")
+
+    def _region_at(self, place: int) -> Region:
+        return self._artifact.module.running[place].region
+
+    def _program_text(self, stage: str) -> str:
+        match stage:
+            case "frontend":
+                return str(self._bound.frontend)
+            case "tiny":
+                return str(self._bound.graph)
+            case "module":
+                return str(self._artifact.module)
+        from eqsat.egraph.dump import to_text
+
+        texts = {name: to_text(self._egraph_of(part)) for name, part in self.named_parts.items()}
+        return "\n\n".join(f"part {name}\n{text}" if len(texts) > 1 else text for name, text in texts.items())
+
+    def _nouns(self, stage: str) -> Mapping[str, object]:
+        """The stage of every kernel by the name of its region: what prints itself."""
+        match stage:
+            case "region":
+                return {region.name: region for region in self._regions}
+            case "indexbook":
+                return {region.name: self._analyses[region.name].book for region in self._regions}
+            case "poly_view":
+                return {region.name: self._analyses[region.name].view for region in self._regions}
+            case "poly_core":
+                return {region.name: self._poly_report(region) for region in self._regions}
+            case "plan":
+                return {name: plan_to_schedule(plan) for name, plan in self._plans.items()}
+            case "cpu" | "gpu":
+                return self._lower()
+        raise NotImplementedError(f"write the printed form of the stage {stage} in Stages._nouns")
+
+    def _poly_report(self, region: Region) -> PolyReport:
+        return self._report(region, self._analyses[region.name].core, self._plans[region.name])
 
     def _frontend(self) -> Any:
-        if self._bound.frontend is None:
-            fail(Kind.INVALID_OPTION, "dump", "the program was given as Tiny IR: it has no frontend stage")
+        assert self._bound.frontend is not None
         return json.loads(self._bound.frontend.to_json())
 
     def _tiny(self) -> Any:
@@ -132,11 +203,7 @@ class Stages:
         return {region.name: self._analyses[region.name].view.to_dump() for region in self._regions}
 
     def _poly_core(self) -> Any:
-        analyses, plans = self._analyses, self._plans
-        return {
-            region.name: self._report(region, analyses[region.name].core, plans[region.name]).to_dump()
-            for region in self._regions
-        }
+        return {region.name: self._poly_report(region).to_dump() for region in self._regions}
 
     def _plan(self) -> Any:
         return {name: to_builtins(plan_to_schedule(plan)) for name, plan in self._plans.items()}
@@ -148,11 +215,6 @@ class Stages:
         from ir.kernel.gpu.dump import kernel_dump
 
         return {name: kernel_dump(kernel) for name, kernel in self._lower().items()}
-
-    def _c(self) -> str:
-        return "\n".join(self._artifact.kernels.values())
-
-    _cu = _c
 
     def _patterns(self, region: Region) -> dict[str, str]:
         """What each contraction of a region is."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,9 +13,13 @@ import numpy as np
 from eqsat.egraph.view import EGraphView
 from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_program
+from eqsat.logs.records import tell_call, tell_kernels
+from eqsat.logs.topics import CALL
 from eqsat.model import Model
 from eqsat.options import check_path, check_switches, is_count
-from eqsat.runtime.arrays import STAGE, adopt, family_of, give_back, is_on_device, shape_of, writable
+from eqsat.runtime.arrays import STAGE, adopt, any_on_device, give_all, is_on_device, shape_of, writable
+from eqsat.runtime.bound_call import BoundCall, require_same_memory, runner
+from eqsat.runtime.call_arguments import CallArguments
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.device_call import call_on_device
 from eqsat.runtime.stats import Stats
@@ -24,7 +30,7 @@ from eqsat.serving.stand_in import StandIn
 from eqsat.serving.variants import Key, Specialise, Variants, key_of
 from eqsat.serving.when_missing import EXACT, Serving
 from eqsat.shown_progress import ProgressChoice, telling
-from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
+from ir.diagnostics import Diagnostic, Kind, fail
 from ir.dtype import TensorType
 from ir.grammar import with_article, with_count
 
@@ -35,10 +41,11 @@ if TYPE_CHECKING:
     from eqsat.explanation.explore import Exploration
     from eqsat.explanation.kernel_by_name import Wanted
     from eqsat.explanation.notebook import KernelReports
+    from eqsat.explanation.profile import Profile
     from eqsat.explanation.why_not import WhyNot
+    from eqsat.planning.choose_plan import PlanOption
 
-RESERVED = ("out", "repeats", "seed")
-"""Keyword arguments of a program's own methods. An input of the same name must be passed in a mapping."""
+
 Unpickled = Callable[[bytes, int], "Program"]
 """Makes a program from the bytes of `Program.save` and a number of threads. Pickles refer to this function by name."""
 
@@ -65,6 +72,7 @@ class Program:
     ) -> None:
         self._model = model
         self._arguments = model.arguments
+        self._specialise = specialise
         self._variants = Variants(specialise, known)
         self._threads = threads
         self._unpickled = unpickled
@@ -73,6 +81,7 @@ class Program:
         self._serving = serving
         self._stand_in = StandIn(model, self._variants, serving) if serving.stands_in else None
         self._keys = ShapeKeys(model)
+        self._of_call = CallArguments(self._arguments)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """The outputs, as arrays of the caller's library: one array, or a tuple in signature order.
@@ -84,21 +93,55 @@ class Program:
             EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
                 that cannot take the results; AxisSizeMismatch for arguments that contradict each other.
         """
-        in_order = self._in_order(args, named)
+        if CALL.isEnabledFor(logging.INFO):
+            return self._tell(args, out, named)
+        return self._answer_call(args, out, named)
+
+    def _tell(self, args: Sequence[Any], out: Any, named: Mapping[str, Any]) -> Any:
+        """A call that the log tells of."""
+        start = time.perf_counter_ns()
+        results = self._answer_call(args, out, named)
+        tell_call(time.perf_counter_ns() - start, self.kernels, dict(next(reversed(self._variants.held), ())))
+        if CALL.isEnabledFor(logging.DEBUG) and not any_on_device(self._of_call.by_name(args, named), out):
+            tell_kernels(self.profile(*args, repeats=1, **named))
+        return results
+
+    def _answer_call(self, args: Sequence[Any], out: Any, named: Mapping[str, Any]) -> Any:
+        in_order = self._of_call.in_order(args, named)
         if in_order is not None and out is None:
             ready = self._ready(in_order)
             results = ready.direct(in_order, self._threads) if ready is not None and ready.direct is not None else None
             if results is not None:
                 return results[0] if len(results) == 1 else tuple(results)
-        given = self._by_name(args, named)
-        if self._stand_in is not None and not _any_on_device(given, out):
+        given = self._of_call.by_name(args, named)
+        if self._stand_in is not None and not any_on_device(given, out):
             return self._answer(self._stand_in, given, out)
         compiled = self._variant(given)
-        if compiled.on_device is not None and _any_on_device(given, out):
+        if compiled.on_device is not None and any_on_device(given, out):
             targets = None if out is None else self._targets(len(compiled.outputs), out)
             on_device = call_on_device(compiled.on_device, compiled.bound, given, targets)
             return out if out is not None else on_device[0] if len(on_device) == 1 else on_device
         return self._call(compiled, given, out)
+
+    def bound(self, /, *args: Any, out: Any = None, **named: Any) -> BoundCall:
+        """A call with fixed arguments and results: `run = program.bound(x=x, w=w)`; then `run()` reads x and w as they
+        are at that time, and returns the same array every time. It takes the least time that a call can take.
+
+        Args:
+            out: an array, or a tuple of arrays, which every call fills; new arrays, if it is None.
+
+        Raises:
+            EqsatError: all that a call raises; InputMismatch for an argument that a call would have to copy, for one
+                that shares memory with `out`, and for an array on a device.
+        """
+        given = self._of_call.by_name(args, named)
+        compiled = self._variant(given)
+        inputs = self._adopt(compiled, given)
+        if out is None:
+            out = give_all(compiled.result_arrays.take(), given)
+        outputs, _ = self._memory_of(compiled.outputs, [], out)
+        require_same_memory({name: given[name] for name in compiled.inputs}, inputs, outputs)
+        return BoundCall(runner(compiled, inputs, outputs, self._threads), out)
 
     def __repr__(self) -> str:
         latest = self._variants.latest
@@ -211,27 +254,79 @@ class Program:
 
         return explore_parts(self._compiled.setting)
 
-    def source(self) -> str:
-        """The text of all kernels."""
-        return "\n".join(self._compiled.artifact.kernels.values())
+    def source(self, kernel: Wanted | None = None) -> str:
+        """The text of all kernels, or of one; `kernel` and errors as in `explain`."""
+        return self._compiled.stages.text("cu" if self._compiled.artifact.target.is_gpu else "c", self._place(kernel))
 
-    def dump(self, stage: str) -> Any:
-        """One stage as JSON-ready data; the text stages ("c", "cu") as text."""
-        return self._compiled.stages(stage)
+    def dump(self, stage: str, kernel: Wanted | None = None, *, as_json: bool = False) -> Any:
+        """One stage of the path from the graph to the text, in its printed form.
+
+        Args:
+            stage: frontend, tiny, egraph, module; or, of every kernel, region, indexbook, poly_view, poly_core, plan,
+                cpu and c (on a GPU: gpu and cu).
+            kernel: only this kernel's; named as in `explain`.
+            as_json: JSON-ready data instead; of kernels by name, unless one is asked for. c and cu stay texts.
+
+        Raises:
+            EqsatError: InvalidOption for a stage that the program did not go through, for one kernel of a stage of the
+                whole program, and for the name of no kernel.
+        """
+        check_switches(None, as_json=as_json)
+        stages = self._compiled.stages
+        return (stages if as_json else stages.text)(stage, self._place(kernel))
+
+    def _place(self, kernel: Wanted | None) -> int | None:
+        """The place of a kernel; None for all kernels."""
+        from eqsat.explanation.kernel_by_name import place_of
+
+        return None if kernel is None else place_of(self.kernels, kernel)
+
+    def plans(self, kernel: Wanted) -> list[PlanOption]:
+        """All plans that the planner makes for a kernel, the best first. `kernel` and errors as in `explain`."""
+        from eqsat.explanation.kernel_by_name import place_of
+        from eqsat.replan_kernels import plans_at
+
+        return plans_at(self._compiled, place_of(self.kernels, kernel))
+
+    def replan(
+        self, kernel: Wanted | None = None, *, plans: Mapping[Wanted, Mapping[str, Any]] | None = None, **fields: Any
+    ) -> Program:
+        """A program whose kernel has another plan: `program.replan("dot_relu", tile=(64, 128, 256), warp_tile="6x32")`.
+
+        Args:
+            kernel: named as in `explain`. plans: fields by kernel, for several kernels at once.
+            fields: of the plan, as `dump("plan", kernel)` prints them. Of the planner's plans with these fields, which
+                all keep the exactness of the program, that with the best estimate is taken.
+
+        Raises:
+            EqsatError: InvalidOption for no kernel, or where no plan has these fields: the hint names their values.
+        """
+        from eqsat.explanation.kernel_by_name import place_of
+        from eqsat.replan_kernels import replan_kernels
+
+        wanted = [*(plans or {}).items(), *([] if kernel is None else [(kernel, fields)])]
+        if not wanted or (kernel is None and fields):
+            fail(Kind.INVALID_OPTION, "replan", "no kernel is named", hint='replan("dot_relu", tile=(64, 128, 256))')
+        compiled = replan_kernels(self._compiled, {place_of(self.kernels, name): mine for name, mine in wanted})
+        key = next(reversed(self._variants.held))
+        return Program(
+            self._model, self._specialise, self._threads, {key: compiled}, self._unpickled, self._free, self._serving
+        )
 
     def egraph(self, part: str | None = None) -> EGraphView:
         """The saturated e-graph; `eqsat.egraph.dump` turns it into JSON, DOT, or an SVG of a small one. part: as in
         `explore`."""
         return self._compiled.stages.egraph(part)
 
-    def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> KernelReports:
-        """The kernel reports with the median measured time of `repeats` runs, in ns, beside the estimate."""
+    def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> Profile:
+        """The kernel reports with the median measured time of `repeats` runs, in ns, beside the estimate. `print` shows
+        them as a table; `rows()`, `csv(path)` and `trace(path)` give data for pandas, a spreadsheet and Chrome."""
         compiled, inputs = self._bound(args, named)
         if not is_count(repeats, least=1):
             fail(Kind.INVALID_OPTION, "profile", f"repeats= is a number from 1 on, not {repeats!r}")
-        from eqsat.explanation.notebook import KernelReports
+        from eqsat.explanation.profile import Profile
 
-        return KernelReports(compiled.profile(inputs, self._threads, repeats))
+        return Profile.of(compiled, compiled.profile(inputs, self._threads, repeats))
 
     def random_inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Seeded arrays for the arguments: unit normal floats, small integers, fair bools."""
@@ -326,7 +421,7 @@ class Program:
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Compiled, list[np.ndarray]]:
         """The variant for these arguments, and the arguments as arrays that it takes."""
-        given = self._by_name(args, named)
+        given = self._of_call.by_name(args, named)
         compiled = self._variant(given)
         return compiled, self._adopt(compiled, given)
 
@@ -340,49 +435,6 @@ class Program:
             arrays, outputs = with_count(len(targets), "array"), with_count(wanted, "output")
             fail(Kind.INPUT_MISMATCH, STAGE, f"out= has {arrays} for {outputs}")
         return targets
-
-    def _by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        names = self._arguments
-        if len(args) == 1 and isinstance(args[0], Mapping):
-            args, named = [], self._merge(args[0], named)
-        if len(args) > len(names):
-            fail(
-                Kind.INPUT_MISMATCH,
-                STAGE,
-                f"{with_count(len(args), 'argument')} for {with_count(len(names), 'input')}",
-                expected=list(names),
-            )
-        given = dict(zip(names, args, strict=False))
-        twice = sorted(given.keys() & named.keys())
-        given |= named
-        missing = [name for name in names if name not in given]
-        unknown = sorted(given.keys() - set(names))
-        self._refuse(missing=missing, unknown=unknown, twice=twice)
-        return given
-
-    def _merge(self, mapping: Mapping[Any, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """All arguments of a call that passes some in a mapping and others by name."""
-        self._refuse(
-            unknown=[name for name in mapping if not isinstance(name, str)], twice=sorted(mapping.keys() & named.keys())
-        )
-        return {**mapping, **named}
-
-    def _refuse(self, **wrong: Sequence[Any]) -> None:
-        """Fail if one of these lists of names is not empty."""
-        errors = {what: list(names) for what, names in wrong.items() if names}
-        if not errors:
-            return
-        reserved = next((name for name in errors.get("missing", ()) if name in RESERVED), None)
-        hint = reserved and f"an input named {reserved!r} is given in a mapping: program({{{reserved!r}: …}})"
-        raise EqsatError(
-            Diagnostic(
-                kind=Kind.INPUT_MISMATCH,
-                stage=STAGE,
-                message="arguments do not match the inputs",
-                hint=hint,
-                details={**errors, "expected": list(self._arguments)},
-            )
-        )
 
     def _variant(self, given: Mapping[str, Any]) -> Compiled:
         """The code for the shapes of these arguments, compiled at the first call with them."""
@@ -405,19 +457,6 @@ class Program:
         known = next((dims for dims in held if sizes.items() <= dims.items()), None)
         return self._keys.complete(sizes) if known is None else known
 
-    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
-        """The arguments in the order of the inputs; None where a call has too many, too few, or others."""
-        if len(args) == 1 and not named and args[0].__class__ is dict:
-            args, named = [], args[0]
-        if len(args or named) != len(self._arguments) or (args and named):
-            return None
-        if args:
-            return args
-        try:
-            return [named[name] for name in self._arguments]
-        except KeyError:
-            return None
-
     def _ready(self, in_order: Sequence[Any]) -> Compiled | None:
         """The code for arguments of these shapes, if earlier calls have had the shapes, and the code exists."""
         if self._only is not None:
@@ -433,7 +472,7 @@ class Program:
         types = answer.bound.signature.items()
         inputs = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in types]
         if out is None:
-            return _give_all(answer.run(inputs, self._threads), given)
+            return give_all(answer.run(inputs, self._threads), given)
         outputs, inputs = self._memory_of(answer.bound.outputs, inputs, out)
         for target, result in zip(outputs, answer.run(inputs, self._threads), strict=True):
             target[...] = result
@@ -443,7 +482,7 @@ class Program:
         """A call on host arrays."""
         inputs = self._adopt(compiled, given)
         if out is None:
-            return _give_all(compiled.run(inputs, self._threads), given)
+            return give_all(compiled.run(inputs, self._threads), given)
         outputs, inputs = self._memory_of(compiled.outputs, inputs, out)
         compiled.executable.run(inputs, outputs, self._threads)
         return out
@@ -459,15 +498,3 @@ class Program:
         if any(np.may_share_memory(one, other) for place, one in enumerate(outputs) for other in outputs[:place]):
             fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
         return outputs, [a.copy() if any(np.may_share_memory(a, other) for other in outputs) else a for a in inputs]
-
-
-def _give_all(outputs: Sequence[np.ndarray], given: Mapping[str, Any]) -> Any:
-    """The results in arrays of the library of the arguments: one array, or a tuple."""
-    family = family_of(given.values())
-    results = tuple(give_back(output, family) for output in outputs)
-    return results[0] if len(results) == 1 else results
-
-
-def _any_on_device(given: Mapping[str, Any], out: Any) -> bool:
-    """Whether any argument or `out` array is on a device."""
-    return any(map(is_on_device, [*given.values(), *(out if isinstance(out, tuple | list) else [out])]))

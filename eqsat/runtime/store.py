@@ -6,7 +6,6 @@ are no signature: trust a file as you trust a program, because its machine code 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
@@ -29,12 +28,12 @@ from eqsat.serving.variants import Key, key_of
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import dtype
 from ir.frontend import FrontendGraph, TensorInfo
-from ir.host.atomic_file import write_atomically
+from ir.host.output_file import write_output
 from ir.serde import from_json, to_json
 from ir.tiny.bind import load
 from ir.tiny.dims import match_shapes
 
-FORMAT = 6
+FORMAT = 7
 """Version of the file's layout. A file of another version is refused."""
 SIGNATURE = b"PK\x03\x04"
 """The first bytes of a zip file that is not empty."""
@@ -131,12 +130,7 @@ def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], pa
     Raises:
         EqsatError: InvalidOption where the file cannot be written.
     """
-    try:
-        if path.exists() and not path.is_file():  # a file must not replace a device or a pipe
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        write_atomically(path, pack(model, free, variants))
-    except OSError as error:
-        fail(Kind.INVALID_OPTION, "save", f"cannot write the file: {error.strerror or error}", at=str(path))
+    write_output(path, pack(model, free, variants), "save")
 
 
 def pack(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:

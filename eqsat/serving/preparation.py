@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as WaitedLongEnough
+
+import msgspec
 
 from eqsat.failure.internal_error import callers_code
 from eqsat.serving.buckets import Buckets, buckets_of, check_symbols
@@ -14,6 +17,7 @@ from eqsat.serving.variants import Build, Variants, key_of
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.grammar import with_count
 
+STAGE = "prepare"
 MOST_SIZES = 10_000
 """Combinations of sizes that one call of `prepare` takes."""
 Told = Callable[[str], None]
@@ -33,14 +37,12 @@ def combinations(
     if missing:
         names = ", ".join(missing)
         hint = f"prepare({missing[0]}=[1, 8]), or dims={{{missing[0]!r}: Buckets(1, 8)}} when compiling"
-        fail(Kind.INVALID_OPTION, "prepare", f"no sizes are given for {names}", hint=hint, missing=missing)
+        fail(Kind.INVALID_OPTION, STAGE, f"no sizes are given for {names}", hint=hint, missing=missing)
     sizes = [buckets_of(given[symbol]) if symbol in given else buckets[symbol] for symbol in free]
-    count = 1
-    for each in sizes:
-        count *= len(each)
+    count = math.prod(map(len, sizes))
     if count > MOST_SIZES:
         message = f"{count} combinations of sizes are more than {MOST_SIZES}"
-        fail(Kind.RESOURCE_EXCEEDED, "prepare", message, hint="prepare fewer sizes of each dim")
+        fail(Kind.RESOURCE_EXCEEDED, STAGE, message, hint="prepare fewer sizes of each dim")
     return [dict(zip(free, each, strict=True)) for each in itertools.product(*sizes)]
 
 
@@ -115,17 +117,7 @@ class Preparation:
             if not isinstance(error, EqsatError):
                 raise error
             for one in error.diagnostics:
-                details = {"sizes": sizes, **one.details}
-                yield Diagnostic(
-                    kind=one.kind,
-                    stage=one.stage,
-                    message=one.message,
-                    severity=one.severity,
-                    at=one.at,
-                    op=one.op,
-                    hint=one.hint,
-                    details=details,
-                )
+                yield msgspec.structs.replace(one, details={"sizes": sizes, **one.details})
 
     def _sizes_of(self, build: Build) -> dict[str, int]:
         return {symbol: size for symbol, size in key_of(build.dims) if symbol in self._shown}

@@ -147,3 +147,15 @@ def values_of(node: KernelNode) -> Iterator[KernelNode]:
 def register_type(dtype: str) -> str:
     """The dtype of a register that holds values of `dtype`: fp32 for fp16 and bf16."""
     return "fp32" if dtype in ("fp16", "bf16") else dtype
+
+
+BITS_OF_HALF = "u16"
+"""The dtype of a register that holds the bits of a 16-bit float, which a register of fp32 would change if it is NaN."""
+
+
+def accessed_as(dtype: str, register: str) -> str | None:
+    """The dtype as which registers of dtype `register` are loaded from and stored to elements of `dtype`: its own, or
+    the bits of a 16-bit float. None where they do not go together."""
+    if register_type(dtype) == register:
+        return dtype
+    return BITS_OF_HALF if dtype in ("fp16", "bf16") and register == BITS_OF_HALF else None

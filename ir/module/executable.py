@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -56,14 +57,21 @@ class OnDevice(Protocol):
 
 
 @runtime_checkable
-class ByAddress(Protocol):
-    """An executable that takes the addresses of arguments and results."""
+class TakesObjects(Protocol):
+    """An executable that takes Python's objects as they are."""
 
     @property
-    def takes_addresses(self) -> bool:
-        """Whether `run_at` does all that `run` does."""
+    def takes_objects(self) -> bool:
+        """Whether `run_if_direct` does all that `run` does."""
         ...
 
-    def run_at(self, inputs: Sequence[int], outputs: Sequence[int], threads: int) -> None:
-        """As `Executable.run`, on C-contiguous, aligned host memory at these addresses."""
+    def run_if_direct(
+        self, arguments: tuple[Any, ...], results: tuple[np.ndarray, ...], pattern: array[int], threads: int
+    ) -> bool:
+        """As `Executable.run`, if the arguments are the arrays of a pattern (`ir.host.array_pattern`); else nothing
+        happens, and the answer is False."""
+        ...
+
+    def bind(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int) -> Callable[[], None]:
+        """A function that does what `Executable.run` does on these arrays. Only one call may run at a time."""
         ...

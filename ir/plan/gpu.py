@@ -166,6 +166,7 @@ class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     tails          the axes whose last tile is cut; tiles divide the others
     epilogue       the functions applied to the sums, in order
     ordered        whether the terms of floating-point sums are added one by one in index order
+    approximate    whether functions whose results have 16 bits are the hardware's approximations
     """
 
     arch: str
@@ -179,6 +180,7 @@ class GpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
     ordered: bool = False
+    approximate: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -301,6 +303,7 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tails     the axes whose last tile is cut; tiles divide the others
     epilogue  the functions applied to the sums, in order
     parts     how the parts of several blocks are joined; None where a block has all terms of its tile
+    approximate  as in GpuContractionPlan
     """
 
     arch: str
@@ -312,6 +315,7 @@ class GpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     values: tuple[str, ...] = ()
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
+    approximate: bool = False
     notes: tuple[str, ...] = ()
 
     @property

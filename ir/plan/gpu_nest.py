@@ -181,10 +181,12 @@ class _CudaCorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 class GpuPointsPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gpu points"):
     """A thread has a few points of the outputs: pointwise ops, copies, short reductions. `ordered`: the terms of
-    floating-point sums and products are taken one by one in index order."""
+    floating-point sums and products are taken one by one in index order. `approximate`: functions whose results have
+    16 bits are the hardware's approximations."""
 
     points: Points
     ordered: bool = False
+    approximate: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -198,6 +200,7 @@ class GpuRowsPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_field
 
     rows: Rows
     ordered: bool = False
+    approximate: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -211,6 +214,7 @@ class GpuTilesPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_fiel
 
     tiles: Tiles
     ordered: bool = False
+    approximate: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -221,4 +225,5 @@ class GpuScatterPlan(_CudaCorePlan, frozen=True, kw_only=True, forbid_unknown_fi
 
     parts: int
     threads: int
+    approximate: bool = False
     notes: tuple[str, ...] = ()

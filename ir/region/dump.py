@@ -56,7 +56,7 @@ def load_region(record: Mapping[str, Any]) -> Region:
 
 def _dump_buffer(buffer: Buffer) -> Json:
     record: Json = {"name": buffer.name, "memref": to_builtins(buffer.memref)}
-    return {**record, "constant": True} if buffer.constant else record
+    return record | {mark: True for mark in ("constant", "cold") if getattr(buffer, mark)}
 
 
 def _load_yield(text: str, view: AxisMap, at: str | None) -> Yield:

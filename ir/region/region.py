@@ -23,9 +23,10 @@ from typing import Literal
 import msgspec
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind
-from ir.dtype import DTYPES, dtype
+from ir.dtype import DTYPES, HALVES, dtype
 from ir.index.map import AxisMap, at_choice
 from ir.post_order import post_order
+from ir.uop.table import BITCASTS
 
 STAGE = "region"
 
@@ -55,11 +56,12 @@ class MemRef(msgspec.Struct, frozen=True):
 
 class Buffer(msgspec.Struct, frozen=True):
     """A tensor at the region's edge. A `constant` input is known when the program is built, so a plan may keep it
-    packed."""
+    packed. A `cold` input was written by no kernel of the program: its bytes come from memory, not from a cache."""
 
     name: str
     memref: MemRef
     constant: bool = False
+    cold: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}: {'const ' if self.constant else ''}{self.memref}"
@@ -179,6 +181,13 @@ class Region(msgspec.Struct, frozen=True):
             where = _reading(end.at, len(end.at.sizes)) if end.at else ""
             lines.append(f"  yield {_read(end.value, end.map, len(end.map.sizes))} -> {end.buffer}{where}")
         return "\n".join(lines)
+
+
+def ends_in_bits_of_halves(region: Region) -> bool:
+    """Whether an output is a 16-bit float that a BITCAST makes: a register of fp32 would change the bits of a NaN."""
+    ops = {let.name: let.op for let in region.body}
+    ends = (ops[end.value] for end in region.yields if end.value in ops)
+    return any(op.fn in BITCASTS and op.dtype in HALVES for op in ends)
 
 
 def behind(ops: Mapping[str, Op], *values: str) -> list[str]:

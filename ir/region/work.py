@@ -78,6 +78,12 @@ def region_bytes(region: Region) -> int:
     return sum(read_bytes(region).values()) + sum(output.memref.nbytes for output in region.outputs)
 
 
+def cold_bytes(region: Region) -> int:
+    """The part of `region_bytes` that no cache can hold before the kernel runs: reads of cold inputs."""
+    cold = {buffer.name for buffer in region.inputs if buffer.cold}
+    return sum(size for name, size in read_bytes(region).items() if name in cold) if cold else 0
+
+
 def read_bytes(region: Region) -> dict[str, int]:
     """Bytes of every input that the region reads, each element once; an upper bound if several reads overlap."""
     elements = {buffer.name: 0 for buffer in region.inputs}

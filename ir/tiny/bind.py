@@ -18,7 +18,7 @@ from ir.grammar import with_count
 from ir.tiny.align import common_type, places, symbolic_shape
 from ir.tiny.call_to_uops import call_to_uops
 from ir.tiny.check_calls import outputs_of
-from ir.tiny.dims import WHOLE, free_dims, implied_sizes, infer_dims, match_shapes
+from ir.tiny.dims import WHOLE, free_dims, implied_sizes, infer_dims, match_shapes, require_sizes
 from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref, type_node
 from ir.tiny.node import GraphCall, StatedType
 from ir.tiny.parse import parse
@@ -70,14 +70,7 @@ def _bind(
     while binder.missing and binder.inferred:
         sizes |= binder.inferred
         binder = _BindingPass(source, sizes, calls(sizes))
-    if binder.missing:
-        fail(
-            Kind.UNBOUND_DIM,
-            STAGE,
-            f"no size is given for {', '.join(binder.missing)}",
-            hint=f"dims={{{binder.missing[0]!r}: …}}",
-            missing=binder.missing,
-        )
+    require_sizes(binder.missing, STAGE)
     return Graph.build(binder.nodes, [binder.alias.get(ref, ref) for ref in outputs_of(source)]), binder.notes
 
 

@@ -18,6 +18,13 @@ WHOLE = -1
 """In a RESHAPE: the size that keeps the number of elements."""
 
 
+def require_sizes(missing: Sequence[str], stage: str) -> None:
+    """Raises EqsatError, UnboundDim, if any symbol has no size. missing: the symbols that have none."""
+    if missing:
+        hint = f"dims={{{missing[0]!r}: …}}"
+        fail(Kind.UNBOUND_DIM, stage, f"no size is given for {', '.join(missing)}", hint=hint, missing=tuple(missing))
+
+
 def free_dims(source: Source, dims: Known | None = None) -> tuple[str, ...]:
     """The symbols that have no size yet, in order of appearance; `bind` may still infer some."""
     known = {**source.dims, **(dims or {})}

@@ -30,9 +30,10 @@ def flush_denormals(x: Array) -> Array:
 
 
 def computes(node: Node) -> bool:
-    """Whether a uop does arithmetic on all elements; movements, lookups, choices and the elements of a scatter without
-    an update stay unchanged."""
-    return node.op.kind not in (UOpKind.MOVEMENT, UOpKind.GATHER, UOpKind.SCATTER) and not node.op.has_condition
+    """Whether a uop does arithmetic on all elements; movements, lookups, choices, bits and the elements of a scatter
+    without an update stay unchanged."""
+    moves = node.op.kind in (UOpKind.MOVEMENT, UOpKind.GATHER, UOpKind.SCATTER)
+    return not moves and not node.op.has_condition and not node.op.keeps_bits
 
 
 def flush_operands(node: Node, operands: Sequence[Array], flush: Flush) -> list[Array]:

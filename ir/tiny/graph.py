@@ -132,6 +132,7 @@ def type_node(node: Node, types: Mapping[Ref, TensorType]) -> tuple[Node, Tensor
         arg = check_arg(node.op, node.arg, bound=True)
         operands = operand_types(node, types)
         result = node.op.type_of(operands, arg)
+        arg = _with_operand(node.op, arg, operands)
         src = tuple(
             Imm(exact_immediate(operand.value, type_.dtype)) if isinstance(operand, Imm) else operand
             for operand, type_ in zip(node.src, operands, strict=True)
@@ -281,6 +282,12 @@ def _dtype_of_values(immediates: Sequence[Ref | Imm]) -> DType:
     if any(isinstance(value, float) for value in values):
         return fp32
     return i32 if all(i32.lowest <= value <= i32.highest for value in values) else i64
+
+
+def _with_operand(op: UOp, arg: Arg, operands: Sequence[TensorType]) -> Arg:
+    """The attributes with the dtype of the operand, which a program may leave out."""
+    missing = [key for key, spec in op.args.items() if spec.kind is ArgKind.OPERAND and key not in arg]
+    return arg.with_(**dict.fromkeys(missing, operands[0].dtype.name)) if missing else arg
 
 
 def _is_number(op: UOp, key: str) -> bool:

@@ -34,6 +34,7 @@ class ArgKind(enum.StrEnum):
     AXES = "a list of axes (positions or symbols)"
     NUMBER = "a number"
     DTYPE = "the name of a dtype"
+    OPERAND = "the name of the operand's dtype"
     NAME = "a name (a string that is not empty)"
     TEXT = "a string"
     REDUCTION = "one of SUM, MAX, MIN, PROD"
@@ -224,6 +225,7 @@ _CANONICAL: Mapping[ArgKind, Callable[[object], Any]] = MappingProxyType(
         ArgKind.AXES: lambda value: _sequence(value, _size),
         ArgKind.NUMBER: _number,
         ArgKind.DTYPE: _dtype,
+        ArgKind.OPERAND: _dtype,
         ArgKind.NAME: _nonempty_text,
         ArgKind.TEXT: _text,
         ArgKind.REDUCTION: _reduction,

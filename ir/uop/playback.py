@@ -73,6 +73,12 @@ def cast(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: boo
     return convert(xs[0], out.dtype, wide)
 
 
+def bitcast(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
+    """The bits of an array of dtype `of`; if `wide`, of its numbers rounded to `of`."""
+    exact = convert(np.asarray(xs[0]), dtype(arg["of"]), False)
+    return convert(exact.view(out.dtype.numpy), out.dtype, wide)
+
+
 def reduction(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
     """REDUCE. Floats accumulate in the wider accumulator of source and result, integers in the result's dtype. Without
     elements the result is the identity. `init` is one more element, the first. Elements are taken in NumPy's order and

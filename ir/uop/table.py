@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from ir.dtype import TensorType
+from ir.dtype import DTYPES, TensorType
 from ir.uop import movement as move
 from ir.uop import playback as on_arrays
 from ir.uop import types
@@ -26,7 +25,20 @@ from ir.uop.playback import Array, Meaning
 from ir.uop.types import TypeRule
 from ir.uop.view import view, view_array
 
-__all__ = ["ELEMENTARY", "FUNCTIONS", "SCANS", "UOPS", "Arg", "ArgKind", "ArgSpec", "UOp", "UOpKind", "total_flops"]
+__all__ = [
+    "BITCASTS",
+    "CHOICES",
+    "ELEMENTARY",
+    "FUNCTIONS",
+    "SCANS",
+    "UOPS",
+    "Arg",
+    "ArgKind",
+    "ArgSpec",
+    "UOp",
+    "UOpKind",
+    "total_flops",
+]
 
 
 class UOpKind(enum.StrEnum):
@@ -52,9 +64,21 @@ class UOpKind(enum.StrEnum):
 
 
 class UOp(msgspec.Struct, frozen=True):
-    """One row of the table. arity: the number of operands, or ANY. flops: the work of one result element in additions;
-    for a REDUCE or SCAN, of one element of the operand; for a SCATTER, of one update; for a LOOP, nothing beside the
-    work of its graph."""
+    """One row of the table.
+
+    arity     the number of operands, or ANY
+    flops     the work of one result element in additions; for a REDUCE or SCAN, of one element of the operand; for a
+              SCATTER, of one update; for a LOOP, nothing beside the work of its graph
+
+    Of an elementwise uop:
+
+    ufunc     the NumPy function that is the uop, if there is one; two uops cannot be the same function
+    like      the NumPy function whose dtypes the uop follows on lazy tensors, if not `ufunc`
+    method    the method of lazy tensors, from which `python -m docs.make_operators` writes `eqsat/lazy/operators.py`
+    called    the name of the functions that kernels call, where they are those of another uop: "fdiv"
+    approximate  every implementation approximates the function, and no two of them have the same bits
+    samples   known answers, for the tests: the operands, then the result
+    """
 
     name: str
     kind: UOpKind
@@ -64,6 +88,12 @@ class UOp(msgspec.Struct, frozen=True):
     meaning: Meaning
     flops: int
     doc: str
+    ufunc: np.ufunc | None = None
+    like: np.ufunc | None = None
+    method: str | None = None
+    called: str | None = None
+    approximate: bool = False
+    samples: tuple[tuple[float, ...], ...] = ()
 
     @property
     def has_condition(self) -> bool:
@@ -75,9 +105,19 @@ class UOp(msgspec.Struct, frozen=True):
         """The name in texts: "add", "relu"."""
         return self.name.lower()
 
+    @property
+    def keeps_bits(self) -> bool:
+        """Whether a result has the bits of its operand, even those of a NaN or of a denormal."""
+        return self.name.startswith("BITCAST")
+
+    @property
+    def choice(self) -> str | None:
+        """The attribute of which every value is a function of its own; None if there is none."""
+        return next((key for key, spec in self.args.items() if spec.kind in CHOICES), None)
+
     def function(self, arg: Mapping[str, Any]) -> str:
         """The name of the uop with these attributes that regions, rules and kernels use: "add", "random_3"."""
-        return f"{self.fn}_{arg['word']}" if "word" in arg else self.fn
+        return self.fn if self.choice is None else f"{self.fn}_{arg[self.choice]}"
 
     def label(self, arg: Mapping[str, Any] = MappingProxyType({})) -> str:
         """The name in diagnostics: "Binary(add)", "Reduce(sum)" by its `op`, "Cast" if kind and function agree."""
@@ -106,6 +146,13 @@ def total_flops(uop: UOp, src: Sequence[TensorType], out: TensorType) -> int:
     return counted * uop.flops
 
 
+CHOICES: Mapping[ArgKind, Sequence[Any]] = MappingProxyType(
+    {
+        ArgKind.WORD: range(WORDS),
+        ArgKind.OPERAND: tuple(name for name, element in DTYPES.items() if not element.is_bool),
+    }
+)
+"""The values of an attribute of which every value is a function of its own."""
 ANY = -1
 """The arity of a uop that takes any number of operands."""
 CHEAP = 1
@@ -117,9 +164,6 @@ lanes, rounded; `codegen.measure.op_speeds` measures them. Those of SHL and SHR 
 RANDOM_FLOPS = 130
 """Cost of a RANDOM: in each of 10 rounds 2 products of 32-bit words, in 64-bit lanes, with shifts and exclusive ors.
 Measured beside exp, log and sin on a Zen 4 core."""
-
-ELEMENTARY = frozenset({"EXP", "EXP2", "LOG", "LOG2", "SIN", "COS", "TANH", "ERF", "SIGMOID", "POW"})
-"""Functions that every implementation approximates."""
 
 SCANS: Mapping[str, str] = MappingProxyType({"sum": "CUMSUM", "prod": "CUMPROD", "max": "CUMMAX"})
 """The uop of every scan function."""
@@ -136,16 +180,30 @@ def _movement(name: str, infer: TypeRule, meaning: Meaning, doc: str, **specs: A
     return UOp(name, UOpKind.MOVEMENT, 1, _args(**specs), infer, meaning, 0, doc)
 
 
-def _unary(name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str) -> UOp:
-    return UOp(name, UOpKind.UNARY, 1, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc)
+def _unary(
+    name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str, *, method: str = "", **more: Any
+) -> UOp:
+    """An op of one operand. `fn` is its meaning; a NumPy function is also its `ufunc`."""
+    infer, meaning = types.elementwise(allowed), on_arrays.elementwise(fn)
+    facts = {"ufunc": _ufunc(fn), "method": method or name.lower(), **more}
+    return UOp(name, UOpKind.UNARY, 1, _args(), infer, meaning, flops, doc, **facts)
 
 
-def _binary(name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str) -> UOp:
-    return UOp(name, UOpKind.BINARY, 2, _args(), types.elementwise(allowed), on_arrays.elementwise(fn), flops, doc)
+def _binary(
+    name: str, allowed: types.Allowed, fn: Callable[..., Array], flops: int, doc: str, method: str, **more: Any
+) -> UOp:
+    infer, meaning = types.elementwise(allowed), on_arrays.elementwise(fn)
+    facts = {"ufunc": _ufunc(fn), "method": method, **more}
+    return UOp(name, UOpKind.BINARY, 2, _args(), infer, meaning, flops, doc, **facts)
 
 
-def _compare(name: str, fn: Callable[..., Array], doc: str) -> UOp:
-    return UOp(name, UOpKind.BINARY, 2, _args(), types.comparison, on_arrays.comparison(fn), CHEAP, doc)
+def _compare(name: str, fn: np.ufunc, doc: str, method: str) -> UOp:
+    meaning = on_arrays.comparison(fn)
+    return UOp(name, UOpKind.BINARY, 2, _args(), types.comparison, meaning, CHEAP, doc, ufunc=fn, method=method)
+
+
+def _ufunc(fn: Callable[..., Array]) -> np.ufunc | None:
+    return fn if isinstance(fn, np.ufunc) else None
 
 
 def _scan(name: str, op: str, doc: str) -> UOp:
@@ -214,50 +272,62 @@ _MOVEMENTS = (
     ),
 )  # fmt: skip
 _UNARIES = (
-    _unary("NEG", types.numbers, np.negative, CHEAP, "−x; integers wrap"),
-    _unary("ABS", types.numbers, np.abs, CHEAP, "|x|; the least integer wraps to itself"),
+    _unary("NEG", types.numbers, np.negative, CHEAP, "−x; integers wrap", method="__neg__"),
+    _unary("ABS", types.numbers, np.abs, CHEAP, "|x|; the least integer wraps to itself", method="__abs__"),
     _unary("RECIP", types.floats, np.reciprocal, 3, "1 / x"),
     _unary("SQRT", types.floats, np.sqrt, 7, "√x; NaN below 0"),
-    _unary("RSQRT", types.floats, lambda x: 1 / np.sqrt(x), 12, "1 / √x"),
-    _unary("EXP", types.floats, np.exp, 12, "eˣ"),
-    _unary("EXP2", types.floats, np.exp2, 10, "2ˣ"),
-    _unary("LOG", types.floats, np.log, 29, "ln x"),
-    _unary("LOG2", types.floats, np.log2, 31, "log₂ x"),
-    _unary("SIN", types.floats, np.sin, 51, "sin x, radians"),
-    _unary("COS", types.floats, np.cos, 48, "cos x, radians"),
-    _unary("TANH", types.floats, np.tanh, 29, "tanh x"),
-    _unary("ERF", types.floats, on_arrays.erf, 43, "2/√π ∫₀ˣ exp(−t²) dt"),
-    _unary("SIGMOID", types.floats, on_arrays.sigmoid, 20, "1 / (1 + e⁻ˣ)"),
-    _unary("RELU", types.numbers, on_arrays.relu, CHEAP, "0 where x ≤ 0, else x; NaN stays"),
+    _unary("RSQRT", types.floats, lambda x: 1 / np.sqrt(x), 12, "1 / √x", like=np.sqrt),
+    _unary("EXP", types.floats, np.exp, 12, "eˣ", approximate=True),
+    _unary("EXP2", types.floats, np.exp2, 10, "2ˣ", approximate=True),
+    _unary("LOG", types.floats, np.log, 29, "ln x", approximate=True),
+    _unary("LOG2", types.floats, np.log2, 31, "log₂ x", approximate=True),
+    _unary("SIN", types.floats, np.sin, 51, "sin x, radians", approximate=True),
+    _unary("COS", types.floats, np.cos, 48, "cos x, radians", approximate=True),
+    _unary("TANH", types.floats, np.tanh, 29, "tanh x", approximate=True),
+    _unary("ERF", types.floats, on_arrays.erf, 43, "2/√π ∫₀ˣ exp(−t²) dt", like=np.exp, approximate=True),
+    _unary("SIGMOID", types.floats, on_arrays.sigmoid, 20, "1 / (1 + e⁻ˣ)", like=np.exp, approximate=True),
+    _unary("RELU", types.numbers, on_arrays.relu, CHEAP, "0 where x ≤ 0, else x; NaN stays", like=np.positive),
     _unary("FLOOR", types.floats, np.floor, CHEAP, "the greatest whole number ≤ x"),
     _unary("CEIL", types.floats, np.ceil, CHEAP, "the least whole number ≥ x"),
-    _unary("ROUND", types.floats, np.rint, CHEAP, "the nearest whole number, half to even"),
-    _unary("NOT", types.logical, np.invert, CHEAP, "¬x; every bit of an integer"),
+    _unary("ROUND", types.floats, np.rint, CHEAP, "the nearest whole number, half to even", like=np.floor),
+    _unary("NOT", types.logical, np.invert, CHEAP, "¬x; every bit of an integer", method="__invert__"),
 )
 _BINARIES = (
-    _binary("ADD", types.numbers, np.add, CHEAP, "x + y"),
-    _binary("SUB", types.numbers, np.subtract, CHEAP, "x − y"),
-    _binary("MUL", types.numbers, np.multiply, CHEAP, "x · y"),
-    _binary("FDIV", types.floats, np.divide, 3, "x / y"),
-    _binary("QUOTIENT", types.floats, np.divide, 3, "x / y, rounded once at every level of exactness"),
-    _binary("IDIV", types.integers, on_arrays.integer_division, 34, "⌊x / y⌋; 0 where y = 0"),
-    _binary("MOD", types.integers, on_arrays.integer_remainder, 38, "x − y·⌊x / y⌋; 0 where y = 0"),
-    _binary("MAX", types.numbers, np.maximum, 2, "the greater; NaN if either is"),
-    _binary("MIN", types.numbers, np.minimum, 2, "the lesser; NaN if either is"),
-    _binary("POW", types.floats, on_arrays.power, 418, "xʸ as C's pow"),
-    _compare("CMPLT", np.less, "x < y"),
-    _compare("CMPLE", np.less_equal, "x ≤ y"),
-    _compare("CMPGT", np.greater, "x > y"),
-    _compare("CMPGE", np.greater_equal, "x ≥ y"),
-    _compare("CMPEQ", np.equal, "x = y; false if either is NaN"),
-    _compare("CMPNE", np.not_equal, "x ≠ y; true if either is NaN"),
-    _binary("AND", types.logical, np.bitwise_and, CHEAP, "x ∧ y, bit by bit"),
-    _binary("OR", types.logical, np.bitwise_or, CHEAP, "x ∨ y, bit by bit"),
-    _binary("XOR", types.logical, np.bitwise_xor, CHEAP, "x ⊕ y, bit by bit"),
-    _binary("SHL", types.integers, np.left_shift, 2, "x·2^y, wrapped; 0 where y is negative or not below the width"),
+    _binary("ADD", types.numbers, np.add, CHEAP, "x + y", "__add__"),
+    _binary("SUB", types.numbers, np.subtract, CHEAP, "x − y", "__sub__"),
+    _binary("MUL", types.numbers, np.multiply, CHEAP, "x · y", "__mul__"),
+    _binary("FDIV", types.floats, np.true_divide, 3, "x / y", "__truediv__"),
+    UOp(
+        "QUOTIENT", UOpKind.BINARY, 2, _args(), types.elementwise(types.floats), on_arrays.elementwise(np.true_divide),
+        3, "x / y, rounded once at every level of exactness", called="fdiv",
+    ),
+    _binary(
+        "IDIV", types.integers, on_arrays.integer_division, 34, "⌊x / y⌋; 0 where y = 0", "__floordiv__",
+        ufunc=np.floor_divide,
+    ),
+    _binary(
+        "MOD", types.integers, on_arrays.integer_remainder, 38, "x − y·⌊x / y⌋; 0 where y = 0", "__mod__",
+        ufunc=np.remainder,
+    ),
+    _binary("MAX", types.numbers, np.maximum, 2, "the greater; NaN if either is", "maximum"),
+    _binary("MIN", types.numbers, np.minimum, 2, "the lesser; NaN if either is", "minimum"),
+    _binary("POW", types.floats, on_arrays.power, 418, "xʸ as C's pow", "__pow__", ufunc=np.power, approximate=True),
+    _compare("CMPLT", np.less, "x < y", "__lt__"),
+    _compare("CMPLE", np.less_equal, "x ≤ y", "__le__"),
+    _compare("CMPGT", np.greater, "x > y", "__gt__"),
+    _compare("CMPGE", np.greater_equal, "x ≥ y", "__ge__"),
+    _compare("CMPEQ", np.equal, "x = y; false if either is NaN", "__eq__"),
+    _compare("CMPNE", np.not_equal, "x ≠ y; true if either is NaN", "__ne__"),
+    _binary("AND", types.logical, np.bitwise_and, CHEAP, "x ∧ y, bit by bit", "__and__"),
+    _binary("OR", types.logical, np.bitwise_or, CHEAP, "x ∨ y, bit by bit", "__or__"),
+    _binary("XOR", types.logical, np.bitwise_xor, CHEAP, "x ⊕ y, bit by bit", "__xor__"),
+    _binary(
+        "SHL", types.integers, np.left_shift, 2,
+        "x·2^y, wrapped; 0 where y is negative or not below the width", "__lshift__",
+    ),
     _binary(
         "SHR", types.integers, np.right_shift, 2,
-        "⌊x / 2^y⌋; where y is negative or not below the width, 0 for x ≥ 0 and −1 for x < 0",
+        "⌊x / 2^y⌋; where y is negative or not below the width, 0 for x ≥ 0 and −1 for x < 0", "__rshift__",
     ),
 )  # fmt: skip
 _OTHERS = (
@@ -274,6 +344,10 @@ _OTHERS = (
         "CAST", UOpKind.CAST, 1, _args(to=_K.DTYPE), types.cast, on_arrays.cast, CHEAP,
         "to floats rounds to nearest even (integers to bf16 by way of fp32); float to integer truncates, saturates, "
         "NaN gives 0; integer to integer wraps; to bool is x ≠ 0",
+    ),
+    UOp(
+        "BITCAST", UOpKind.UNARY, 1, _args(to=_K.DTYPE, of=(_K.OPERAND,)), types.bitcast, on_arrays.bitcast, CHEAP,
+        "the bits of a number of dtype `of` read as the dtype `to`, which is as wide; of a NaN and a denormal too",
     ),
     UOp(
         "REDUCE", UOpKind.REDUCE, 1,
@@ -309,23 +383,33 @@ _OTHERS = (
 
 UOPS: Mapping[str, UOp] = _table((*_SOURCES, *_MOVEMENTS, *_UNARIES, *_BINARIES, *_OTHERS))
 """Every uop by its name."""
+ELEMENTARY = frozenset(name for name, uop in UOPS.items() if uop.approximate)
+"""Functions that every implementation approximates."""
 
 
 def _elementwise_functions() -> Iterator[UOp]:
     for uop in UOPS.values():
         if uop.kind.is_elementwise:
-            yield from map(partial(_word_of, uop), range(WORDS)) if "word" in uop.args else (uop,)
+            key = uop.choice
+            yield from (_fixed(uop, key, value) for value in CHOICES[uop.args[key].kind]) if key else (uop,)
 
 
-def _word_of(uop: UOp, word: int) -> UOp:
-    """The uop with its attribute `word` fixed."""
+def _fixed(uop: UOp, key: str, value: Any) -> UOp:
+    """The uop with the value of its attribute `key` fixed."""
+
+    def infer(src: Sequence[TensorType], arg: Mapping[str, Any]) -> TensorType:
+        return uop.infer(src, {**arg, key: value})
 
     def meaning(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:
-        return uop.meaning(xs, {"word": word}, out, wide)
+        return uop.meaning(xs, {**arg, key: value}, out, wide)
 
-    name = uop.function({"word": word}).upper()
-    return msgspec.structs.replace(uop, name=name, args=_args(), meaning=meaning)
+    name = uop.function({key: value}).upper()
+    args = MappingProxyType({other: spec for other, spec in uop.args.items() if other != key})
+    return msgspec.structs.replace(uop, name=name, args=args, infer=infer, meaning=meaning)
 
 
 FUNCTIONS: Mapping[str, UOp] = MappingProxyType({uop.fn: uop for uop in _elementwise_functions()})
-"""Every elementwise uop by the name that regions, rules and kernels use. RANDOM is four functions, one for a word."""
+"""Every elementwise uop by the name that regions, rules and kernels use. RANDOM is four functions, one for a word, and
+BITCAST is one for every dtype of its operand."""
+BITCASTS = frozenset(fn for fn, uop in FUNCTIONS.items() if uop.keeps_bits)
+"""The functions of BITCAST."""

@@ -83,6 +83,22 @@ def cast(src: Types, arg: Mapping[str, Any]) -> TensorType:
     return TensorType(dtype(arg["to"]), src[0].shape, src[0].names)
 
 
+def bitcast(src: Types, arg: Mapping[str, Any]) -> TensorType:
+    """The same shape in the dtype `to`, which is as wide as the operand's dtype; neither is bool."""
+    (value,) = src
+    result, of = dtype(arg["to"]), dtype(arg.get("of", value.dtype))
+    if value.dtype != of:
+        fail(Kind.DTYPE_MISMATCH, STAGE, f"the operand is no {of}", hint="leave `of` out", found=value.dtype)
+    for element in (value.dtype, result):
+        if element.is_bool:
+            fail(Kind.DTYPE_MISMATCH, STAGE, "a bool has no bits that a number has", hint="a CAST from or to u8")
+    if value.dtype.bits != result.bits:
+        hint = "a CAST, or Tensor.bitcast, which splits or joins elements"
+        found, wanted = (f"{element} ({element.bits} bits)" for element in (value.dtype, result))
+        fail(Kind.DTYPE_MISMATCH, STAGE, "the dtypes differ in width", hint=hint, found=found, to=wanted)
+    return TensorType(result, value.shape, value.names)
+
+
 def input_(src: Types, arg: Mapping[str, Any]) -> TensorType:
     """The type that `dtype`, `shape` and `names` state."""
     shape = sizes(arg["shape"])

@@ -25,7 +25,7 @@ from bench.gpu.case import Case
 from bench.gpu.cases import cases, chosen
 from bench.gpu.lab import TorchLab, draw
 from bench.gpu.peers import AbsentError, peers_of
-from bench.gpu.results import Results, cells, missing, show, slug
+from bench.gpu.results import Results, cells, missing, show
 from bench.gpu.worker import LostError, Worker, working
 from codegen.run.device import Device
 from eqsat.cost.targets import A100
@@ -33,7 +33,7 @@ from ir.dtype import DTYPES
 from tests.support.gpu.answers import CEILINGS as KNOWN
 from tests.support.gpu.answers import answers, broken
 
-FACTS = {"device": "Emulated X-1", "driver": "none", "versions": {"torch": "1"}, "source": "abc"}
+FACTS = {"device": "Emulated X-1", "cuda": 13, "driver": "none", "versions": {"torch": "1"}, "source": "abc"}
 CEILINGS = Ceilings(**KNOWN)
 SMALL = {small.name: small for small in (case.small() for case in cases().values())}
 ALIKE = ("+ silu", "48 + bias + relu", "1×1", "sums of columns")
@@ -200,6 +200,16 @@ def test_the_kernels_of_the_ceilings_are_right() -> None:
     assert found.floor_s(found.flops_per_s, 0) == 1
 
 
+def test_the_ceiling_is_the_best_that_a_device_has() -> None:
+    """Where wgmma is faster than mma.sync, cuBLAS would otherwise pass 100 %."""
+    found = [
+        measure_ceilings(EmulatedDevice(), FakeClock(), blocks=1, copied=1 << 15, turns=1, sheet_flops=sheet)
+        for sheet in (0.0, 989e12, 1.0)
+    ]
+    assert found[1].flops_per_s == 989e12
+    assert found[0] == found[2]
+
+
 # --- the worker ---
 
 
@@ -227,7 +237,8 @@ def test_the_answers_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     small = partial(measure_ceilings, copied=1 << 14, turns=1)
     monkeypatch.setattr(
-        "bench.device.ceilings.measure_ceilings", lambda device, clock, blocks: small(device, clock, blocks)
+        "bench.device.ceilings.measure_ceilings",
+        lambda device, clock, blocks, sheet_flops: small(device, clock, blocks, sheet_flops=sheet_flops),
     )
     monkeypatch.setattr("bench.device.launch.CudaDevice", Emulated)
     monkeypatch.setattr("bench.device.clock.EventClock", FakeClock)
@@ -279,7 +290,7 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "b: no answer within 9 s" in told
     assert "a: 5.0 µs, 50 % of the ceiling" in told
     [path] = tmp_path.iterdir()
-    assert path.name == "gpu_emulated_x_1.json"
+    assert path.name == "gpu_emulated_x_1_cuda13.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document["facts"] == FACTS
     assert [row["case"] for row in document["rows"]] == ["a", "b", "c", "d", "a, autotuned"]
@@ -300,9 +311,11 @@ def test_without_ceilings_cases_are_measured(tmp_path: Path, capsys: pytest.Capt
 def test_rows_of_another_source_are_forgotten(tmp_path: Path) -> None:
     Results(FACTS, tmp_path).keep({"case": "a", "times": {}})
     assert Results(FACTS | {"date": "another"}, tmp_path).is_done("a")
+    assert Results(FACTS | {"driver": "of another patch level"}, tmp_path).is_done("a")
     assert not Results(FACTS | {"source": "def"}, tmp_path).is_done("a")
+    assert not Results(FACTS | {"cuda": 12}, tmp_path).is_done("a")
     assert not Results(FACTS, tmp_path, again=True).is_done("a")
-    path = tmp_path / f"gpu_{slug(FACTS['device'])}.json"  # type: ignore[arg-type]
+    path = tmp_path / "gpu_emulated_x_1_cuda13.json"
     path.write_text("{", encoding="utf-8")
     assert not Results(FACTS, tmp_path).rows
 
@@ -338,7 +351,7 @@ def test_the_command_measures_shows_and_writes(
     told = capsys.readouterr().out
     assert "gemm bf16 1024³: 5.0 µs, 50 % of the ceiling" in told
     assert "Emulated X-1: 1,000 GB/s, 100 TFLOP/s by kernels of ours" in told
-    facts = json.loads((tmp_path / "gpu_emulated_x_1.json").read_text(encoding="utf-8"))["facts"]
+    facts = json.loads((tmp_path / "gpu_emulated_x_1_cuda13.json").read_text(encoding="utf-8"))["facts"]
     assert facts["versions"]["numpy"] == np.__version__
     assert {"driver", "commit", "source", "date", "power limit"} <= facts.keys()
 

@@ -44,33 +44,16 @@ def test_the_examples_of_the_rules_page_run() -> None:
     assert all(line in page for line in shown.splitlines() if line != "  …")
 
 
-def test_the_examples_of_the_page_on_tiny_text_print_what_they_say() -> None:
-    text = RULES_PAGE.with_name("tiny.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "count"), [("tiny.md", 3), ("lazy.md", 2), ("serving.md", 1), ("cost.md", 1)])
+def test_the_examples_of_a_page_print_what_it_says(name: str, count: int) -> None:
+    text = RULES_PAGE.with_name(name).read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == count
     for example, told in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(example, "tiny.md", "exec"), {})
+            exec(compile(example, name, "exec"), {})
         assert printed.getvalue() == told
-
-
-def test_the_example_of_the_page_on_serving_prints_what_it_says() -> None:
-    text = RULES_PAGE.with_name("serving.md").read_text(encoding="utf-8")
-    ((example, told),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(example, "serving.md", "exec"), {})
-    assert printed.getvalue() == told
-
-
-def test_the_example_of_the_cost_page_prints_what_it_says() -> None:
-    text = RULES_PAGE.with_name("cost.md").read_text(encoding="utf-8")
-    ((example, told),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(example, "cost.md", "exec"), {})
-    assert printed.getvalue() == told
 
 
 @pytest.mark.slow
@@ -88,7 +71,7 @@ def test_the_scripts_of_the_explore_page_run_and_print_what_it_says() -> None:
             exec(compile(block, EXPLORE_PAGE.name, "exec"), names)
         printed = output.getvalue()
         assert printed
-    assert [kind for kind, _ in blocks].count("python") == 8
+    assert [kind for kind, _ in blocks].count("python") == 10
 
 
 def test_the_example_of_the_readme_runs() -> None:

@@ -150,7 +150,7 @@ def test_what_is_asked_before_a_size_is_known_is_unbound() -> None:
         program.source,
         lambda: program.cost,
         lambda: program.kernels,
-        lambda: program.dump("tiny"),
+        lambda: program.dump("tiny", as_json=True),
         lambda: program.save("nowhere"),
         program.random_inputs,
         program.verify,

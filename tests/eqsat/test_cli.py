@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import ml_dtypes
@@ -19,6 +20,8 @@ from eqsat import load, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
 from eqsat.command_words import in_words_of
+from eqsat.explanation.measurement import COLUMNS
+from eqsat.explanation.profile import Profile
 from eqsat.frontends.onnx.operator_table import LOWERINGS
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import Diagnostic, Kind
@@ -26,10 +29,17 @@ from rules import RULES
 from tests.support.stages.calibrations import calibration
 
 ROOT = Path(__file__).parents[2]
+SIZES = ("-d", "M=64", "-d", "N=64", "-d", "K=64")
 
 
 def eqsat(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(autouse=True)
+def in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing says how wide the terminal is: pytest-xdist sets COLUMNS."""
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def good(*words: object) -> str:
@@ -73,8 +83,9 @@ def test_sizes_are_given_by_dim(folder: Path) -> None:
     advice = bad("run", folder / "free.json")
     assert "UnboundDim" in advice
     assert "try: -d M=SIZE" in advice
+    assert "-d N=SIZE" in bad("compile", ROOT / "docs" / "gemm_bias_relu.json", "-d", "M=1,2", "-d", "K=4")
     assert "M is given twice" in bad("run", folder / "free.json", "-d", "M=4", "-d", "M=5", status=2)
-    for wrong in ("M", "M=", "=3", "M=x", "M=-1"):
+    for wrong in ("M", "M=", "=3", "M=x", "M=-1", "M=1,", "M=4..1", "M=1..4..0", "M=1...4"):
         assert "NAME=SIZE" in bad("run", folder / "free.json", "-d", wrong, status=2)
 
 
@@ -142,6 +153,64 @@ def test_explain_bench_and_check(folder: Path) -> None:
     assert "medians of 2 runs" in printed
     assert good("check", folder / "bound.saved").count("largest error") == 2
     bad("bench", folder / "bound.saved", "--repeats", 0, status=2)
+
+
+def test_profile_shows_where_the_time_goes(folder: Path, tmp_path: Path) -> None:
+    trace, table = tmp_path / "t.json", tmp_path / "t.csv"
+    words = ("--repeats", 2, "--threads", 1, "--trace", trace, "--csv", table)
+    printed = good("profile", folder / "bound.json", *words)
+    for column in ("share", "measured", "estimated", "GFLOP/s", "GB/s", "total"):
+        assert column in printed
+    head, *events = json.loads(trace.read_text())["traceEvents"]
+    assert head["args"]["name"].startswith("bound.json on ")
+    assert len(events) == 2
+    assert table.read_text().splitlines()[0] == ",".join(COLUMNS)
+    assert "share" in good("profile", folder / "bound.saved", "--repeats", 2)
+    assert "cannot write" in eqsat("profile", folder / "bound.saved", "--repeats", 1, "--csv", tmp_path).stderr
+
+
+def test_estimates_that_are_far_off_hint_at_the_calibrated_target(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for factor, hints in ((1.0, False), (3.0, True), (1 / 3, True)):
+        measured = partial(lambda by, profile: profile.estimated_ns * by, factor)
+        monkeypatch.setattr(Profile, "measured_ns", property(measured))
+        for verb in ("bench", "profile"):
+            result = eqsat(verb, folder / "bound.json", "--target", "cpu", "--repeats", 1)
+            assert ("3.0 times too" in result.stderr) == hints
+            assert ("--target calibrated" in result.stderr) == hints
+
+
+@pytest.mark.parametrize("verb", ["compile", "bench", "profile", "check"])
+def test_commands_work_at_every_size(folder: Path, verb: str) -> None:
+    more = ("--repeats", 1) if verb in ("bench", "profile") else ()
+    printed = good(verb, folder / "free.json", "-d", "M=1,4", *more)
+    assert [line for line in printed.splitlines() if line.startswith("M=")] == ["M=1:", "M=4:"]
+    printed = good(verb, folder / "free.json", "-d", "M=2..4..2", *more)
+    assert [line for line in printed.splitlines() if line.startswith("M=")] == ["M=2:", "M=4:"]
+
+
+def test_a_program_of_several_sizes_is_saved_with_all_of_them(folder: Path, tmp_path: Path) -> None:
+    good("compile", folder / "free.json", "-d", "M=1..3", "-o", tmp_path / "sizes")
+    assert sorted(sizes["M"] for sizes in load(tmp_path / "sizes").variants) == [1, 2, 3]
+
+
+def test_a_trace_has_a_process_for_each_size(folder: Path, tmp_path: Path) -> None:
+    good("profile", folder / "free.json", "-d", "M=1,4", "--repeats", 1, "--trace", tmp_path / "t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    heads = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    assert [" on ".join(name.split(" on ")[:1]) for name in heads] == ["free.json M=1", "free.json M=4"]
+    assert {event["pid"] for event in events} == {0, 1}
+
+
+def test_commands_of_one_size_refuse_several(folder: Path, tmp_path: Path) -> None:
+    for verb in ("run", "explain", "explore", "show"):
+        told = bad(verb, folder / "free.json", "-d", "M=1,4")
+        assert f"eqsat {verb} takes one size of M, not 2" in told
+        assert "try: -d M=1" in told
+    assert "takes one size" in bad("compile", folder / "free.json", "-d", "M=1,4", "--dump", "plan")
+    assert "takes one size" in bad("check", folder / "free.json", "-d", "M=1,4", "--inputs", tmp_path / "x.npz")
+    assert "10000 are the most" in bad("bench", folder / "free.json", "-d", "M=1..10000000000")
 
 
 def test_show_prints_text_that_every_command_reads(folder: Path, tmp_path: Path) -> None:
@@ -291,6 +360,8 @@ def test_doctor_reports_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch
     printed = good("doctor")
     for fact in ("eqsat 0", "numpy", "cores", "compiler", "256 GFLOP/s", "20 ns", "pow 400"):
         assert fact in printed
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, good("doctor").splitlines())) <= 80
     monkeypatch.setenv("EQSAT_CC", "/no/such/cc")
     result = eqsat("doctor")
     assert result.exit_code == 1
@@ -335,6 +406,70 @@ def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path) -> None:
         assert "neither reads what the other writes" in good("explain", folder / model, "--pair", 0, 1)
         assert json.loads(good("explain", folder / model, "--pair", 0, 1, "--json"))["kind"] == "apart"
     assert "no kernel 'q'" in bad("explain", folder / "bound.saved", "q")
+
+
+def test_explore_takes_rules_extractor_terms_and_a_budget(folder: Path) -> None:
+    def kernels(*words: object) -> list[str]:
+        return [kernel["name"] for kernel in json.loads(good("explore", gemm, *SIZES, "--json", *words))["kernels"]]
+
+    gemm = ROOT / "eqsat" / "programs" / "gemm.json"
+    assert len(kernels()) == 1
+    assert len(kernels("--rules=-fusion")) > 1
+    assert kernels("--rules", "-fusion,-epilogues") == kernels("--rules=-fusion", "--rules=-epilogues")
+    assert kernels("--extractor", "greedy", "--cost-model=-launch", "--budget", "nodes=50000,seconds=60")
+    model = folder / "bound.json"
+    assert "InvalidOption" in bad("explore", model, "--extractor", "best")
+    assert "--cost-model cannot be" in bad("explore", model, "--cost-model", "-speed")
+    assert "try: nodes=…, iterations=…" in bad("explore", model, "--budget", "kernels=3")
+    assert "no limit of a budget" in bad("explore", model, "--budget", "nodes=many")
+    for words in (("--rules=-fusion",), ("--budget", "nodes=9"), ("--cost-model=-launch",), ("-d", "M=3")):
+        assert "as it was compiled" in bad("explore", folder / "bound.saved", *words, status=2)
+
+
+def test_explore_writes_the_egraph(folder: Path, tmp_path: Path) -> None:
+    assert not good("explore", folder / "bound.json", "--egraph", tmp_path / "e.json")
+    data = json.loads((tmp_path / "e.json").read_text())
+    nodes, classes = data["nodes"], data["class_data"]
+    assert len(data["root_eclasses"]) == 2
+    for node in nodes.values():
+        assert set(node["children"]) <= set(nodes)
+        assert node["eclass"] in classes
+    assert set(data["root_eclasses"]) <= {node["eclass"] for node in nodes.values()}
+    good("explore", folder / "bound.json", "--egraph", tmp_path / "e.dot")
+    assert (tmp_path / "e.dot").read_text().startswith("digraph")
+    assert "none of .json" in bad("explore", folder / "bound.json", "--egraph", tmp_path / "e.png", status=2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compile",),
+        ("bench", "--repeats", 1),
+        ("profile", "--repeats", 1),
+        ("explain",),
+        ("explain", "0"),
+        ("explore",),
+        ("explore", "-w", "fusion"),
+    ],
+    ids=str,
+)
+def test_tables_fit_80_columns(words: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    verb, *others = words
+    model = ROOT / "eqsat" / "programs" / "gemm.json"
+    printed = good(verb, model, *others, *SIZES)
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "…" not in printed
+
+
+def test_rules_fold_on_a_terminal_and_are_lines_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (("rules",), *(("rules", "show", rule.name) for rule in RULES[:20])):
+        printed = good(*words)
+        assert max(map(len, printed.splitlines())) <= 80
+    assert len(good("rules").splitlines()) > len(RULES)
+    monkeypatch.delenv("COLUMNS")
+    assert len(good("rules").splitlines()) == len(RULES)
 
 
 @pytest.mark.slow

@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 import eqsat
 from eqsat import Program, nn, optimize_and_compile
 from eqsat import tensor as t
-from eqsat.lazy.movements import Movements
-from eqsat.lazy.operators import Operators
 from eqsat.options import Budget
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError
@@ -65,10 +63,15 @@ NOT_FOR_USERS = (
     "__init__",
     "__array_ufunc__",
     "__array_function__",
+    "__getattr__",
     "_apply",
     "_moved",
     "elementwise",
     "extremum_position",
+    "from_start",
+    "missing",
+    "public_names",
+    "likelihood_loss",
     "scan",  # raises what the function that it takes raises
 )
 
@@ -76,14 +79,16 @@ NOT_FOR_USERS = (
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Everything that makes lazy tensors, by name: methods, operators, the modules' functions, NumPy's."""
     for x in (FLOAT, INT, BOOL):
-        for home in (Tensor, Operators, Movements):
+        for home in Tensor.__mro__[:-1]:
             for name, method in vars(home).items():
                 if isinstance(method, FunctionType) and _public(name):
                     yield f"{x.dtype}.{name}", getattr(x, name)
-    for module in (t, nn):
-        for name, function in vars(module).items():
-            if isinstance(function, FunctionType) and _public(name) and function.__module__ == module.__name__:
-                yield name, function
+    for name, function in vars(t).items():
+        if isinstance(function, FunctionType) and _public(name) and function.__module__ == t.__name__:
+            yield name, function
+    for name, function in vars(nn).items():
+        if isinstance(function, FunctionType) and _public(name):
+            yield f"nn.{name}", function
     yield "conv2d of an image", partial(nn.conv2d, IMAGE, FILTERS)
     yield "max_pool2d of an image", partial(nn.max_pool2d, IMAGE)
     yield "avg_pool2d of an image", partial(nn.avg_pool2d, IMAGE)
@@ -106,7 +111,8 @@ FUNCTIONS = dict(functions())
 
 def arity(function: Callable[..., Any]) -> tuple[int, int]:
     """The least and the greatest number of values that it takes."""
-    given = inspect.signature(function).parameters.values()
+    every = inspect.signature(function).parameters.values()
+    given = [each for each in every if each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD)]
     least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in given)
     return least, sum(2 if each.kind is each.VAR_POSITIONAL else 1 for each in given)
 

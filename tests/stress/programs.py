@@ -94,13 +94,13 @@ def _attention(some: _Some) -> Tensor:
 
 def _scans(some: _Some) -> Tensor:
     x = some.input(some.size(17), some.size(33), some.size(17))
-    return x.cumsum(some.number(0, 2)).max(some.number(0, 2)) + 1
+    return x.cumsum(some.number(0, 2)).max(axis=some.number(0, 2)) + 1
 
 
 def _gathers(some: _Some) -> Tensor:
     rows, width = some.size(), some.size()
     index = some.input(some.size(), dtype=("i32", "i64")[some.number(0, 1)])
-    return (some.input(rows, width).take(index) * 2).sum(some.number(0, 1))
+    return (some.input(rows, width).take(index, 0) * 2).sum(some.number(0, 1))
 
 
 def _casts(some: _Some) -> Tensor:

@@ -42,7 +42,7 @@ def tasks(seeds: int) -> list[Task]:
     y, z = nn.softmax(nn.gelu(x @ weight)), x.cumsum(1)
     image = nn.conv2d(tensor.input("i", (1, 3, 17, 19)), rng.standard_normal((8, 3, 3, 3)).astype(np.float32))
     programs = [
-        optimize_and_compile([y, z, z.max(1)], target="cpu", threads=4),
+        optimize_and_compile([y, z, z.max(axis=1)], target="cpu", threads=4),
         optimize_and_compile(image.relu(), target="cpu", threads=3),
         optimize_and_compile(SUM_OF_POWERS, target="cpu", threads=4),
     ]

@@ -50,7 +50,7 @@ def _finish(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: Ax
     ev.provide(view.name, total)
     place = frame.place(view.roles.out.exprs)
     for result in view.region.yields:
-        value = ev.yielded_value(result.value, result.map, place, block, ())
+        value = ev.stored_value(result, place, block, ())
         block.store(result.buffer, ev.offset(result.buffer, place), value)
 
 

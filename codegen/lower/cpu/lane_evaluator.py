@@ -30,7 +30,7 @@ from codegen.plan.region_loops import Group, RegionLoops
 from ir.index.expr import AxisExpr, FloorDiv, Term
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, Inside, Lanes, Load, Value
-from ir.kernel.nodes import Const, Pick, Within, register_type
+from ir.kernel.nodes import BITS_OF_HALF, Const, Pick, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
 
 Provider: TypeAlias = _Provider[CpuBlock, Value]
@@ -143,22 +143,30 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return flat(point, row_major(self.buffers[buffer].memref.shape))
 
     def _load(
-        self, buffer: str, point: Point, block: CpuBlock, where: Where, filled: frozenset[int] = frozenset()
+        self,
+        buffer: str,
+        point: Point,
+        block: CpuBlock,
+        where: Where,
+        filled: frozenset[int] = frozenset(),
+        dtype: str | None = None,
     ) -> Value:
-        """`filled`: the variables whose loops fill the buffer again in every iteration."""
+        """`filled`: the variables whose loops fill the buffer again in every iteration. dtype: of the register; None
+        for that of the buffer's elements."""
         offset = self.offset(buffer, point)
         elements = math.prod(self.buffers[buffer].memref.shape)
         if where and self.writer.proves(Within(offset, 0, elements)):
             where = ()
-        key = ("load", buffer, offset, where)
+        dtype = dtype or register_type(self.dtype(buffer))
+        key = ("load", buffer, offset, where, dtype)
         found = block.find(key)
         if found is None:
             home = block.home(axes_of((offset,), where) | filled)
-            found = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where))
+            found = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where, dtype))
         return found
 
-    def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where) -> Load:
-        name, dtype = self.writer.buffer(buffer), register_type(self.dtype(buffer))
+    def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Load:
+        name = self.writer.buffer(buffer)
         lane = block.lane_axis
         if lane is None or not (where or lane.variable in offset.axes):
             return Load(name, offset, dtype, "splat")
@@ -172,9 +180,13 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             return Load(name, offset, dtype, "unit", lane.count)
         return Load(name, offset, dtype, "strided", lane.count, step)
 
+    def _load_bits(self, buffer: str, point: Point, block: CpuBlock, where: Where) -> Value:
+        return self._load(buffer, point, block, where, dtype=BITS_OF_HALF)
+
     def load_now(self, buffer: str, point: Point, block: CpuBlock) -> Value:
         """The element at this place of the block, where the kernel itself writes the buffer."""
-        return block.let(buffer, self._access(buffer, self.offset(buffer, point), block, ()))
+        dtype = register_type(self.dtype(buffer))
+        return block.let(buffer, self._access(buffer, self.offset(buffer, point), block, (), dtype))
 
     # --- ops ---
 

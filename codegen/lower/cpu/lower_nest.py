@@ -25,7 +25,6 @@ from codegen.lower.cpu import reduce_at_point as lower_reduce
 from codegen.lower.cpu import stream_at_point as lower_stream
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
-from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.rows_on_chip import workspace_rows
 from codegen.lower.cpu.split_reduce import partial_phase
@@ -40,7 +39,7 @@ from ir.kernel.nodes import Bind
 from ir.plan.cpu import CpuNestPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.poly.core import Site
-from ir.region.region import Operand, Region, Yield
+from ir.region.region import Region, Yield
 from ir.target import LANES
 
 
@@ -229,8 +228,7 @@ class _Outputs:
             if home.find(("written", result.buffer, point)) is not None:
                 return
             block = home
-        value = ev.operand(Operand(result.value, result.map), point, block)
-        value = convert(value, ev.dtype(result.value), ev.dtype(result.buffer))
+        value = ev.stored_value(result, point, block, ())
         offset = ev.offset(result.buffer, point)
         block.store(result.buffer, offset, value)
         if result.at is not None:

@@ -101,6 +101,4 @@ class _Ending:
             ev.provide(name, convert(value, self.tile.view.kind, ev.dtype(name)))
         place = frame.digits()[: len(region.outputs[0].memref.shape)]
         for result in region.yields:
-            value = ev.yielded_value(result.value, result.map, place, block, ())
-            value = convert(value, ev.dtype(result.value), ev.dtype(result.buffer))
-            block.store(result.buffer, ev.offset(result.buffer, place), value)
+            block.store(result.buffer, ev.offset(result.buffer, place), ev.stored_value(result, place, block, ()))

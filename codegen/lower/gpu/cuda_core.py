@@ -13,9 +13,10 @@ import math
 
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
+from codegen.lower.gpu.main_loop import Between, no_copies
 from codegen.lower.gpu.operand_tile import OperandTile
 from ir.dtype import DTYPES
-from ir.index.expr import AxisExpr, constant
+from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.gpu.nodes import Call, Element, LdSharedVec, LoadShared, SetElement, Value
 from ir.plan.gpu import ContractionTile
 
@@ -115,8 +116,10 @@ class CudaCore(ThreadFragment):
         self.a = _Operand(rows, "a", self.tm, self.terms, a)
         self.b = _Operand(columns, "b", self.tn, self.terms, b)
 
-    def multiply(self, block: GpuBlock, stage: AxisExpr) -> None:
-        """Adds the products of all terms of a stage, in their order."""
+    def multiply(self, block: GpuBlock, stage: AxisExpr, between: Between = no_copies) -> None:
+        """Adds the products of all terms of a stage, in their order. All copies come first: a step may be a turn of a
+        loop that is not unrolled."""
+        between(block, ZERO, 1)
         unroll_steps = self.bk * self.count <= _UNROLLED
         with block.loop("step", constant(self.bk // self.terms), unroll=unroll_steps) as (body, step):
             first = step * self.terms

@@ -14,7 +14,7 @@ from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_epilogue import epilogue
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
 from codegen.lower.gpu.cuda_core import CudaCore
-from codegen.lower.gpu.main_loop import TurnRange, main_loop
+from codegen.lower.gpu.main_loop import Between, TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
@@ -23,6 +23,7 @@ from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import shared_tiles
 from codegen.plan.gpu.contraction_tiling import grid_of, turns_of, turns_of_block
 from codegen.plan.gpu.operand_read import copied_axes
+from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.plan.gpu import GpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
@@ -40,7 +41,7 @@ def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "
     block = GpuBlock(writer)
     params_of(region, writer)  # their names come first
     batch, row, column = block_place(view, tile, plan.places, writer)
-    evaluator = ThreadEvaluator(region, writer)
+    evaluator = ThreadEvaluator(region, writer, approximate=plan.approximate)
     at = row * tile.bm, column * tile.bn
     frame = GpuContractionFrame(view, tile, plan.tails, plan.epilogue, writer, evaluator, *at, {})
     frame = frame.with_digits(frame.along(block, view.batch, batch))
@@ -51,7 +52,11 @@ def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "
     product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
     if turns:
         terms = TurnRange(part * own, own)
-        main_loop(block, operands, lambda body, _turn, stage: product.multiply(body, stage), tile.stages, turns, terms)
+
+        def multiply(body: GpuBlock, _turn: AxisExpr, stage: AxisExpr, between: Between) -> None:
+            product.multiply(body, stage, between)
+
+        main_loop(block, operands, multiply, tile.stages, turns, terms)
     with whole_sums(frame, block, product, (batch, row, column), part) as last:
         epilogue(frame, last, product, staged[0] if staged else None)
     return _kernel(name, view, plan, writer, block)

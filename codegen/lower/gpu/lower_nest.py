@@ -18,11 +18,11 @@ def lower_gpu_nest(loops: RegionLoops, plan: GpuNestPlan, name: str = "eq_k") ->
     """The kernel `name` that runs a region's loops by a plan that fits."""
     match plan:
         case GpuRowsPlan():
-            ev, body = lower_rows(loops, plan.rows)
+            ev, body = lower_rows(loops, plan.rows, approximate=plan.approximate)
         case GpuTilesPlan():
-            ev, body = lower_tiles(loops, plan.tiles)
+            ev, body = lower_tiles(loops, plan.tiles, approximate=plan.approximate)
         case GpuPointsPlan():
-            ev, body = lower_points(loops, plan.points)
+            ev, body = lower_points(loops, plan.points, approximate=plan.approximate)
     writer = ev.writer
     return without_unread(writer.kernel(name, plan.kernel_arch, ev.params(), body, _comment(loops.region, plan)))
 

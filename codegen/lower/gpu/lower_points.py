@@ -9,7 +9,6 @@ from __future__ import annotations
 from codegen.lower.gpu.buffer_axes import merged_axes
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.nest_evaluator import NestEvaluator
-from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import ZERO, AxisExpr
@@ -19,7 +18,7 @@ from ir.plan.gpu_nest import Points
 from ir.region.region import Yield
 
 
-def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, GpuBlock]:
+def lower_points(loops: RegionLoops, points: Points, *, approximate: bool) -> tuple[NestEvaluator, GpuBlock]:
     """The evaluator, which holds the parts of the kernel, and the kernel's body."""
     writer = GpuWriter(points.threads, (points.blocks, 1, 1))
     runs = [axis for group in points.axes for axis in group]
@@ -27,7 +26,7 @@ def lower_points(loops: RegionLoops, points: Points) -> tuple[NestEvaluator, Gpu
     def terms(value: str) -> list[tuple[int, ...]]:
         return [group.axes for group in loops.reduce_groups(value)]
 
-    ev = NestEvaluator(loops, writer, merged_axes(loops, [runs], terms))
+    ev = NestEvaluator(loops, writer, merged_axes(loops, [runs], terms), approximate=approximate)
     body = GpuBlock(writer)
     if 0 not in loops.shape:
         _turns(ev, points, body)
@@ -82,8 +81,7 @@ def write(ev: NestEvaluator, result: Yield, point: Point, block: GpuBlock, where
     if result.at is not None:
         where = (*where, *_is_first(ev, result, point))
         point = ev.writer.at(result.at.exprs, point)
-    value = ev.yielded_value(result.value, result.map, point, block, where)
-    ev.store(result.buffer, point, convert(value, ev.dtype(result.value), ev.dtype(result.buffer)), block, where)
+    ev.store(result.buffer, point, ev.stored_value(result, point, block, where), block, where)
 
 
 def _is_first(ev: NestEvaluator, result: Yield, point: Point) -> Where:

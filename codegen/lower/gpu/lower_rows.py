@@ -40,7 +40,7 @@ Term = Callable[[str, Joining, AxisExpr, GpuBlock, Where], Value]
 """A term of a reduction: (name, how terms are combined, number of the term, block, conditions of its existence)."""
 
 
-def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, GpuBlock]:
+def lower_rows(loops: RegionLoops, rows: Rows, *, approximate: bool) -> tuple[NestEvaluator, GpuBlock]:
     """The evaluator, which holds the parts of the kernel, and the kernel's body."""
     writer = GpuWriter(rows.threads, (rows.blocks, rows.split, 1))
     together = frozenset(row_values(loops))
@@ -50,7 +50,7 @@ def lower_rows(loops: RegionLoops, rows: Rows) -> tuple[NestEvaluator, GpuBlock]
             return [range(loops.ops[value].reduced)]
         return [group.axes for group in loops.reduce_groups(value)]
 
-    ev = NestEvaluator(loops, writer, merged_axes(loops, [rows.axes, rows.inner], terms))
+    ev = NestEvaluator(loops, writer, merged_axes(loops, [rows.axes, rows.inner], terms), approximate=approximate)
     ev.kept = frozenset(rows.shared)
     body = GpuBlock(writer)
     if 0 not in loops.shape:

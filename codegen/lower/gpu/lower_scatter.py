@@ -32,7 +32,7 @@ from ir.plan.gpu_nest import GpuScatterPlan
 def lower_scatter(view: ScatterView, plan: GpuScatterPlan, name: str = "eq_k") -> GpuKernel:
     """The kernel `name` that runs a scatter by a plan that fits."""
     writer = GpuWriter(plan.threads, (blocks_of(view, plan), 1, 1))
-    ev = NestEvaluator(view.loops, writer, separate_axes(view.loops))
+    ev = NestEvaluator(view.loops, writer, separate_axes(view.loops), approximate=plan.approximate)
     body = GpuBlock(writer)
     own = owners(view, plan)
     number = ev.named(body, "p", writer.block[0] * plan.threads + writer.thread)

@@ -22,7 +22,7 @@ from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_epilogue import epilogue
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
 from codegen.lower.gpu.cuda_core import CudaCore, ThreadFragment
-from codegen.lower.gpu.main_loop import TurnRange, main_loop
+from codegen.lower.gpu.main_loop import Between, TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.score_rows import RowsFragment, ScoreRows, over_registers, reach_of
 from codegen.lower.gpu.split_stream import joined_streams
@@ -30,6 +30,7 @@ from codegen.lower.gpu.tensor_core import ACC, A, MatrixFragment, TensorCore
 from codegen.lower.gpu.thread_evaluator import ThreadEvaluator, convert, params_of
 from codegen.plan.gpu.contraction_tiling import grid_of, tiles_of
 from codegen.plan.gpu.operand_read import copied_axes
+from codegen.plan.gpu.score_scale import score_scale
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
     bound_of,
@@ -101,7 +102,14 @@ class _GpuStreamTemplate:
             row = AxisExpr(tiles_of(of[0], lead)[1] - 1) - row
         at = row * lead.bm, column * lead.bn
         frame = GpuContractionFrame(
-            of[0], lead, plan.tails, plan.epilogue, writer, ThreadEvaluator(view.region, writer), *at, {}
+            of[0],
+            lead,
+            plan.tails,
+            plan.epilogue,
+            writer,
+            ThreadEvaluator(view.region, writer, approximate=plan.approximate),
+            *at,
+            {},
         )
         frame = frame.with_digits(frame.along(self.block, of[0].batch, batch))
         self.place = batch, row, column
@@ -124,13 +132,14 @@ class _GpuStreamTemplate:
         scores = self._scores()
         products = self._products()
         coarse = self.tile.tensor_cores and bool(products)
-        rows = ScoreRows(view, self.frames[0], scores, coarse, self.bound)
+        rows = ScoreRows(view, self.frames[0], scores, coarse, self.bound, score_scale(view) if coarse else None)
         rows.start(block)
         ring = [operand for operand in (self.keys, *self.values) if operand is not None]
         copied = any(operand.is_copied for operand in ring)
         self._fetch_queries(copied)
 
-        def turn(body: GpuBlock, number: AxisExpr, stage: AxisExpr) -> None:
+        def turn(body: GpuBlock, number: AxisExpr, stage: AxisExpr, between: Between) -> None:
+            between(body, ZERO, 1)
             body.add(Comment("scores, and the maximum of each row"))
             if isinstance(scores, Product):
                 rows.clear(body)

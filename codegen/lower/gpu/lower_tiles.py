@@ -26,10 +26,10 @@ from ir.kernel.nodes import Within, register_type
 from ir.plan.gpu_nest import Tiles
 
 
-def lower_tiles(loops: RegionLoops, tiles: Tiles) -> tuple[NestEvaluator, GpuBlock]:
+def lower_tiles(loops: RegionLoops, tiles: Tiles, *, approximate: bool) -> tuple[NestEvaluator, GpuBlock]:
     """The evaluator, which holds the parts of the kernel, and the kernel's body."""
     writer = GpuWriter(tiles.threads, (tiles.blocks, 1, 1))
-    ev = NestEvaluator(loops, writer, merged_axes(loops, tiles.axes, lambda value: []))
+    ev = NestEvaluator(loops, writer, merged_axes(loops, tiles.axes, lambda value: []), approximate=approximate)
     body = GpuBlock(writer)
     _TileTemplate(ev, tiles, body).lower()
     return ev, body

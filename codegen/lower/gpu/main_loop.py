@@ -1,15 +1,16 @@
 """The loop over the terms: a ring of stages, which are filled some turns before products use them.
 
 fill the stages of the first turns
-for every turn:
+for every turn but the last ones:
   wait for this turn's stage; barrier: all threads have it, and all have read the stage of the turn before
-  fill the stage of the turn before, for a later turn
-  products of this turn's stage
+  products of this turn's stage, between whose steps the stage of the turn before is filled for a later turn
+for the last turns, whose stages are filled: the same without copies
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from codegen.lower.gpu.builder import GpuBlock
@@ -52,58 +53,136 @@ class TurnRange(NamedTuple):
 
 
 WHOLE = TurnRange(ZERO, 0)
+Between = Callable[[GpuBlock, AxisExpr, int], None]
+"""Writes, into a block within step number `step` of so many steps, the step's share of a turn's copies."""
+
+
+def no_copies(block: GpuBlock, step: AxisExpr, steps: int) -> None:
+    """The share of a turn that copies nothing."""
+
+
+Multiply = Callable[[GpuBlock, AxisExpr, AxisExpr, Between], None]
+"""multiply(body, turn, stage, between) writes the products of a turn, whose operands are in that stage, and calls
+`between` once, in each of its steps or before them."""
 
 
 def main_loop(
     block: GpuBlock,
     operands: Sequence[OperandTile],
-    multiply: Callable[[GpuBlock, AxisExpr, AxisExpr], None],
+    multiply: Multiply,
     stages: int,
     turns: int,
     part: TurnRange = WHOLE,
     filled: Callable[[GpuBlock], None] = lambda _: None,
 ) -> None:
-    """Writes the main loop, with multiply(body, turn, stage) in every turn: the turn's operands are in that stage. The
-    tile has `turns` turns, the block runs those of `part`. `filled` writes code before the first turn, after the copies
-    of the first stages have started."""
-    ahead = max(stages - 1, 1)
-    copied = any(operand.is_copied for operand in operands)
-    first, own = part.first, part.most or turns
-    is_cut = turns % own != 0
+    """Writes the main loop. The tile has `turns` turns, the block runs those of `part`. `filled` writes code before the
+    first turn, after the copies of the first stages have started."""
+    _MainLoop(block, operands, multiply, stages, turns, part).write(filled)
 
-    def exists(turn: AxisExpr) -> tuple[Within, ...]:
-        before_stop = [] if part.stop is None else [Within(part.stop - turn, 1, own + 1)]
-        return (Within(turn, 0, own), *([Within(first + turn, 0, turns)] if is_cut else []), *before_stop)
 
-    def fetch(body: GpuBlock, turn: AxisExpr) -> None:
-        with body.guard(*exists(turn)) as inside:
-            for operand in operands:
-                operand.fetch(inside, first + turn, mod(turn, stages, body.writer.box))
-        if copied:
-            body.add(CommitGroup())
+@dataclass(frozen=True)
+class _MainLoop:
+    block: GpuBlock
+    operands: Sequence[OperandTile]
+    multiply: Multiply
+    stages: int
+    turns: int
+    part: TurnRange
 
-    def put(body: GpuBlock, turn: AxisExpr) -> None:
-        with body.guard(*exists(turn)) as inside:
-            for operand in operands:
-                operand.put(inside, mod(turn, stages, body.writer.box))
+    @property
+    def own(self) -> int:
+        """Turns of a block, at most."""
+        return self.part.most or self.turns
 
-    block.add(Comment("fill the ring"))
-    with block.loop("stage", constant(ahead)) as (body, stage):
-        fetch(body, stage)
-        put(body, stage)
-    filled(block)
-    block.add(Comment("the products"))
-    stop = part.stop
-    if stop is None:
-        stop = block.bind("turns", constant(turns) - first, own) if is_cut else constant(own)
-    with block.loop("turn", stop) as (body, turn):
-        if copied:
-            body.add(WaitGroup(ahead - 1))
-        body.add(Barrier())
-        if own > ahead:
-            fetch(body, turn.shift(ahead))
-        elif copied and own > 1:
-            body.add(CommitGroup())  # an empty group: a wait counts the groups committed since
-        multiply(body, first + turn, mod(turn, stages, body.writer.box))
-        if own > ahead:
-            put(body, turn.shift(ahead))
+    @property
+    def ahead(self) -> int:
+        """Turns before its products in which a stage is filled."""
+        return max(self.stages - 1, 1)
+
+    @property
+    def copied(self) -> bool:
+        return any(operand.is_copied for operand in self.operands)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every block runs the same number of turns, known when the kernel is written."""
+        return self.part.stop is None and self.turns % self.own == 0
+
+    def write(self, filled: Callable[[GpuBlock], None]) -> None:
+        block = self.block
+        block.add(Comment("fill the ring"))
+        with block.loop("stage", constant(self.ahead)) as (body, stage):
+            with body.guard(*self._exists(stage)) as inside:
+                self._fetch(inside, stage)
+                self._copy(inside, stage, ZERO, 1)
+            self._commit(body)
+            self._put(body, stage)
+        filled(block)
+        block.add(Comment("the products"))
+        if not self.is_known:
+            self._turns(ZERO, self._count(), fills=self.own > self.ahead)
+            return
+        filling = max(0, self.own - self.ahead)
+        if filling:
+            self._turns(ZERO, constant(filling), fills=True)
+            block.add(Comment("the last turns, whose stages are filled"))
+        self._turns(constant(filling), constant(self.own), fills=False)
+
+    def _turns(self, start: AxisExpr, stop: AxisExpr, *, fills: bool) -> None:
+        """Writes turns. `fills`: each fills the stage of a later turn, if there is one."""
+        with self.block.loop("turn", stop, start=start) as (body, turn):
+            later = turn.shift(self.ahead)
+            if self.copied:
+                body.add(WaitGroup(self.ahead - 1))
+            body.add(Barrier())
+            if fills:
+                with body.guard(*self._exists(later)) as inside:
+                    self._fetch(inside, later)
+
+            def between(inner: GpuBlock, step: AxisExpr, steps: int) -> None:
+                if fills:
+                    with inner.guard(*self._exists(later)) as inside:
+                        self._copy(inside, later, step, steps)
+
+            self.multiply(body, self.part.first + turn, self._stage(turn), between)
+            if fills or stop != start.shift(1):
+                self._commit(body)  # perhaps an empty group: a later wait counts the groups committed since
+            if fills:
+                self._put(body, later)
+
+    def _count(self) -> AxisExpr:
+        """The turns of the block."""
+        if self.part.stop is not None:
+            return self.part.stop
+        return self.block.bind("turns", constant(self.turns) - self.part.first, self.own)
+
+    def _exists(self, turn: AxisExpr) -> tuple[Within, ...]:
+        stop, is_cut = self.part.stop, self.turns % self.own != 0
+        before_stop = [] if stop is None else [Within(stop - turn, 1, self.own + 1)]
+        cut = [Within(self.part.first + turn, 0, self.turns)] if is_cut else []
+        return (Within(turn, 0, self.own), *cut, *before_stop)
+
+    def _stage(self, turn: AxisExpr) -> AxisExpr:
+        return mod(turn, self.stages, self.block.writer.box)
+
+    def _fetch(self, block: GpuBlock, turn: AxisExpr) -> None:
+        """Starts to compute the operands that are not copied."""
+        for operand in self.operands:
+            if not operand.is_copied:
+                operand.fetch(block, self.part.first + turn, self._stage(turn))
+
+    def _copy(self, block: GpuBlock, turn: AxisExpr, step: AxisExpr, steps: int) -> None:
+        """Starts the copies of one of so many steps."""
+        for operand in self.operands:
+            if operand.is_copied:
+                operand.fetch(block, self.part.first + turn, self._stage(turn), step, steps)
+
+    def _commit(self, block: GpuBlock) -> None:
+        if self.copied:
+            block.add(CommitGroup())
+
+    def _put(self, block: GpuBlock, turn: AxisExpr) -> None:
+        """Stores the operands that are not copied."""
+        with block.guard(*self._exists(turn)) as inside:
+            for operand in self.operands:
+                operand.put(inside, self._stage(turn))

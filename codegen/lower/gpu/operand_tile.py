@@ -65,9 +65,10 @@ class OperandTile:
             at = (panel, line, inside)
         return At(self.shared.name, at, stage if self.shared.stages > 1 else ZERO)
 
-    def fetch(self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr) -> None:
-        """Starts the copies of turn `turn` to stage `stage`, or computes its elements into registers."""
-        with self._pieces(block) as (inside, number, line, chunk):
+    def fetch(self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr, step: AxisExpr = ZERO, steps: int = 1) -> None:
+        """Starts the copies of turn `turn` to stage `stage`, or computes its elements into registers: the pieces of one
+        of so many steps."""
+        with self._pieces(block, step, steps) as (inside, number, line, chunk):
             self._piece(inside, turn, stage, number, line, chunk)
 
     def put(self, block: GpuBlock, stage: AxisExpr) -> None:
@@ -86,16 +87,20 @@ class OperandTile:
         return self.frame.writer.array(f"{self.shared.name}_next", register_type(self.staged.dtype), count)
 
     @contextmanager
-    def _pieces(self, block: GpuBlock) -> Iterator[tuple[GpuBlock, AxisExpr, AxisExpr, AxisExpr]]:
-        """The body of a loop over a thread's pieces; the piece's number, its line of the tile, its position in the
-        line."""
+    def _pieces(
+        self, block: GpuBlock, step: AxisExpr = ZERO, steps: int = 1
+    ) -> Iterator[tuple[GpuBlock, AxisExpr, AxisExpr, AxisExpr]]:
+        """The body of a loop over a thread's pieces, or over those of one of so many steps; the piece's number, its
+        line of the tile, its position in the line."""
         tile, writer = self.frame.tile, self.frame.writer
         lines, length = (self.extent, tile.bk) if self.staged.along_k else (tile.bk, self.extent)
         length //= self.staged.width
-        count = constant(pieces_of(tile, self.staged))
-        with block.loop(f"{self.shared.name}_piece", count, unroll=True) as (body, number):
+        count = pieces_of(tile, self.staged)
+        share = -(-count // steps)
+        with block.loop(f"{self.shared.name}_piece", constant(share), unroll=True) as (body, of_step):
+            number = step * share + of_step
             piece = writer.thread + number * tile.threads
-            with body.guard(Within(piece, 0, lines * length)) as inside:
+            with body.guard(Within(number, 0, count), Within(piece, 0, lines * length)) as inside:
                 yield inside, number, *writer.split(piece, length)
 
     def _piece(

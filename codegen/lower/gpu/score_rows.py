@@ -5,29 +5,42 @@
       base[row] := maximum over the lanes that share a row, by shuffles
       shrink[row] := fn(top[row] - base[row]); top[row] := base[row]; sums so far · shrink[row]
       s[e] := fn(s[e] - base[row]), L[row] += s[e]
+    weights that are rounded to 16 bits
+      fn(x - base[row]) as 2^(x·a + shift[row]), shift[row] = -base[row]·a, where no exponent is far from 0
 
 A row sum is the sum of a lane's own terms until after the last turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Protocol
 
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
 from codegen.lower.gpu.main_loop import Fragment as Sums
-from codegen.lower.gpu.running_maximum import base_of, undefined_term, weight
+from codegen.lower.gpu.running_maximum import (
+    NEAR,
+    base_of,
+    coarse_weight,
+    near_weight,
+    shift_of,
+    steepness,
+    undefined_term,
+    weight,
+)
 from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import steps_of
+from codegen.plan.gpu.score_scale import ScoreScale
 from codegen.plan.gpu.stream_mask import LastSeen
 from codegen.plan.stream_view import StreamView
 from ir.index.expr import AxisExpr, constant, mod
-from ir.kernel.gpu.nodes import Call, Element, GpuFor, GpuIf, Holds, SetElement, Shuffle, Value
+from ir.kernel.gpu.nodes import AnyLane, Call, Element, GpuFor, GpuIf, Holds, SetElement, Shuffle, Value
 from ir.kernel.nodes import Const, Within
 from ir.region.region import Operand
 
@@ -77,6 +90,8 @@ class ScoreRows:
     scores  the tile; it holds the sums of the scores' contraction, if there is one, before it holds scores
     coarse  whether weights are rounded to 16 bits for products
     bound   the bound of the terms that rows see
+    scale   of coarse weights: the factor that their exponents take in. The scores of the tile, and the maxima until
+            `gather`, are without it
     """
 
     view: StreamView
@@ -84,6 +99,7 @@ class ScoreRows:
     scores: RowsFragment
     coarse: bool
     bound: LastSeen | None
+    scale: ScoreScale | None = None
     top: str = field(init=False)
     base: str = field(init=False)
     shrink: str = field(init=False)
@@ -124,8 +140,12 @@ class ScoreRows:
             self._join_across_lanes(body, "max", self.base, row)
             before, top = self._at(self.top, row), body.let("top", self._at(self.base, row))
             base = body.let("base", base_of(top))
-            body.add(SetElement(self.shrink, row, weight(self.view.fn, before, base, coarse=self.coarse)))
-            body.add(SetElement(self.top, row, top), SetElement(self.base, row, base))
+            if self.coarse:
+                shrink, held = coarse_weight(before, base, self._steep), shift_of(base, self._steep)
+            else:
+                shrink, held = weight(self.view.fn, before, base), base
+            body.add(SetElement(self.shrink, row, shrink))
+            body.add(SetElement(self.top, row, top), SetElement(self.base, row, held))
             for name in self.sums.values():
                 self._join(body, "mul", name, row, self._at(self.shrink, row))
 
@@ -136,10 +156,37 @@ class ScoreRows:
 
     def weigh(self, block: GpuBlock, turn: AxisExpr) -> None:
         """Replaces scores by weights, and adds the weights to the row sums."""
+        if not self.coarse:
+            self._weigh(block, turn, lambda score, row: weight(self.view.fn, score, self._at(self.base, row)))
+            return
+        steep, near = self._steep, self._all_near(block)
+        then, orelse = block.inner(barrier=True, facts=(near,)), block.inner(barrier=True)
+        self._weigh(then, turn, lambda score, row: near_weight(score, self._at(self.base, row), steep))
+        self._weigh(orelse, turn, lambda score, row: coarse_weight(score, base_of(self._at(self.top, row)), steep))
+        block.add(GpuIf((near,), tuple(then.statements), tuple(orelse.statements)))
+
+    @property
+    def _steep(self) -> float:
+        """By which the scores of the tile are multiplied in exponents of 2."""
+        return steepness(self.view.fn, 1.0 if self.scale is None else self.scale.factor)
+
+    def _all_near(self, block: GpuBlock) -> Within:
+        """The condition that the exponents of all of the warp's rows are near: all lanes take one way."""
+        shifts = [
+            Call("abs", (self._at(self.base, constant(row)),), self.view.kind) for row in range(self.scores.own_rows)
+        ]
+        greatest = reduce(lambda one, other: Call("max", (one, other), self.view.kind), shifts)
+        far = Call("not", (Call("cmplt", (greatest, Const(NEAR, self.view.kind)), "bool"),), "bool")
+        variable = block.writer.variable("far", 0, 1)
+        block.add(AnyLane(variable, far))
+        block.variables.add(variable)
+        return Within(block.writer.axis(variable), 0, 1)
+
+    def _weigh(self, block: GpuBlock, turn: AxisExpr, weight_of: Callable[[Value, AxisExpr], Value]) -> None:
         scores = self.scores
         with over_registers(block, scores.count) as (body, e):
             score, row = Element(scores.acc, e, self.view.kind), scores.row_of(e)
-            p = body.let("p", weight(self.view.fn, score, self._at(self.base, row), coarse=self.coarse))
+            p = body.let("p", weight_of(score, row))
             body.add(SetElement(scores.acc, e, p))
             for row_sum in self.view.row_sums:
                 total, factor = self._at(self.sums[row_sum.name], row), self._factor(body, row_sum, e, turn)
@@ -153,8 +200,10 @@ class ScoreRows:
     # --- after the last turn ---
 
     def gather(self, block: GpuBlock) -> None:
-        """Adds up the row sums of all lanes."""
+        """Adds up the row sums of all lanes, and makes maxima of products maxima of scores."""
         with self._rows(block) as (body, row):
+            if self.scale is not None:
+                self._join(body, "mul", self.top, row, Const(self.scale.factor, self.view.kind))
             for name in self.sums.values():
                 self._join_across_lanes(body, "add", name, row)
 
@@ -203,7 +252,7 @@ class ScoreRows:
         if view.scores is not None:
             total = Element(self.scores.acc, e, view.kind)
             given = block.let("sum", convert(total, view.kind, view.scores.op.dtype))
-            ev.provide(view.scores.name, given)
+            ev.provide(view.scores.name if self.scale is None else self.scale.value, given)
         digits, where, exists = self._place(block, e, turn)
         dtype = ev.dtype(roles.score)
 

@@ -140,10 +140,10 @@ class _StreamParts:
                 self._set(inner, "max", rows.base, own, self._element(tops, u))
             before, after = body.let("before", top), body.let("top", base)
             body.add(SetElement(rows.top, own, after), SetElement(rows.base, own, base_of(after)))
-            shrink = body.let("shrink", weight(rows.view.fn, before, base, coarse=rows.coarse))
+            shrink = body.let("shrink", weight(rows.view.fn, before, base))
             self._rescale(body, rows, products, own, shrink)
             with body.loop("u", constant(count), unroll=True) as (inner, u):
-                share = inner.let("share", weight(rows.view.fn, self._element(tops, u), base, coarse=rows.coarse))
+                share = inner.let("share", weight(rows.view.fn, self._element(tops, u), base))
                 self._add(inner, rows, products, own, first + u, share)
 
     def _top(self, block: GpuBlock, row: AxisExpr, part: AxisExpr) -> Value:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame
+from codegen.lower.gpu.main_loop import Between, no_copies
 from codegen.lower.gpu.operand_tile import OperandTile
 from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, constant, mod
@@ -104,8 +105,8 @@ class TensorCore(MatrixFragment):
         with block.loop("step", constant(self.steps), unroll=True) as (body, step):
             self._load_rows(body, step, constant(0))
 
-    def multiply(self, block: GpuBlock, stage: AxisExpr) -> None:
-        """Adds the products of all terms of a stage."""
+    def multiply(self, block: GpuBlock, stage: AxisExpr, between: Between = no_copies) -> None:
+        """Adds the products of all terms of a stage; every step writes its share of copies."""
         ahead = self.turns[False] > 1
         if ahead:
             self._load(block, constant(0), stage)
@@ -125,6 +126,7 @@ class TensorCore(MatrixFragment):
                 acc = i * (ACC * self.ni) + j * ACC
                 a, b = self._first(step, rows=True) + i * A, self._first(step, rows=False) + j * B
                 inner.add(MmaSync(self.shape, self.dtype, self.acc, acc, self.a, a, self.b, b))
+            between(body, step, self.steps)
 
     def _first(self, step: AxisExpr, *, rows: bool) -> AxisExpr:
         """The first register of the fragments of a step; those of the next step follow."""

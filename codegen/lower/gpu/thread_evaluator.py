@@ -23,10 +23,11 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.points import Point, Where, axes_of
+from codegen.plan.gpu.approximations import approximation
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import GpuParam
 from ir.kernel.gpu.nodes import Call, Holds, Index, LoadGlobal, Value
-from ir.kernel.nodes import Const, Pick, register_type
+from ir.kernel.nodes import BITS_OF_HALF, Const, Pick, register_type
 from ir.region.region import Buffer, Op, Region
 
 Provider: TypeAlias = _Provider[GpuBlock, Value]
@@ -37,11 +38,15 @@ convert = CONVERSIONS.convert
 
 
 class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
-    """Evaluates the values of one region into blocks; they are scalars of one thread."""
+    """Evaluates the values of one region into blocks; they are scalars of one thread. `approximate`: functions whose
+    results have 16 bits are the hardware's approximations."""
 
-    def __init__(self, region: Region, writer: GpuWriter) -> None:
+    def __init__(self, region: Region, writer: GpuWriter, *, approximate: bool) -> None:
         super().__init__(region, writer, CONVERSIONS)
-        self.writer = writer
+        self.writer, self.approximate = writer, approximate
+
+    def _function(self, op: Op) -> str:
+        return (approximation(op) if self.approximate else None) or op.fn
 
     # --- values ---
 
@@ -82,6 +87,14 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
     def _load(self, buffer: str, point: Point, block: GpuBlock, where: Where) -> Value:
         unproven = tuple(condition for condition in where if not block.knows(condition))
         return LoadGlobal(self.writer.buffer(buffer), point, register_type(self.dtype(buffer)), unproven)
+
+    def _load_bits(self, buffer: str, point: Point, block: GpuBlock, where: Where) -> Value:
+        unproven = tuple(condition for condition in where if not block.knows(condition))
+        return LoadGlobal(self.writer.buffer(buffer), self._place(buffer, point), BITS_OF_HALF, unproven)
+
+    def _place(self, buffer: str, point: Point) -> Point:
+        """The coordinates of an element in the kernel's parameter."""
+        return point
 
     # --- ops ---
 

@@ -75,8 +75,8 @@ class VectorEvaluator(ThreadEvaluator):
     chip      in passes over rows that stay in shared memory: the rows, of the buffers `kept`
     """
 
-    def __init__(self, loops: RegionLoops, writer: GpuWriter, axes: BufferAxes) -> None:
-        super().__init__(loops.region, writer)
+    def __init__(self, loops: RegionLoops, writer: GpuWriter, axes: BufferAxes, *, approximate: bool) -> None:
+        super().__init__(loops.region, writer, approximate=approximate)
         self.loops, self.axes = loops, axes
         self.lane: Lane | None = None
         self.finished: dict[tuple[str, Point], Value] = {}
@@ -140,6 +140,9 @@ class VectorEvaluator(ThreadEvaluator):
             home = block.home(axes_of(at, unproven))
             home.memo[key] = found = found or self._load_element(buffer, at, home, unproven)
         return found
+
+    def _place(self, buffer: str, point: Point) -> Point:
+        return self.axes.place(buffer, point)
 
     def load_now(self, buffer: str, point: Point, block: GpuBlock) -> Value:
         """The element at this place of the block, where the kernel itself writes the buffer."""
@@ -225,7 +228,8 @@ class VectorEvaluator(ThreadEvaluator):
         """Stores one element of an output; neighbours in memory are stored at once, after the loop over them."""
         at, name = self.axes.place(buffer, point), self.writer.buffer(buffer)
         lane = self.lane_of(at, where)
-        vector_width = self.vector_width(buffer, at, lane) if lane is not None else 0
+        own = register_type(self.dtype(buffer)) == value.dtype
+        vector_width = self.vector_width(buffer, at, lane) if lane is not None and own else 0
         together = self._shared_conditions(where, lane) if lane is not None else None
         if lane is None or not vector_width or together is None:
             block.add(StGlobal(name, at, value, where))

@@ -11,7 +11,7 @@ from codegen.plan.cpu.stream_candidates import stream_candidates
 from ir.plan.plan import CpuPlan
 from ir.poly.core import PolyCore
 from ir.pricer import Work
-from ir.region.region import Region
+from ir.region.region import Region, ends_in_bits_of_halves
 from ir.target import Target
 from ir.term.rule import Exactness
 
@@ -31,5 +31,7 @@ def candidates(
     if core.contraction is not None:
         return contraction_candidates(region, core, target, ordered=ordered)
     if any(let.op.kind == "scatter" for let in region.body):
+        if ends_in_bits_of_halves(region):
+            return []
         return scatter_candidates(region, core, target)
     return nest_candidates(region, core, target, ordered=ordered)

@@ -22,6 +22,7 @@ from codegen.plan.gpu.contraction_tiling import (
 )
 from codegen.plan.gpu.contraction_work import GpuContractionWork, most_registers, registers_of
 from codegen.plan.gpu.operand_read import fits_tf32, on_tensor_cores
+from codegen.plan.gpu.plan_time import plan_time
 from codegen.plan.gpu.split_k import splits_of
 from codegen.poly.tail_axes import tail_axes
 from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
@@ -120,14 +121,7 @@ def fitting_tiles(
                 if sizes not in seen:
                     seen.add(sizes)
                     tiles.append((tile, notes, work.of(tile)))
-    return sorted(tiles, key=lambda candidate: (_time(candidate[2], target), candidate[0].tf32))
-
-
-def _time(work: Work, target: Target) -> float:
-    """The estimate of seed 000 §11, in ns."""
-    peak = target.peak_flops.get(work.compute_dtype, target.peak_flops["fp32"])
-    compute = work.flops / (peak * work.efficiency) * 1e9 + work.reread * target.cycle_ns / target.units
-    return max(compute, work.bytes / target.bandwidth * 1e9) / work.occupancy
+    return sorted(tiles, key=lambda candidate: (plan_time(candidate[2], target).whole, candidate[0].tf32))
 
 
 # --- tiles ----------------------------------------------------------------------------------------

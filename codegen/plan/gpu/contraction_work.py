@@ -14,6 +14,8 @@ from functools import cached_property
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import shared_bytes
 from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of, turns_of_block
+from codegen.plan.gpu.latencies import FIRST_PRODUCT, TURN, ring_clocks
+from codegen.plan.gpu.operand_read import own_digits
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
@@ -22,26 +24,21 @@ from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging
 from ir.pricer import Work
 from ir.region.region import behind
+from ir.region.work import cold_bytes
 from ir.target import Target
 
-_SHARED_BYTES = 128
-"""Bytes per cycle of an SM to and from shared memory."""
-_ISSUE = 128
-"""Instructions of single threads per cycle of an SM: 4 warps."""
 _OVERLAP = 0.12
 """The share of the shorter of products and traffic that does not run beside the longer."""
-_ELEMENT = 12.0
-"""Instructions to find, read, convert and store one element."""
+_ELEMENT, _SPLIT, _PADDED_AXIS = 12.0, 3.0, 7.0
+"""Instructions to read, convert and store one element; further ones for each digit that a number of a row or of a term
+is split into, beyond the first; and for each bound of padding that is tested. In SASS (CUDA 13.0, sm_80) an element of
+an odd matrix takes 10, one of a convolution NCHW 3×3 24, or 38 with padding; the estimates are 12, 24 and 38."""
 _ROUNDED = 2.0
 """Instructions to round a word to tf32: half of the last place is added; tensor cores cut off the rest."""
 _COPY = 8.0
 """Instructions of one asynchronous copy."""
-_FIRST, _SYNC = 900.0, 40.0
-"""Cycles from the start of a copy from memory to the first product with its data; and of a wait and a barrier."""
 _MOST_INDEPENDENT = 4
 """Products of one warp that run at once, at most: so many hide their own latency (`HIDING_THREADS`)."""
-_BETWEEN_LOADS = 4
-"""Products of a warp in one step per product that does not wait for a load of fragments."""
 MMA_SYNC = {"sm90": 0.65}
 """The share of the tensor cores' peak that mma.sync reaches, where only wgmma reaches the peak: public measurements of
 matrix products on an H100 agree on it."""
@@ -103,10 +100,11 @@ class GpuContractionWork:
         most = _resident(tile, shared, registers, target)
         resident = min(most, -(-max(blocks, 1) // target.units))
         idle = _hidden_share(tile, most) / _hidden_share(tile, resident)
-        efficiency = self._efficiency(tile, peak * target.cycle_ns * 1e-9 / target.units, resident, idle)
+        efficiency = self._efficiency(tile, target.per_cycle(dtype), resident, idle)
         return Work(
             flops=flops,
             bytes=float(self._bytes),
+            cold_bytes=float(cold_bytes(self.view.region)),
             compute_dtype=dtype,
             occupancy=blocks / (-(-blocks // target.units) * target.units) if blocks else 1.0,
             efficiency=efficiency,
@@ -119,28 +117,25 @@ class GpuContractionWork:
 
     def _efficiency(self, tile: ContractionTile, flops_per_cycle: float, resident: int, idle: float) -> float:
         """The share of an SM's peak that its `resident` blocks reach together. `idle`: factor by which products take
-        longer, because a full SM would hide more of their latency. The stages that are filled ahead must last until a
-        copy arrives."""
+        longer, because a full SM would hide more of their latency."""
         turns = turns_of_block(self.view, tile)
         if not turns:
             return 1.0
         ideal = 2.0 * tile.bm * tile.bn * tile.bk / flops_per_cycle
         products = idle * ideal / (MMA_SYNC.get(self.target.arch, 1.0) if tile.tensor_cores else 1.0)
-        traffic = max(_traffic(tile) / _SHARED_BYTES, _tf32_slots(tile) / _ISSUE)
+        traffic = max(_traffic(tile) / self.target.shared_bytes, _tf32_slots(tile) / self.target.issue)
         filling = sum(self._filling(tile, staging) for staging in tile.stagings)
-        stage = max(products, traffic) + _OVERLAP * min(products, traffic) + filling + _SYNC / resident
-        if turns >= tile.stages > 1:
-            stage = max(stage, _FIRST / (resident * (tile.stages - 1)))
-        ends = _FIRST / resident + tile.bm * tile.bn * self._epilogue_slots / _ISSUE
+        stage = max(products, traffic) + _OVERLAP * min(products, traffic) + filling + TURN / resident
+        ends = FIRST_PRODUCT / resident + tile.bm * tile.bn * self._epilogue_slots / self.target.issue
         ends += meeting_cycles(self.view, tile)
-        return max(0.001, turns * ideal / (turns * stage + ends))
+        return max(0.001, turns * ideal / (ring_clocks(turns, tile.stages, stage, resident) + ends))
 
     def _filling(self, tile: ContractionTile, staged: Staging) -> float:
         """Cycles to compute the elements of a stage one by one, or to copy them in pieces of less than 16 bytes."""
         elements = tile.extent(staged) * tile.bk
         if staged.copied:
-            return _COPY * (elements / staged.width - elements * DTYPES[staged.dtype].bytes / 16) / _ISSUE
-        return elements * (_ELEMENT + self._prologue_weights[staged.side]) / _ISSUE
+            return _COPY * (elements / staged.width - elements * DTYPES[staged.dtype].bytes / 16) / self.target.issue
+        return elements * (self._element_slots[staged.side] + self._prologue_weights[staged.side]) / self.target.issue
 
     def _reread(self, tile: ContractionTile, stages: int, seconds: float) -> float:
         """Cycles to read operands from the second-level cache, beyond the `seconds` in which products run."""
@@ -150,6 +145,19 @@ class GpuContractionWork:
             return 0.0
         excess = moved / self.target.cache_bandwidth - seconds
         return max(0.0, excess) * 1e9 * self.target.units / self.target.cycle_ns
+
+    @cached_property
+    def _element_slots(self) -> tuple[float, float]:
+        """Per operand: instructions to find, read, convert and store an element that is not copied."""
+        lhs, rhs = (self._slots_to_find(side) + _ELEMENT for side in (0, 1))
+        return lhs, rhs
+
+    def _slots_to_find(self, side: int) -> float:
+        """Instructions to split the numbers of an element's row and term into digits, and to test its padding."""
+        view = self.view
+        splits = sum(max(0, len(group) - 1) for group in (own_digits(view, side), view.k))
+        padded = {bound for read in view.roles.reads[side] for guard in read.map.guards for bound in guard.bounds}
+        return _SPLIT * splits + _PADDED_AXIS * len(padded)
 
     @cached_property
     def _prologue_weights(self) -> tuple[float, float]:
@@ -188,8 +196,7 @@ def _independent(tile: ContractionTile) -> float:
     """Products of a thread that run at once, because no one waits for another."""
     if tile.thread is not None:
         return float(min(math.prod(tile.thread), _MOST_INDEPENDENT))
-    products = (tile.warp_m // 16) * (tile.warp_n // 8)
-    return min(max(products / _BETWEEN_LOADS, 1.0), _MOST_INDEPENDENT)
+    return float(min((tile.warp_m // 16) * (tile.warp_n // 8), _MOST_INDEPENDENT))
 
 
 def _tf32_slots(tile: ContractionTile) -> float:

@@ -27,6 +27,7 @@ from codegen.plan.gpu.nest_tiling import (
     tiles_of,
 )
 from codegen.plan.gpu.nest_work import GpuNestWork
+from codegen.plan.gpu.plan_time import plan_time
 from codegen.plan.region_loops import Axes, RegionLoops
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
@@ -65,9 +66,10 @@ def nest_candidates(
     relative: bool = False,
     most: int = MOST,
 ) -> list[tuple[GpuNestPlan, Work]]:
-    """The candidates, the fastest first by the estimate below; none where the region is not legal as one kernel, has an
-    op that no nest computes, or would compute a sum in two orders. `ordered`: plans take the terms of floating-point
-    sums and products in index order. `relative`: parts of sums of exponentials may be relative to their own maxima."""
+    """The candidates, the fastest arithmetic first, since all move the same bytes. None where the region is not legal
+    as one kernel, has an op that no nest computes, or would compute a sum in two orders. `ordered`: plans take the
+    terms of floating-point sums and products in index order. `relative`: parts of sums of exponentials may be relative
+    to their own maxima."""
     if not core.legal or any(let.op.kind not in _KINDS for let in region.body):
         return []
     loops = RegionLoops(region, core, ordered)
@@ -81,14 +83,8 @@ def nest_candidates(
     priced += [(GpuPointsPlan(points=points, **how), work.of_points(points)) for points in _points(loops, work)]
     priced += [(GpuTilesPlan(tiles=tiles, **how), work.of_tiles(tiles)) for tiles in _tiles(loops)]
     priced += [(GpuRowsPlan(rows=team_rows, **how), work.of_rows(team_rows)) for team_rows in rows]
-    priced.sort(key=lambda candidate: _cycles(candidate[1], target))
+    priced.sort(key=lambda candidate: plan_time(candidate[1], target).arithmetic)
     return priced[:most]
-
-
-def _cycles(work: Work, target: Target) -> float:
-    """Cycles by which candidates are ordered."""
-    compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
-    return (compute + work.reread + work.layout) / work.occupancy
 
 
 # --- points ---

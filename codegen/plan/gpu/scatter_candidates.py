@@ -17,7 +17,7 @@ from ir.plan.gpu_nest import GpuScatterPlan
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
-from ir.region.work import region_bytes, region_flops
+from ir.region.work import cold_bytes, region_bytes, region_flops
 from ir.target import Target
 
 _THREADS = 128
@@ -62,12 +62,12 @@ def _work(view: ScatterView, target: Target, plan: GpuScatterPlan) -> Work:
     return Work(
         flops=max(1.0, float(region_flops(view.region))),
         bytes=float(region_bytes(view.region)),
+        cold_bytes=float(cold_bytes(view.region)),
         compute_dtype="fp32",
         occupancy=occupancy,
         efficiency=0.5,
         reread=again / target.cache_bandwidth * 1e9 / cycle,
-        layout=beyond / target.cache_bandwidth * 1e9 / cycle
-        + _clocks(view, target, plan) * 2 * target.units * occupancy,
+        layout=beyond / target.cache_bandwidth * 1e9 / cycle + _clocks(view, target, plan) * target.units * occupancy,
         block_threads=plan.threads,
         thread_registers=_REGISTERS,
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import tiles_of, turns_of, turns_of_block
+from codegen.plan.gpu.latencies import ARRIVAL
 from ir.dtype import DTYPES
 from ir.plan.gpu import ContractionTile
 from ir.target import Target
@@ -24,8 +25,6 @@ _TURNS = 4
 """Turns of a block, at least: twice what fills its ring."""
 _FEW = (4, 8)
 """Numbers of parts that are tried on every chip, since few parts are cheap to add up."""
-_ARRIVAL_CYCLES = 1500.0
-"""Cycles until another block sees a part: a barrier, two fences and an atomic in the second-level cache."""
 _PART_CYCLES = 250.0
 """Cycles until the first bytes of one more part arrive from that cache."""
 _MOVED_BYTES = 64
@@ -68,4 +67,4 @@ def meeting_cycles(view: Contraction, tile: ContractionTile) -> float:
 
 def arrival_cycles(split: int, own: float) -> float:
     """Cycles from the end of a block's work until all parts, of `own` bytes each, have been read."""
-    return _ARRIVAL_CYCLES + (split + 1) * own / _MOVED_BYTES
+    return ARRIVAL + (split + 1) * own / _MOVED_BYTES

@@ -14,6 +14,7 @@ import msgspec
 
 from codegen.plan.gpu.contraction_candidates import SM80_PATH
 from codegen.plan.gpu.contraction_tiling import columns_of, tiles_of
+from codegen.plan.gpu.plan_time import plan_time
 from codegen.plan.gpu.split_k import part_counts
 from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_parts import stream_parts
@@ -73,7 +74,7 @@ def stream_candidates(
     priced: list[_Candidate] = []
     for view in stream_views(region, core):
         priced += _view_candidates(view, target, finite)
-    priced.sort(key=lambda candidate: _time(candidate.work, target))
+    priced.sort(key=lambda candidate: plan_time(candidate.work, target))
     return [(_plan(candidate, target), candidate.work) for candidate in priced[:_CANDIDATES]]
 
 
@@ -91,20 +92,13 @@ def _view_candidates(view: StreamView, target: Target, finite: bool) -> list[_Ca
         if fitted is not None:
             tile, notes = fitted
             variants = [_Candidate(view, variant, notes, work.of(variant)) for variant in _variants(work, tile)]
-            variants.sort(key=lambda variant: _time(variant.work, target))
+            variants.sort(key=lambda variant: plan_time(variant.work, target))
             candidates += [
                 variant
                 for variant in variants[:_MOST_VARIANTS]
                 if all(variant.tile != other.tile for other in candidates)
             ]
     return candidates
-
-
-def _time(work: Work, target: Target) -> tuple[float, float]:
-    """The estimate of seed 000 §11, in ns; then the time of arithmetic alone, to order plans that memory binds."""
-    peak = target.peak_flops.get(work.compute_dtype, target.peak_flops["fp32"])
-    compute = work.flops / (peak * work.efficiency) * 1e9 + work.reread * target.cycle_ns / target.units
-    return max(compute, work.bytes / target.bandwidth * 1e9) / work.occupancy, compute
 
 
 # --- tiles ----------------------------------------------------------------------------------------

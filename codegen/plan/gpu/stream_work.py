@@ -12,6 +12,8 @@ from functools import cached_property
 
 from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of
 from codegen.plan.gpu.contraction_work import MMA_SYNC
+from codegen.plan.gpu.latencies import FIRST_PRODUCT, TURN, ring_clocks
+from codegen.plan.gpu.score_scale import score_scale
 from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
 from codegen.plan.gpu.stream_shared import stream_shared
@@ -19,18 +21,15 @@ from codegen.plan.gpu.stream_tiling import stream_products, stream_turns
 from codegen.plan.op_weights import score_weight, weight
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
+from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.limits import MAX_REGISTERS
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging, StreamTile
 from ir.pricer import Work
-from ir.region.region import behind
-from ir.region.work import region_bytes
+from ir.region.region import Op, behind
+from ir.region.work import cold_bytes, region_bytes
 from ir.target import Target
 
-_SHARED_BYTES = 128
-"""Bytes per cycle of an SM to and from shared memory."""
-_ISSUE = 128
-"""Instructions of single threads per cycle of an SM: 4 warps."""
 _SCHEDULERS = 4
 """Schedulers of an SM: with fewer warps, some have no work."""
 _OVERLAP = 0.35
@@ -38,8 +37,10 @@ _OVERLAP = 0.35
 the next products wait for each other."""
 _ELEMENT = 12.0
 """Instructions to find, read, convert and store one element."""
-_FIRST, _SYNC = 900.0, 40.0
-"""Cycles from the start of a copy from memory to the first product with its data; and of a wait and a barrier."""
+_COARSE_WEIGHT = 3.5
+"""Instructions of a weight of 16 bits: a maximum, a multiply-add, an exponential, and half of packing two."""
+_MMA_FLOPS, _MATRIX_BYTES = 2 * 16 * 8 * 16, 512
+"""FLOPs of an mma; bytes that a warp loads with one ldmatrix."""
 _ADDRESSES = 40
 """Registers for indices, addresses and rows, as ptxas reports for the template."""
 _IN_TIME, _EARLY = 24, 12
@@ -113,15 +114,17 @@ class GpuStreamWork:
         stage = self._flops(tile)
         shared, registers = stream_shared(view, tile).nbytes, registers_of(view, tile)
         resident = min(self.resident(tile), max(1, -(-blocks // target.units)))
-        per_cycle = peak * target.cycle_ns * 1e-9 / target.units
+        per_cycle = target.per_cycle(dtype)
         reached = MMA_SYNC.get(target.arch, 1.0) if tile.tensor_cores else 1.0
-        spent = turns * self._stage(tile, stage / (per_cycle * reached), resident) + self._end_cycles(tile, resident)
+        turn = self._stage(tile, stage / (per_cycle * reached), resident)
+        spent = ring_clocks(turns, tile.stages, turn, resident) + self._end_cycles(tile, resident)
         spent += joining_cycles(view, tile) * -(-tiles // target.units) / -(-blocks // target.units)
         efficiency = min(1.0, max(0.001, turns * stage / per_cycle / spent))
         flops = max(1.0, blocks * turns * stage)
         return Work(
             flops=flops,
             bytes=float(self._bytes),
+            cold_bytes=float(cold_bytes(self.view.region)),
             compute_dtype=dtype,
             occupancy=blocks / (-(-blocks // target.units) * target.units),
             efficiency=efficiency,
@@ -155,29 +158,37 @@ class GpuStreamWork:
     def _flops(self, tile: StreamTile) -> float:
         """FLOPs of a stage of a block, padding included."""
         depth = tile.depth if self.view.scores is not None else 0
-        columns = sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
-        return 2.0 * tile.bm * tile.terms * max(1, depth + columns)
+        return 2.0 * tile.bm * tile.terms * max(1, depth + self._columns(tile))
+
+    def _columns(self, tile: StreamTile) -> int:
+        """Columns of a block's products, whose sums every turn rescales."""
+        return sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
+
+    def _product_slots(self, tile: StreamTile) -> float:
+        """Instructions of threads for the products of a stage: mma, and loads of fragments."""
+        if not tile.tensor_cores:
+            return 0.0
+        return WARP_LANES * (self._flops(tile) / _MMA_FLOPS + self._traffic(tile) / _MATRIX_BYTES)
 
     def _stage(self, tile: StreamTile, products: float, resident: int) -> float:
         """Cycles of a stage of one block, with `resident` blocks on an SM."""
         if self.view.scores is None and not self.view.products:
             products = 0.0
-        scored = tile.bm * tile.terms * self._slots_per_score / _ISSUE
+        slots = tile.bm * (tile.terms * self._slots_per_score(tile) + self._columns(tile)) + self._product_slots(tile)
+        scored = slots / self.target.issue
         filling = sum(
-            operand_tile.extent(staged) * operand_tile.bk * _ELEMENT / _ISSUE
+            operand_tile.extent(staged) * operand_tile.bk * _ELEMENT / self.target.issue
             for operand_tile, staged in _ring_operands(self.view, tile)
             if not staged.copied
         )
         warps = resident * self.busy_warps(tile)
         alone = max(1.0, _SCHEDULERS / warps)
-        parts = (products * alone, scored * alone, self._traffic(tile) / _SHARED_BYTES)
+        parts = (products * alone, scored * alone, self._traffic(tile) / self.target.shared_bytes)
         exposed = _OVERLAP * max(1.0, 8.0 / warps)
-        stage = max(parts) + exposed * (sum(parts) - max(parts)) + filling + _SYNC / resident
-        stages = tile.stages
-        return max(stage, _FIRST / (resident * (stages - 1))) if stages > 1 else stage
+        return max(parts) + exposed * (sum(parts) - max(parts)) + filling + TURN / resident
 
     def _end_cycles(self, tile: StreamTile, resident: int) -> float:
-        return _FIRST / resident + tile.bm * tile.bn * (_ELEMENT + self._epilogue_slots) / _ISSUE
+        return FIRST_PRODUCT / resident + tile.bm * tile.bn * (_ELEMENT + self._epilogue_slots) / self.target.issue
 
     def _traffic(self, tile: StreamTile) -> float:
         """Bytes through shared memory for one stage."""
@@ -208,13 +219,25 @@ class GpuStreamWork:
     def _bytes(self) -> int:
         return region_bytes(self.view.region)
 
-    @cached_property
-    def _slots_per_score(self) -> float:
+    def _slots_per_score(self, tile: StreamTile) -> float:
         """Additions-worth per score: the ops on it, its maximum, difference and exponential, and the sums of rows."""
         view = self.view
-        ops = {let.name: let.op for let in view.region.body if let.name != view.roles.contraction}
-        per_term = score_weight(view.fn, view.kind, self.target) + len(view.row_sums) + len(view.products)
-        return sum(weight(ops[name], self.target) for name in behind(ops, view.roles.score) if name in ops) + per_term
+        if not (tile.tensor_cores and view.products):
+            own = score_weight(view.fn, view.kind, self.target) + len(view.row_sums) + len(view.products)
+            return self._op_slots + own
+        scale = score_scale(view)
+        folded = 0.0 if scale is None else weight(self._ops[scale.value], self.target)
+        return self._op_slots - folded + _COARSE_WEIGHT + len(view.row_sums)
+
+    @cached_property
+    def _ops(self) -> dict[str, Op]:
+        return {let.name: let.op for let in self.view.region.body if let.name != self.view.roles.contraction}
+
+    @cached_property
+    def _op_slots(self) -> float:
+        """Additions-worth of the ops on a score."""
+        names = behind(self._ops, self.view.roles.score)
+        return sum(weight(self._ops[name], self.target) for name in names if name in self._ops)
 
     @cached_property
     def _epilogue_slots(self) -> float:

@@ -64,6 +64,16 @@ static inline bool eq_is_below_width(T y) { return y >= 0 && (unsigned long long
 
 EQ_FLOAT(f32, float, f)
 EQ_FLOAT(f64, double, )
+
+/* The approximations are off by their whole bounds, so that what stands these stands the hardware's. */
+static inline float eq_flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0, x) : x; }
+static inline float eq_exp2_approx_f32(float x) {
+  float y = eq_flushed(__builtin_exp2f(eq_flushed(x)));
+  return y < 0x1p126f && y > 0 && x != __builtin_floorf(x) ? y * (1 - 0x1p-23f) : y;
+}
+static inline float eq_tanh_approx_f32(float x) {
+  return __builtin_isfinite(x) ? __builtin_tanhf(x) * (1 - 0x1p-11f) : __builtin_tanhf(x);
+}
 EQ_INTEGER(i8, signed char)
 EQ_INTEGER(u8, unsigned char)
 EQ_INTEGER(i16, short)

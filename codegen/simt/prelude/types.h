@@ -17,6 +17,7 @@ typedef unsigned char eq_bool;
 typedef unsigned eq_counter;
 
 #define EQ_KERNEL(threads, min_blocks)
+#define EQ_FN static inline
 #define EQ_UNROLL
 #define EQ_NO_UNROLL
 #define EQ_HERE int line = __builtin_LINE()
@@ -67,6 +68,8 @@ static inline To eq_same_bits(From x) {
 
 static inline unsigned eq_bits_f32(float x) { return eq_same_bits<unsigned>(x); }
 static inline float eq_from_bits_f32(unsigned bits) { return eq_same_bits<float>(bits); }
+static inline eq_u64 eq_bits_f64(double x) { return eq_same_bits<eq_u64>(x); }
+static inline double eq_from_bits_f64(eq_u64 bits) { return eq_same_bits<double>(bits); }
 
 static inline float eq_inf_f32() { return __builtin_huge_valf(); }
 static inline float eq_nan_f32() { return __builtin_nanf(""); }

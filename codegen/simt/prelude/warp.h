@@ -59,3 +59,8 @@ EQ_SHUFFLES(i32, int, uint32_t)
 EQ_SHUFFLES(u32, unsigned, uint32_t)
 EQ_SHUFFLES(i64, long long, uint64_t)
 EQ_SHUFFLES(u64, unsigned long long, uint64_t)
+static inline int eq_any_lane(bool x, EQ_HERE) {
+  int any = x;
+  for (unsigned mask = 1; mask < 32; mask *= 2) any |= eq_shfl_xor_i32(any, mask, line);
+  return any;
+}

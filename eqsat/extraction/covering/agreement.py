@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from eqsat.extraction.covering.parts import cover_parts
-from eqsat.extraction.covering.problem import ALONE, Covering, Extractor, Mark, Problem
+from eqsat.extraction.covering.parts import Separation, cover_parts, separate
+from eqsat.extraction.covering.problem import ALONE, Covering, Extractor, Mark, Problem, resolve
 
 DEAD_ENDS = 32
 """Ways to settle disputes of a part that may fail before a cover that disagrees is returned: covers, and so time."""
@@ -18,12 +18,94 @@ REMEMBERED = 1 << 10
 def resolve_disputes(problem: Problem, extractor: Extractor) -> Covering | None:
     """The extractor's cover in which every value is computed in one way; None where there is no cover.
 
-    Disputes in different parts of the problem do not affect each other: the parts are settled one by one, and parts
-    that are alike once. Where a part cannot be settled, its cover disagrees.
+    A dispute concerns few of the parts into which the problem falls where values play no part. The parts that dispute
+    values with one another are settled as a problem of their own, which stays as it is while the prices of other parts
+    are learnt. Where that gives no cover, the parts that share values are settled one by one. Where such a part cannot
+    be settled, its cover disagrees.
     """
     first = extractor(problem)
     if first is None or find_dispute(problem.marks_of(first.columns)) is None:
         return first
+    return _settle_clusters(problem, extractor, first) or _settle_parts(problem, extractor)
+
+
+def _settle_clusters(problem: Problem, extractor: Extractor, first: Covering) -> Covering | None:
+    """The extractor's first cover with other columns in the parts that dispute values, so that every value is computed
+    in one way. None where these parts cannot be settled apart from the others."""
+    separation = separate(problem.without_marks)
+    if separation is None:
+        return None
+    clusters = [frozenset([place]) for place in range(len(separation.parts))]
+    chosen: dict[_Cluster, list[int]] = {cluster: [] for cluster in clusters}
+    for index in first.columns:
+        place = separation.home.get(problem.columns[index].writes)
+        if place is None:
+            return None
+        chosen[clusters[place]].append(index)
+    settled: dict[_Cluster, list[int]] = {}
+    while True:
+        columns = resolve(problem, {index for several in chosen.values() for index in several})
+        if columns is None:
+            return None
+        disputes = _disputes(problem, columns, chosen)
+        if not disputes:
+            return Covering(columns, first.bound, first.stopped)
+        for cluster in _merge(disputes):
+            cover = None if cluster in settled else _cover_cluster(problem, separation, cluster, extractor)
+            if cover is None:
+                return None
+            settled[cluster] = cover
+            chosen = {other: several for other, several in chosen.items() if not other <= cluster} | {cluster: cover}
+
+
+_Cluster = frozenset[int]
+"""The places of parts that are settled together."""
+
+
+def _disputes(problem: Problem, columns: Collection[int], chosen: Mapping[_Cluster, Sequence[int]]) -> list[_Cluster]:
+    """For each value that a cover computes in several ways, the parts of the clusters whose columns compute it."""
+    used = {*columns}
+    marks = [
+        (cluster, mark)
+        for cluster, several in chosen.items()
+        for index in several
+        if index in used
+        for mark in problem.columns[index].marks
+    ]
+    ways: dict[int, list[int]] = {}
+    for _, (value, way) in marks:
+        ways.setdefault(value, []).append(way)
+    disputed = {value for value, several in ways.items() if len({*several}) > 1 or several.count(ALONE) > 1}
+    parts_of: dict[int, _Cluster] = {}
+    for cluster, (value, _) in marks:
+        if value in disputed:
+            parts_of[value] = parts_of.get(value, frozenset()) | cluster
+    return list(parts_of.values())
+
+
+def _merge(clusters: Iterable[_Cluster]) -> list[_Cluster]:
+    """The unions of the clusters that share a part, directly or through others."""
+    merged: list[_Cluster] = []
+    for cluster in clusters:
+        apart = [other for other in merged if other.isdisjoint(cluster)]
+        merged = [*apart, cluster.union(*(other for other in merged if not other.isdisjoint(cluster)))]
+    return merged
+
+
+def _cover_cluster(
+    problem: Problem, separation: Separation, cluster: _Cluster, extractor: Extractor
+) -> list[int] | None:
+    """The columns that compute what the parts of a cluster compute, each value in one way; None if there are none."""
+    around = separation.around(problem, cluster)
+    cover = _settle_parts(around.problem, extractor)
+    if cover is None or find_dispute(around.problem.marks_of(cover.columns)) is not None:
+        return None
+    return [around.columns[index] for index in cover.columns]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _settle_parts(problem: Problem, extractor: Extractor) -> Covering | None:
+    """The extractor's cover, in which the parts that share values are settled one by one."""
     return cover_parts(problem, lambda part: _settle(part, extractor))
 
 

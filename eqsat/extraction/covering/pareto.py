@@ -32,7 +32,7 @@ def pareto(problem: Problem, sets: int = SETS) -> Covering | None:
     """The cheapest few sets behind each buffer of a part are kept, and combined until they no longer change. The caller
     checks the ways in which values are computed."""
     return cover_parts(
-        problem.without_marks(),
+        problem.without_marks,
         lambda part: cheapest_sets(part, max(sets, min(MOST_SETS, EFFORT // len(part.order) ** 2))),
     )
 

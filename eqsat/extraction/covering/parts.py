@@ -9,13 +9,16 @@ propagation", 2003; Keyder, Richter and Helmert, "Sound and complete landmarks f
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from eqsat.extraction.covering.bits import members
 from eqsat.extraction.covering.problem import ALONE, Column, Covering, Extractor, Problem, cheapest_writers, resolve
 from eqsat.extraction.fixpoint import to_fixpoint
+
+LATEST = 4
+"""Separations that are remembered: a search asks for those of one problem several times, one problem after another."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,46 @@ class Subproblem:
 
 def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     """The independent parts, without the columns that no optimum needs; None where there is no cover."""
+    separation = separate(problem)
+    return None if separation is None else separation.parts
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How a problem falls apart. parts: as `parts` returns. home: buffer → the place of its part. known: the landmarks.
+    knots: buffer → one number for all buffers that can be computed from one another."""
+
+    parts: tuple[Subproblem, ...]
+    home: Mapping[int, int]
+    known: frozenset[int]
+    knots: Mapping[int, int]
+
+    def around(self, problem: Problem, places: Collection[int]) -> Subproblem:
+        """The problem of some parts, with all their columns, also those that others dominate: as far as what these
+        read is a landmark, a buffer of these parts, or a buffer of no part."""
+        own = [buffer for buffer, place in self.home.items() if place in places]
+        slim: dict[int, Column] = {}
+        entered = set(own)
+        while own:
+            buffer = own.pop()
+            for index in problem.writers[buffer]:
+                column = problem.columns[index]
+                reads = tuple(dict.fromkeys(read for read in column.reads if not self._is_paid(read, buffer)))
+                if all(self.home[read] in places if read in self.home else read in problem.writers for read in reads):
+                    slim[index] = column._replace(reads=reads)
+                    own += [read for read in reads if read not in entered]
+                    entered.update(reads)
+        indices = sorted(slim)
+        return _subproblem(slim, indices, range(len(problem.columns)), self.known)
+
+    def _is_paid(self, read: int, buffer: int) -> bool:
+        """Whether what computes a buffer may read another for free: a landmark that is not computed from the buffer."""
+        return read in self.known and self.knots[read] != self.knots.get(buffer)
+
+
+@lru_cache(maxsize=LATEST)
+def separate(problem: Problem) -> Separation | None:
+    """The separation of a problem; None where there is no cover."""
     from networkx.utils import UnionFind
 
     kept = _useful_columns(problem)
@@ -44,17 +87,19 @@ def parts(problem: Problem) -> tuple[Subproblem, ...] | None:
     indices_of: dict[Hashable, list[int]] = {}
     for index, column in enumerate(slim):
         indices_of.setdefault(groups[column.writes], []).append(index)
-    return tuple(_subproblem(slim, indices, kept, known) for indices in indices_of.values())
+    several = tuple(_subproblem(slim, indices, kept, known) for indices in indices_of.values())
+    home = {slim[index].writes: place for place, indices in enumerate(indices_of.values()) for index in indices}
+    return Separation(several, home, known, knots)
 
 
 def cover_parts(problem: Problem, extractor: Extractor) -> Covering | None:
     """The extractor's covers of the parts, together; parts that are alike are covered once."""
-    separate = parts(problem)
-    if separate is None:
+    independent = parts(problem)
+    if independent is None:
         return None
     cover_of = cache(extractor)
     covers: list[tuple[Subproblem, Covering]] = []
-    for part in separate:
+    for part in independent:
         cover = cover_of(part.problem)
         if cover is None:
             return None
@@ -141,7 +186,9 @@ def _contested_values(problem: Problem) -> frozenset[int]:
     return frozenset(value for value, several in ways.items() if len(several) > 1)
 
 
-def _subproblem(slim: list[Column], indices: list[int], kept: list[int], known: frozenset[int]) -> Subproblem:
+def _subproblem(
+    slim: Mapping[int, Column] | Sequence[Column], indices: Sequence[int], kept: Sequence[int], known: frozenset[int]
+) -> Subproblem:
     buffers: dict[int, int] = {}
     values: dict[int, int] = {}
 

@@ -82,6 +82,7 @@ class Problem:
         """The marks of each of these columns."""
         return [self.columns[index].marks for index in columns]
 
+    @cached_property
     def without_marks(self) -> Problem:
         """The problem where a value may be computed in any way, and in several."""
         if not any(column.marks for column in self.columns):

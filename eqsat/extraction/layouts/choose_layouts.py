@@ -26,7 +26,7 @@ from ir.region.order import Order
 STAGE = "layouts"
 ROUNDS = 32
 """Choices of all orders that are made before the choice is confined to combinations that are priced."""
-_DOUBT = 0.01
+DOUBT = 0.01
 """The share of the time of the kernels at a buffer by which another order must gain: prices that differ by
 less are not known to differ."""
 
@@ -47,7 +47,7 @@ def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
     known: dict[tuple[object, ...], Times] = {}
     tables = [_Table(kernel, choices, permuted, known) for kernel in running]
     doubts = [
-        Cost((number[buffer],), np.where(np.arange(len(choices[buffer])) > 0, _DOUBT * table.kernel.time_ns, 0.0))
+        Cost((number[buffer],), np.where(np.arange(len(choices[buffer])) > 0, DOUBT * table.kernel.time_ns, 0.0))
         for table in tables
         for buffer in sorted(table.near, key=number.__getitem__)
     ]
@@ -131,7 +131,7 @@ def store_in_orders(cover: Cover, chosen: Mapping[int, Order], permuted: Permute
         kernels=(*built, *copies.kernels, *running),
         names={**cover.names, **copies.names},
         constants=cover.constants | copies.names.keys(),
-        orders={**chosen, **copies.orders},
+        orders={**cover.orders, **chosen, **copies.orders},
     )
 
 

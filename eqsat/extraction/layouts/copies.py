@@ -35,7 +35,7 @@ class Copies:
         self._next += 1
         self._taken.add(name)
         self.names[number], self.orders[number] = name, order
-        region = in_orders(_copy(source, name, memref), {name: order})
+        region = in_orders(copy_region(source, name, memref, constant=True), {name: order})
         self.kernels.append(CoverKernel((number,), (), (constant,), region, None))
         return number
 
@@ -48,13 +48,14 @@ def copy_name(source: str, order: Order, taken: Collection[str]) -> str:
     return name
 
 
-def _copy(source: str, name: str, memref: MemRef) -> Region:
+def copy_region(source: str, name: str, memref: MemRef, *, constant: bool = False, cold: bool = False) -> Region:
+    """The region that copies the buffer `source` of this type to `name`, row-major both."""
     itself = identity(memref.shape)
     op = Op("copy", "copy", memref.dtype, memref.shape, (Operand(source, itself),))
     value = f"{name}_copied"
     return Region(
         name="copy",
-        inputs=(Buffer(source, memref, constant=True),),
+        inputs=(Buffer(source, memref, constant, cold),),
         outputs=(Buffer(name, memref),),
         body=(Definition(value, op),),
         yields=(Yield(value, name, itself),),

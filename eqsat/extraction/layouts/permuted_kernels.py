@@ -47,6 +47,12 @@ class PermutedKernels:
         """Regions priced."""
         return self._count
 
+    def price(self, region: Region) -> Price | None:
+        """The price of a region; None where it cannot be a kernel."""
+        self._count += 1
+        price = self._pricer.price(region)
+        return price if isinstance(price, Price) else None
+
     def of(self, kernel: CoverKernel, orders: Mapping[int, Order]) -> PermutedKernel:
         """A kernel over buffers of which those in `orders` are permuted, with its constants in the best orders for
         that."""
@@ -71,9 +77,7 @@ class PermutedKernels:
             return PermutedKernel(kernel.region, kernel.price, {})
         buffers = kernel.region.buffers
         region = in_orders(kernel.region, {buffers[place].name: order for place, order in orders.items()})
-        self._count += 1
-        price = self._pricer.price(region)
-        return PermutedKernel(region, price if isinstance(price, Price) else None, constants)
+        return PermutedKernel(region, self.price(region), constants)
 
     def _constants(self, kernel: CoverKernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
         """The orders of constants that may suit the kernel: row-major, and as loops over the first output walk them,

@@ -11,7 +11,7 @@ from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.draws import draw_again, draw_by_seed, new_seeds, take_seeds
 from eqsat.frontends.torch.partition import compile_supported_parts
-from eqsat.frontends.torch.survey import listed, missing_operators, require_operators
+from eqsat.frontends.torch.survey import TorchSurvey, listed
 from ir.diagnostics import EqsatError, EqsatWarning
 
 Compiled = Callable[[list[Any]], list[Any]]
@@ -30,23 +30,23 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    chosen = backend_options(options)
+    chosen, survey = backend_options(options), TorchSurvey()
 
     def partition(joint: Any, joint_inputs: Any, **keywords: Any) -> Any:
         """Forward and backward graph of the joint graph, whose operators are checked together."""
         draw_by_seed(joint)
-        _check(joint, chosen)
+        _check(joint, chosen, survey)
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
         draw_again(forward, backward)
         return forward, backward
 
     def compile_inference(graph: Any, inputs: Sequence[Any]) -> Compiled:
         draw_by_seed(graph)
-        _check(graph, chosen)
+        _check(graph, chosen, survey)
         return compile_graph(graph, inputs)
 
     def compile_graph(graph: Any, _: Sequence[Any]) -> Compiled:
-        return _boxed(graph, chosen)
+        return _boxed(graph, chosen, survey)
 
     compile_joint = aot_autograd(
         fw_compiler=compile_graph,
@@ -61,24 +61,24 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         return _raising(error)
 
 
-def _check(graph: Any, options: BackendOptions) -> None:
+def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
     """Warns of operators that run in eager, or refuses them."""
     if not options.fallback:
-        require_operators(graph.graph.nodes)
+        survey.require_operators(graph.graph.nodes)
         return
-    missing = missing_operators(graph.graph.nodes)
+    missing = survey.missing_operators(graph.graph.nodes)
     if missing:
         message = f"eager runs the operators that eqsat lacks: {listed(missing)}"
         warnings.warn(message, EqsatWarning, stacklevel=2)
 
 
-def _boxed(graph: Any, options: BackendOptions) -> Compiled:
+def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey) -> Compiled:
     """The graph as a function of a list, in kernels where eqsat has the operators."""
     seeds = take_seeds(graph)
-    if missing_operators(graph.graph.nodes):
-        run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options.program)
+    if survey.missing_operators(graph.graph.nodes):
+        run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options, survey)
     else:
-        run = CompiledGraph(graph, options.program, options.fallback)
+        run = CompiledGraph(graph, options)
 
     def call(arguments: list[Any]) -> list[Any]:
         given = list(arguments)

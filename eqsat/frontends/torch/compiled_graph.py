@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eqsat.api import optimize_and_compile
+from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.lower_graph import lower_graph
+from eqsat.frontends.torch.lower_graph import lower_graph, outputs_of
 from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
 from eqsat.tensor import Tensor, input
@@ -73,14 +74,12 @@ class CompiledGraph:
 
     Args:
         module: a torch.fx.GraphModule.
-        options: keywords of `eqsat.optimize_and_compile`.
-        fallback: run the graph in eager, with an EqsatWarning, at sizes for which it cannot be compiled.
+        options: with `fallback`, eager runs the graph, with an EqsatWarning, at sizes for which it cannot be compiled.
     """
 
-    def __init__(self, module: Any, options: Mapping[str, Any], fallback: bool = False) -> None:
-        self._fallback = fallback
+    def __init__(self, module: Any, options: BackendOptions) -> None:
         self._module = module
-        self._options = dict(options)
+        self._options = options
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         self._names = [node.name for node in placeholders]
         self._sized = [place for place, node in enumerate(placeholders) if not _has_known_sizes(node)]
@@ -111,7 +110,7 @@ class CompiledGraph:
         try:
             return self._build(arguments)
         except EqsatError as error:
-            if not self._fallback or error.kind in _NOT_OF_THE_GRAPH:
+            if not self._options.fallback or error.kind in _NOT_OF_THE_GRAPH:
                 raise
             message = f"eager runs a graph that eqsat could not compile: {error.diagnostics[0]}"
             warnings.warn(message, EqsatWarning, stacklevel=2)
@@ -127,13 +126,24 @@ class CompiledGraph:
         results = lower_graph(self._module, values)
         places = {id(value): place for place, value in enumerate(values) if isinstance(value, Tensor)}
         outputs: dict[int, Tensor] = {
-            id(result): result for result in results if isinstance(result, Tensor) and id(result) not in places
+            id(result): result
+            for result in self._in_order_of_graph(results)
+            if isinstance(result, Tensor) and id(result) not in places
         }
         order = {key: place for place, key in enumerate(outputs)}
-        options = {"threads": torch.get_num_threads(), **self._options}
-        program = optimize_and_compile(list(outputs.values()), **options) if outputs else None
+        keywords = {"threads": torch.get_num_threads(), **self._options.program}
+        program = optimize_and_compile(list(outputs.values()), **keywords) if outputs else None
+        if program is not None:
+            self._options.on_program(program)
         reads = tuple(self._names.index(name) for name in program.arguments) if program is not None else ()
         return _Variant(program, reads, tuple(_source(result, order, places) for result in results))
+
+    def _in_order_of_graph(self, results: Sequence[Any]) -> list[Any]:
+        """The results in the order in which the graph computes them, so that the uops of one layer stand together in
+        the program; a backward graph returns gradients in the order of the parameters."""
+        place = {node: place for place, node in enumerate(self._module.graph.nodes)}
+        places = [place.get(node, -1) for node in outputs_of(self._module)]
+        return [results[number] for number in sorted(range(len(results)), key=places.__getitem__)]
 
 
 def _source(result: Any, outputs: Mapping[int, int], arguments: Mapping[int, int]) -> _Result:

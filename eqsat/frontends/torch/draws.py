@@ -15,12 +15,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from eqsat.frontends.torch.operator_table import name_of
+from eqsat.frontends.torch.operators.random_numbers import DRAW, RAND, RANDINT, RANDN, draw
+from eqsat.lazy.known_value import known_value
+from eqsat.tensor import constant
 from ir.dtype import fp32, i64
 from ir.frontend import STAGE
 
 SEEDS = "eqsat.seeds.default"
-DRAW = "eqsat.draw.default"
-RAND, RANDN, RANDINT = "rand", "randn", "randint"
 
 _KINDS = {
     "rand.default": RAND,
@@ -42,8 +43,9 @@ _REPEATABLE = frozenset(
 
 
 class DrawOperators(NamedTuple):
-    """Overloads of torch.ops.eqsat."""
+    """Overloads of torch.ops.eqsat. library: they stay registered as long as it lives."""
 
+    library: Any
     seeds: Any
     draw: Any
 
@@ -61,12 +63,7 @@ def draw_operators() -> DrawOperators:
     library.impl("seeds", new_seeds, "CompositeExplicitAutograd")
     library.impl("draw", _draw_in_eager, "CPU")
     library.impl("draw", lambda seeds, place, size, kind, low, high, dtype: seeds.new_empty(size, dtype=dtype), "Meta")
-    _LIBRARIES.append(library)
-    return DrawOperators(torch.ops.eqsat.seeds.default, torch.ops.eqsat.draw.default)
-
-
-_LIBRARIES: list[Any] = []
-"""Operators stay registered as long as their library lives."""
+    return DrawOperators(library, torch.ops.eqsat.seeds.default, torch.ops.eqsat.draw.default)
 
 
 def new_seeds(count: int) -> Any:
@@ -81,10 +78,6 @@ def _draw_in_eager(seeds: Any, place: int, size: Sequence[int], kind: str, low: 
     """The draw for a graph that eager runs."""
     import torch
 
-    from eqsat.frontends.torch.operators.random_numbers import draw
-    from eqsat.lazy.known_value import known_value
-    from eqsat.tensor import constant
-
     element = i64 if kind == RANDINT else fp32
     drawn = draw(constant(seeds.numpy()), place, list(size), kind, low, high, element)
     return torch.from_numpy(known_value(drawn, "a draw", STAGE)).to(dtype)
@@ -92,6 +85,8 @@ def _draw_in_eager(seeds: Any, place: int, size: Sequence[int], kind: str, low: 
 
 def draw_by_seed(module: Any) -> None:
     """Puts draws in place of a GraphModule's random operators. Operators with a generator of their own stay."""
+    import torch
+
     nodes = [node for node in module.graph.nodes if _kind_of(node) is not None]
     if not nodes:
         return
@@ -100,7 +95,7 @@ def draw_by_seed(module: Any) -> None:
     with graph.inserting_before(nodes[0]):
         seeds = graph.call_function(made.seeds, (len(nodes),))
     value = nodes[0].meta["val"]
-    seeds.meta = {**nodes[0].meta, "val": value.new_empty((len(nodes),), dtype=_int64())}
+    seeds.meta = {**nodes[0].meta, "val": value.new_empty((len(nodes),), dtype=torch.int64)}
     for place, node in enumerate(nodes):
         with graph.inserting_before(node):
             bounds = _bounds_of(node)
@@ -218,12 +213,6 @@ def _size_of(graph: Any, node: Any) -> list[Any]:
         sizes.append(graph.call_function(torch.ops.aten.sym_size.int, (like, axis)))
         sizes[-1].meta["val"] = size
     return sizes
-
-
-def _int64() -> Any:
-    import torch
-
-    return torch.int64
 
 
 def random_decompositions() -> Mapping[Any, Any]:

@@ -13,12 +13,13 @@ from eqsat.failure.internal_error import public_call
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph
-from eqsat.frontends.torch.survey import require_operators
+from eqsat.frontends.torch.survey import TorchSurvey
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.runtime.arrays import as_numpy
 from eqsat.tensor import Tensor, constant, input
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE, TensorInfo
+from ir.tiny.dims import require_sizes
 
 Constants = Mapping[str, np.ndarray]
 
@@ -62,10 +63,7 @@ class ExportedGraph(NamedTuple):
         return tensor_to_tiny(results, arguments)
 
     def _check_sizes(self, dims: Mapping[str, int]) -> None:
-        missing = tuple(name for name in self.ranges if name not in dims)
-        if missing:
-            hint = f"dims={{{missing[0]!r}: …}}"
-            fail(Kind.UNBOUND_DIM, STAGE, f"no size is given for {', '.join(missing)}", hint=hint, missing=missing)
+        require_sizes([name for name in self.ranges if name not in dims], STAGE)
         for name, (least, most) in self.ranges.items():
             if not least <= dims[name] <= most:
                 message = f"torch traced the module for sizes {name} from {least} to {most}, not for {dims[name]}"
@@ -85,7 +83,7 @@ def load_exported(program: Any) -> tuple[ExportedGraph, dict[str, np.ndarray]]:
         program = program.run_decompositions(decompositions())
     signature, graph = program.graph_signature, program.graph_module
     _refuse_mutations(signature)
-    require_operators(graph.graph.nodes)
+    TorchSurvey().require_operators(graph.graph.nodes)
     nodes = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
     stored = {**program.state_dict, **program.constants}
     inputs: dict[str, TensorInfo] = {}

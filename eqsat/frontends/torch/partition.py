@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
-from eqsat.frontends.torch.survey import reason_against
+from eqsat.frontends.torch.survey import TorchSurvey
 
 
-def compile_supported_parts(module: Any, options: Mapping[str, Any]) -> Any:
+def compile_supported_parts(module: Any, options: BackendOptions, survey: TorchSurvey) -> Any:
     """The GraphModule with each connected part of supported nodes as one program; eager runs the rest.
 
-    options: keywords of `eqsat.optimize_and_compile`.
+    survey: says which nodes are supported.
     """
     import torch
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -20,7 +21,7 @@ def compile_supported_parts(module: Any, options: Mapping[str, Any]) -> Any:
 
     class LowerableNodes(OperatorSupportBase):  # type: ignore[misc]
         def is_node_supported(self, submodules: Mapping[str, Any], node: Any) -> bool:
-            return node.op == "call_function" and reason_against(node) is None
+            return node.op == "call_function" and survey.reason_against(node) is None
 
     class FusedPart(torch.nn.Module):  # type: ignore[misc]
         """A part of the graph, which returns one value or a tuple as the part's own module does."""
@@ -29,7 +30,7 @@ def compile_supported_parts(module: Any, options: Mapping[str, Any]) -> Any:
             super().__init__()
             (output,) = (node for node in part.graph.nodes if node.op == "output")
             self._has_many = isinstance(output.args[0], tuple | list)
-            self.graph = CompiledGraph(part, options, fallback=True)
+            self.graph = CompiledGraph(part, options._replace(fallback=True))
 
         def forward(self, *arguments: Any) -> Any:
             results = self.graph(*arguments)

@@ -12,7 +12,8 @@ from typing import Any, Literal, cast
 
 from eqsat.frontends.torch.element_types import element_type, torch_dtype
 from eqsat.frontends.torch.operator_table import L, aten
-from eqsat.tensor import Tensor, is_number
+from eqsat.lazy.argument_checks import is_number
+from eqsat.tensor import Tensor
 from ir.dtype import DType
 
 Promotion = Literal["default", "no_opmath", "int_to_float", "always_bool", "bool_to_long"]

@@ -19,43 +19,106 @@ from ir.diagnostics import EqsatError, Kind, fail
 from ir.frontend import STAGE
 
 
-def reason_against(node: Any) -> str | None:
-    """Why a node of an FX graph cannot be lowered, as the name of its operator and the obstacle; None if it can."""
-    if node.op == "get_attr":
-        return _obstacle(node)
-    if node.op != "call_function":
-        return None if node.op in ("placeholder", "output") else f"{node.op} {node.target}"
-    if is_size_function(node.target) or is_seeds(node):
-        return None
-    if name_of(node.target) not in LOWERINGS:
-        return str(node.target)
+class TorchSurvey:
+    """The obstacles of nodes. Nodes of one operator with operands of the same types and the same other arguments have
+    the same obstacle, so that only the first of them is lowered: layers repeat, and a forward and a backward graph
+    repeat the nodes of their joint graph."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str | None] = {}
+
+    def reason_against(self, node: Any) -> str | None:
+        """Why a node of an FX graph cannot be lowered, as the name of its operator and the obstacle; None if it can.
+
+        Raises:
+            EqsatError: an error of the lowering that says nothing about the operator and its arguments, such as
+                InternalError.
+        """
+        if node.op == "get_attr":
+            return _obstacle(node)
+        if node.op != "call_function":
+            return None if node.op in ("placeholder", "output") else f"{node.op} {node.target}"
+        if is_size_function(node.target) or is_seeds(node):
+            return None
+        if name_of(node.target) not in LOWERINGS:
+            return str(node.target)
+        key = _signature(node)
+        if key not in self._reasons:
+            self._reasons[key] = _reason_by_lowering(node)
+        return self._reasons[key]
+
+    def missing_operators(self, nodes: Iterable[Any]) -> Mapping[str, int]:
+        """What eqsat lacks for these nodes, with the number of nodes, the most frequent first."""
+        return dict(Counter(filter(None, map(self.reason_against, nodes))).most_common())
+
+    def require_operators(self, nodes: Iterable[Any]) -> None:
+        """Raises EqsatError, UnsupportedOp, that names all operators which eqsat lacks for these nodes."""
+        missing = self.missing_operators(nodes)
+        if missing:
+            hint = 'torch.compile(model, backend="eqsat") leaves such operators to eager'
+            message = f"eqsat lacks {listed(missing)}"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, hint=hint, operators=dict(missing))
+
+
+def listed(missing: Mapping[str, int]) -> str:
+    """The operators and their counts for a message."""
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in missing.items())
+
+
+_REFUSALS = frozenset(
+    {
+        Kind.UNSUPPORTED_OP,
+        Kind.MALFORMED_GRAPH,
+        Kind.BROADCAST_MISMATCH,
+        Kind.AXIS_SIZE_MISMATCH,
+        Kind.AXIS_ALIGNMENT_MISMATCH,
+        Kind.INVALID_PERMUTATION,
+        Kind.DTYPE_MISMATCH,
+        Kind.NEGATIVE_STRIDE_UNSUPPORTED,
+        Kind.UNBOUND_DIM,
+        Kind.RESOURCE_EXCEEDED,
+    }
+)
+"""Errors by which a lowering refuses an operator with these arguments."""
+
+
+def _reason_by_lowering(node: Any) -> str | None:
+    """The obstacle of a node whose operator has a lowering, by lowering it."""
     obstacle = _obstacle(node) or next(filter(None, map(_obstacle, node.all_input_nodes)), None)
     if obstacle:
         return f"{node.target} of {obstacle}"
     try:
         lower_node(node, {operand: _stand_in(operand.name, operand.meta["val"]) for operand in node.all_input_nodes})
     except EqsatError as error:
+        if error.kind not in _REFUSALS:
+            raise
         return f"{node.target}: {error.diagnostics[0].message}"
     return None
 
 
-def missing_operators(nodes: Iterable[Any]) -> Mapping[str, int]:
-    """What eqsat lacks for these nodes, with the number of nodes, the most frequent first."""
-    return dict(Counter(filter(None, map(reason_against, nodes))).most_common())
+def _signature(node: Any) -> str:
+    """All that the obstacle of a node depends on: the operator, its arguments, the types of its operands and of its
+    result. Equal operands are told from operands of equal types."""
+    from torch.fx import map_arg
+
+    places = {operand: place for place, operand in enumerate(node.all_input_nodes)}
+    arguments = map_arg((node.args, node.kwargs), lambda operand: f"operand {places[operand]}")
+    types = [_type_text(value.meta.get("val")) for value in (node, *places)]
+    return f"{node.target} {arguments} {types}"
 
 
-def require_operators(nodes: Iterable[Any]) -> None:
-    """Raises EqsatError, UnsupportedOp, that names all operators which eqsat lacks for these nodes."""
-    missing = missing_operators(nodes)
-    if missing:
-        hint = 'torch.compile(model, backend="eqsat") leaves such operators to eager'
-        message = f"eqsat lacks {listed(missing)}"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, hint=hint, operators=dict(missing))
+def _type_text(value: Any) -> str:
+    """The dtype, sizes, layout and device of a tensor, or of each of several; a symbol with the example's number."""
+    import torch
 
-
-def listed(missing: Mapping[str, int]) -> str:
-    """The operators and their counts for a message."""
-    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in missing.items())
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_type_text, value))})"
+    if isinstance(value, torch.Tensor):
+        sizes = ", ".join(map(_type_text, value.shape))
+        return f"{value.dtype}[{sizes}] {value.layout} {value.device} {value.is_quantized}"
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return f"symbol {value.node.hint}"
+    return repr(value)
 
 
 def _obstacle(node: Any) -> str | None:

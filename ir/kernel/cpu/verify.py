@@ -6,7 +6,7 @@ from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.index.expr import AxisExpr, interval
 from ir.kernel.cpu.kernel import CpuKernel
 from ir.kernel.cpu.nodes import CpuFor, CpuIf, Inside, Lanes, Load, Stmt, Store, Transpose
-from ir.kernel.nodes import Assign, Bind, KernelNode, Let, Pick, Reg, register_type, values_of
+from ir.kernel.nodes import Assign, Bind, KernelNode, Let, Pick, Reg, accessed_as, values_of
 
 STAGE = "cpu"
 
@@ -65,8 +65,8 @@ class _CpuCheck:
             case Store():
                 self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
                 self._access(stmt.buffer, stmt.offset, scope)
-                wanted = register_type(self.dtypes.get(stmt.buffer, stmt.value.dtype))
-                self._require(stmt.value.dtype == wanted, f"a {stmt.value.dtype} stored to {stmt.buffer}")
+                fits = accessed_as(self.dtypes.get(stmt.buffer, stmt.value.dtype), stmt.value.dtype)
+                self._require(fits is not None, f"a {stmt.value.dtype} stored to {stmt.buffer}")
             case Bind():
                 for expr in (stmt.expr, *stmt.most, *stmt.least):
                     self._bound(expr, scope)
@@ -103,7 +103,7 @@ class _CpuCheck:
                 if value.mode != "gather" and value.mask is None:
                     self._access(value.buffer, value.offset, scope)
                 self._require(
-                    register_type(self.dtypes.get(value.buffer, value.dtype)) == value.dtype,
+                    accessed_as(self.dtypes.get(value.buffer, value.dtype), value.dtype) is not None,
                     f"{value.buffer} loaded as {value.dtype}",
                 )
 

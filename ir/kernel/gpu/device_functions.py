@@ -36,7 +36,7 @@ from types import MappingProxyType
 import msgspec
 
 from ir.dtype import DTYPES
-from ir.uop.philox import WORDS
+from ir.kernel.elementwise import ElementwiseFunction, elementwise_functions
 
 
 class Effect(enum.StrEnum):
@@ -123,41 +123,17 @@ SUFFIXES: Mapping[str, str] = MappingProxyType({name: CELLS[name] for name in RE
 VECTOR_BYTES = (4, 8, 16)
 """Sizes that one thread moves at once, besides single elements."""
 
-_FLOAT_UNARY: Mapping[str, str] = MappingProxyType(
+_APPROXIMATIONS: Mapping[str, str] = MappingProxyType(
     {
-        "neg": "−x",
-        "abs": "|x|",
-        "recip": "1 / x, correctly rounded",
-        "sqrt": "√x, correctly rounded",
-        "rsqrt": "1 / √x within 2 ulp",
-        "exp": "eˣ within 2 ulp",
-        "exp2": "2ˣ within 2 ulp",
-        "log": "ln x within 2 ulp",
-        "log2": "log₂ x within 2 ulp",
-        "sin": "sin x within 2 ulp",
-        "cos": "cos x within 2 ulp",
-        "tanh": "tanh x within 2 ulp",
-        "erf": "erf x within 2 ulp",
-        "sigmoid": "1 / (1 + e⁻ˣ) within 4 ulp, also where it is tiny",
-        "relu": "0 where x ≤ 0, else x; NaN stays",
-        "floor": "the greatest whole number ≤ x",
-        "ceil": "the least whole number ≥ x",
-        "round": "the nearest whole number, half to even",
+        "exp2_approx": "2ˣ within 2 ulp; x counts as 0 where it is denormal, and a denormal result is 0",
+        "tanh_approx": "tanh x within a relative error of 2⁻¹¹",
     }
 )
-_BINARY = {"add": "x + y", "sub": "x − y", "mul": "x · y", "max": "the greater; NaN if either", "min": "the lesser"}
-_FLOAT_BINARY = {"fdiv": "x / y, correctly rounded", "pow": "xʸ as C's pow"}
-_INT_BINARY = {
-    "idiv": "⌊x / y⌋; 0 where y = 0",
-    "mod": "x − y·⌊x / y⌋; 0 where y = 0",
-    "shl": "x·2^y, and 0 where y < 0 or y ≥ the width",
-    "shr": "⌊x / 2^y⌋, and the sign (0, −1) where y < 0 or y ≥ the width",
-}
-_BITS = {"and": "x ∧ y", "or": "x ∨ y", "xor": "x ⊕ y"}
-_COMPARISONS = {"cmplt": "<", "cmple": "≤", "cmpgt": ">", "cmpge": "≥", "cmpeq": "=", "cmpne": "≠"}
+"""Of fp32 alone, by one instruction each, within the bounds of the PTX ISA (ex2.approx.ftz, tanh.approx)."""
 _NUMBERS = tuple(name for name in SUFFIXES if name != "bool")
-_INTS = tuple(name for name in _NUMBERS if not DTYPES[name].is_float)
 _FLOATS = ("fp32", "fp64")
+_ULPS = {"rsqrt": 2, "sigmoid": 4}
+"""The largest error of a function in units of the last place; 2 of every other one that is approximated."""
 _SHUFFLED = ("fp32", "fp64", "i32", "u32", "i64", "u64")
 _SHUFFLES = {
     "xor": ("unsigned mask", "the value of lane (own ⊕ mask)"),
@@ -185,42 +161,25 @@ def _ids() -> Iterator[DeviceFunction]:
 
 
 def _scalars() -> Iterator[DeviceFunction]:
-    """Elementwise functions `eq_<fn>_<R of the last argument>`."""
-
-    def unary(fn: str, dtype: str, doc: str) -> DeviceFunction:
-        c, name = REGISTER_C[dtype], f"eq_{fn}_{SUFFIXES[dtype]}"
-        return DeviceFunction(name, f"{c} {name}({c} x)", Effect.PLAIN, doc)
-
-    def binary(fn: str, dtype: str, doc: str, result: str = "") -> DeviceFunction:
-        c, name = REGISTER_C[dtype], f"eq_{fn}_{SUFFIXES[dtype]}"
-        return DeviceFunction(name, f"{result or c} {name}({c} x, {c} y)", Effect.PLAIN, doc)
-
+    """Elementwise functions `eq_<fn>_<R of the last argument>`: those of the uops, and a few that kernels need."""
+    yield from map(_scalar, elementwise_functions())
     for dtype in _FLOATS:
-        yield from (unary(fn, dtype, doc) for fn, doc in _FLOAT_UNARY.items())
-        yield from (binary(fn, dtype, doc) for fn, doc in _FLOAT_BINARY.items())
         c, name = REGISTER_C[dtype], f"eq_fma_{SUFFIXES[dtype]}"
         yield DeviceFunction(name, f"{c} {name}({c} x, {c} y, {c} z)", Effect.PLAIN, "x·y + z rounded once")
-    for dtype in _INTS:
-        yield from (unary(fn, dtype, _FLOAT_UNARY[fn]) for fn in ("neg", "abs", "relu"))
-        yield unary("not", dtype, "every bit turned")
-        yield from (binary(fn, dtype, doc) for fn, doc in {**_INT_BINARY, **_BITS}.items())
-    for dtype in _NUMBERS:
-        yield from (binary(fn, dtype, doc) for fn, doc in _BINARY.items())
-    yield unary("not", "bool", "¬x")
-    yield from (binary(fn, "bool", doc) for fn, doc in {**_BITS, "max": "x ∨ y", "min": "x ∧ y"}.items())
-    for dtype in SUFFIXES:
-        yield from (binary(fn, dtype, f"x {sign} y", "bool") for fn, sign in _COMPARISONS.items())
-        c, name = REGISTER_C[dtype], f"eq_where_{SUFFIXES[dtype]}"
-        yield DeviceFunction(name, f"{c} {name}(bool p, {c} x, {c} y)", Effect.PLAIN, "p ? x : y")
+    for fn, doc in (("max", "x ∨ y"), ("min", "x ∧ y")):
+        yield DeviceFunction(f"eq_{fn}_bool", f"bool eq_{fn}_bool(bool x, bool y)", Effect.PLAIN, doc)
+    c = REGISTER_C["fp32"]
+    for fn, doc in _APPROXIMATIONS.items():
+        yield DeviceFunction(f"eq_{fn}_f32", f"{c} eq_{fn}_f32({c} x)", Effect.PLAIN, doc)
 
 
-def _random() -> Iterator[DeviceFunction]:
-    c = REGISTER_C["u64"]
-    for word in range(WORDS):
-        name = f"eq_random_{word}_u64"
-        signature = f"{REGISTER_C['u32']} {name}({c} offset, {c} subsequence, {c} key)"
-        doc = f"word {word} of Philox 4x32-10 for the counter (offset, subsequence)"
-        yield DeviceFunction(name, signature, Effect.PLAIN, doc)
+def _scalar(function: ElementwiseFunction) -> DeviceFunction:
+    name, letters = function.name, "pxy" if function.row.has_condition else "xyz"
+    parameters = (f"{REGISTER_C[each]} {letter}" for each, letter in zip(function.operands, letters, strict=False))
+    ulps = _ULPS.get(function.fn, 2 if function.row.approximate else 0)
+    doc = f"{function.row.doc}, within {ulps} ulp" if ulps else function.row.doc
+    signature = f"{REGISTER_C[function.result]} {name}({', '.join(parameters)})"
+    return DeviceFunction(name, signature, Effect.PLAIN, doc)
 
 
 def _conversions() -> Iterator[DeviceFunction]:
@@ -253,11 +212,16 @@ def _conversions() -> Iterator[DeviceFunction]:
         Effect.PLAIN,
         "x rounded to tf32 (10 bits of mantissa, ties away; denormals towards 0); NaN stays NaN",
     )
-    yield DeviceFunction("eq_bits_f32", "unsigned eq_bits_f32(float x)", Effect.PLAIN, "its bits")
+    for t, c, word in (
+        *(("f16", "float", "u16"), ("bf16", "float", "u16")),
+        *(("f32", "float", "u32"), ("f64", "double", "u64")),
+    ):
+        u, to, of = REGISTER_C[word], f"eq_bits_{t}", f"eq_from_bits_{t}"
+        yield DeviceFunction(to, f"{u} {to}({c} x)", Effect.PLAIN, f"the bits of x, which a {t} holds")
+        yield DeviceFunction(of, f"{c} {of}({u} bits)", Effect.PLAIN, f"the {t} with these bits")
     for t, c in (("f32", "float"), ("f64", "double")):
         yield DeviceFunction(f"eq_inf_{t}", f"{c} eq_inf_{t}()", Effect.PLAIN, "+∞")
         yield DeviceFunction(f"eq_nan_{t}", f"{c} eq_nan_{t}()", Effect.PLAIN, "a quiet NaN")
-    yield DeviceFunction("eq_from_bits_f32", "float eq_from_bits_f32(unsigned bits)", Effect.PLAIN, "the float of bits")
     yield DeviceFunction(
         "eq_swizzle",
         "template <int bits> unsigned eq_swizzle(unsigned offset)",
@@ -383,6 +347,9 @@ def _blocks() -> Iterator[DeviceFunction]:
 
 
 def _collectives() -> Iterator[DeviceFunction]:
+    yield DeviceFunction(
+        "eq_any_lane", "int eq_any_lane(bool x)", Effect.WARP, "1 in all lanes of the warp where x holds in any, else 0"
+    )
     for way, (argument, doc) in _SHUFFLES.items():
         for dtype in _SHUFFLED:
             c, name = REGISTER_C[dtype], f"eq_shfl_{way}_{register_suffix(dtype)}"
@@ -420,7 +387,7 @@ def _collectives() -> Iterator[DeviceFunction]:
 
 
 def _table() -> Mapping[str, DeviceFunction]:
-    rows = (*_ids(), *_scalars(), *_random(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives())
+    rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives())
     return MappingProxyType({row.name: row for row in rows})
 
 

@@ -10,6 +10,7 @@ import msgspec
 from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.gpu.nodes import (
+    AnyLane,
     AnyThread,
     At,
     Barrier,
@@ -133,7 +134,7 @@ def _stmt(stmt: Stmt) -> Iterator[Effect]:
             yield Set(stmt.variable, known=False)
         case Bind():
             yield Set(stmt.variable, stmt.expr, stmt.most, stmt.least)
-        case Pick():
+        case Pick() | AnyLane():
             yield Set(stmt.variable, known=False)
         case GpuFor():
             yield from _loop(stmt.variable, stmt.start, stmt.stop, stmt.step, tuple(_block(stmt.body)))

@@ -145,6 +145,13 @@ class AnyThread(KernelNode, frozen=True):
     value: Value
 
 
+class AnyLane(KernelNode, frozen=True):
+    """Afterwards `variable` is 1 in all lanes of the warp if `value` holds in any lane, else 0. Orders no memory."""
+
+    variable: int
+    value: Value
+
+
 class Fence(KernelNode, frozen=True):
     """Orders this thread's earlier accesses to memory, and those that barriers showed it, before its later ones, for
     every thread of the device. A `TakeTicket` after a fence publishes stores; a fence after a `TakeTicket` makes the
@@ -273,6 +280,7 @@ Stmt: TypeAlias = (
     | Barrier
     | SyncWarp
     | AnyThread
+    | AnyLane
     | Fence
     | TakeTicket
     | LdMatrix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ir.index.expr import ZERO, AxisExpr
 from ir.kernel.gpu.nodes import (
+    AnyLane,
     AnyThread,
     At,
     Barrier,
@@ -62,6 +63,8 @@ class GpuPrinter(KernelPrinter):
                 return "sync_warp"
             case AnyThread():
                 return f"{self.variable(stmt.variable)} = barrier, any {self.value(stmt.value)}"
+            case AnyLane():
+                return f"{self.variable(stmt.variable)} = any lane {self.value(stmt.value)}"
             case Fence():
                 return "fence"
             case TakeTicket():

@@ -18,6 +18,7 @@ from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam, Regist
 from ir.kernel.gpu.limits import LIMITS
 from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import (
+    AnyLane,
     AnyThread,
     At,
     Barrier,
@@ -50,7 +51,19 @@ from ir.kernel.gpu.nodes import (
 )
 from ir.kernel.gpu.places import divisor, outside
 from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread, spread_of
-from ir.kernel.nodes import Assign, Bind, Const, KernelNode, Let, Pick, Reg, Within, register_type, values_of
+from ir.kernel.nodes import (
+    Assign,
+    Bind,
+    Const,
+    KernelNode,
+    Let,
+    Pick,
+    Reg,
+    Within,
+    accessed_as,
+    register_type,
+    values_of,
+)
 
 STAGE = "gpu"
 Problems = Iterator[tuple[Kind, str]]
@@ -141,7 +154,7 @@ class _GpuCheck:
                 yield from self._epilogue(stmt, scope)
             case CommitGroup() | WaitGroup() | Barrier() | SyncWarp():
                 yield from self._check_together(stmt, scope)
-            case AnyThread():
+            case AnyThread() | AnyLane():
                 yield from self._any_thread(stmt, scope)
             case TakeTicket():
                 yield from self._ticket(stmt, scope)
@@ -157,7 +170,7 @@ class _GpuCheck:
             case StGlobal():
                 written = self.params.get(stmt.buffer)
                 yield from self._memory(stmt.buffer, stmt.at, 1, stmt.where, scope, write=True)
-                yield from _fits(written, stmt.value.dtype, stmt.buffer)
+                yield from _fits_element(written, stmt.value.dtype, stmt.buffer)
             case StShared():
                 yield from self._place(stmt.to, 1, 1, scope)
                 yield from _fits(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
@@ -226,15 +239,18 @@ class _GpuCheck:
         if isinstance(stmt, WaitGroup):
             yield from _unless(stmt.pending >= 0, "a WaitGroup for fewer than no groups")
 
-    def _any_thread(self, stmt: AnyThread, scope: _GpuScope) -> Problems:
+    def _any_thread(self, stmt: AnyThread | AnyLane, scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[stmt.variable]
-        together = scope.control is Spread.BLOCK
-        yield from _unless(together, "an AnyThread that not all threads of the block reach together")
+        known, all_of = (
+            (Spread.BLOCK, "threads of the block") if isinstance(stmt, AnyThread) else (Spread.WARP, "lanes")
+        )
+        message = f"an {_class_name(stmt)} that not all {all_of} reach together"
+        yield from _unless(scope.control <= known, message)
         dtype = stmt.value.dtype
         yield from _unless(dtype == "bool", f"{variable.name} needs a bool of every thread, not a {dtype}")
         yield from _unless((variable.low, variable.high) == (0, 1), f"{variable.name} is 0 or 1, beyond its range")
         yield from scope.bind_name(variable.name)
-        scope.variables[stmt.variable] = Spread.BLOCK
+        scope.variables[stmt.variable] = known
 
     def _ticket(self, stmt: TakeTicket, scope: _GpuScope) -> Problems:
         counters = self.params.get(stmt.buffer)
@@ -330,7 +346,7 @@ class _GpuCheck:
                 yield from self._read(value.registers, value.index, 1, value.dtype, scope)
             case LoadGlobal():
                 yield from self._memory(value.buffer, value.at, 1, value.where, scope)
-                yield from _fits(self.params.get(value.buffer), value.dtype, value.buffer)
+                yield from _fits_element(self.params.get(value.buffer), value.dtype, value.buffer)
             case LoadShared():
                 yield from self._place(value.source, 1, 1, scope)
                 yield from _fits(self.shared.get(value.source.shared), value.dtype, value.source.shared)
@@ -431,6 +447,11 @@ def _has_negative_floor(expr: AxisExpr, box: Box) -> bool:
 
 def _fits(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Problems:
     fits = buffer is None or register_type(buffer.dtype) == dtype
+    yield from _unless(fits, f"{name} does not go with registers of {dtype}")
+
+
+def _fits_element(buffer: GpuParam | None, dtype: str, name: str) -> Problems:
+    fits = buffer is None or accessed_as(buffer.dtype, dtype) is not None
     yield from _unless(fits, f"{name} does not go with registers of {dtype}")
 
 

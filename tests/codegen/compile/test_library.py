@@ -6,6 +6,7 @@ import ctypes
 import errno
 import gc
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -20,7 +21,15 @@ import pytest
 from codegen.compile import cache as cache_module
 from codegen.compile import library as library_module
 from codegen.compile.compile_units import Units
-from codegen.compile.library import Library, build, load_library, pool_declarations, pool_source, vector_prelude
+from codegen.compile.library import (
+    OPTIONAL_HEADERS,
+    Library,
+    build,
+    load_library,
+    pool_declarations,
+    pool_source,
+    vector_prelude,
+)
 from codegen.compile.machine import machine
 from codegen.compile.toolchain import compile_flags, find_compiler
 from ir.diagnostics import EqsatError, Kind
@@ -408,3 +417,21 @@ def test_unloading_takes_the_pool_along(tmp_path: Path) -> None:
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.stdout == "fine 1\n", done.stderr
+
+
+def test_a_prelude_has_every_function_that_a_text_calls() -> None:
+    """Each function of the prelude is called by a text alone: the prelude for this text declares it."""
+    compiler = find_compiler()
+    command = [*compiler.command, *compile_flags(compiler, machine()), "-E", "-P", "-xc", "-"]
+    whole = subprocess.run(command, input=vector_prelude(), capture_output=True, text=True, check=True).stdout
+    functions = set(re.findall(r"\b(eq_\w+)\([^;{}]*\)\s*\{", whole))
+    assert {"eq_hsum_f32", "eq_runadd_i64", "eq_prefixadd_f32", "eq_last_bool", "eq_far_random_1_u64"} <= functions
+    headers = {name: vector_prelude(f"{name}(") for name in sorted(functions)}
+    preludes = set(headers.values())
+    assert 1 < len(preludes) <= len(OPTIONAL_HEADERS) + 1
+    for prelude in preludes:
+        found = subprocess.run(command, input=prelude, capture_output=True, text=True, check=True).stdout
+        known = set(re.findall(r"\b(eq_\w+)\([^;{}]*\)\s*\{", found))
+        assert {name for name, each in headers.items() if each == prelude} <= known
+        assert len(prelude) < len(vector_prelude())
+        build({"alone": prelude}, machine(), flags=[*compile_flags(compiler, machine()), "-Werror=implicit"])

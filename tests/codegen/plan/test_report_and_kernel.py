@@ -101,9 +101,8 @@ def check_waits(barriers: list[dict[str, Any]], kernel: Any) -> None:
     """All kinds of waits, and those in the loop over the stages of a ring."""
     assert {each["kind"] for each in barriers} == waits(kernel.body)
     turns = [each for each in loops(kernel.body) if kernel.variables[each.variable].name.startswith("turn")]
-    if turns:
-        (turn,) = turns
-        assert {each["kind"] for each in barriers if each["at"].endswith(".k")} == waits(turn.body)
+    if turns:  # the last turns may stand apart
+        assert {each["kind"] for each in barriers if each["at"].endswith(".k")} == waits(tuple(turns))
 
 
 by_program = pytest.mark.parametrize("program", [gemm, conv, attention])

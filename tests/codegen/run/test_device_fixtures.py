@@ -18,7 +18,7 @@ from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS
 from tests.support.gpu.nvrtc import needs_nvrtc
 
 FIXTURES = sorted(FOLDER.glob("*.npz"))
-ABOUT = {"device": "Emulated X-1", "driver": "none"}
+ABOUT = {"device": "Emulated X-1", "cuda": 13, "driver": "none"}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.Ca
     told = record_device_functions.record(EmulatedDevice(), ABOUT, tmp_path, probes()[::7])
     assert told == []
     [path] = tmp_path.iterdir()
-    assert path.name == "emulated_x_1.npz"
+    assert path.name == "emulated_x_1_cuda13.npz"
     assert path.stat().st_size < 1 << 20
     about, found = read(path)
     assert about == ABOUT

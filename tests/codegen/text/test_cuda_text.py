@@ -135,7 +135,7 @@ INSIDE = (Within(FOURS, 0, 500),)
             "4 * thread < 500 ? 2 * eq_clip(-4 * thread + 511, 4) : 0);",
         ),
         (Pick(6, Const(7, "i64")), "const int i = eq_clip(7ll, 511);"),
-        (Bind(6, FOURS, (constant(100),), (ZERO,)), "const int i = eq_max_i32(eq_min_i32(4 * thread, 100), 0);"),
+        (Bind(6, FOURS, (constant(100),), (ZERO,)), "const int i = eq_min_i32(4 * thread, 100);"),
         (Let("y", Index(THREAD_AT[0], "fp32")), "const float y = (float)(thread);"),
         (Let("y", Shuffle("down", X0, constant(4), "fp32"), mutable=True), "float y = eq_shfl_down_f32(x[0], 4);"),
         (Let("y", Call("pack_bf16", (X0, X0), "word")), "const unsigned y = eq_pack_bf16(x[0], x[0]);"),

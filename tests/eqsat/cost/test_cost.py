@@ -9,7 +9,17 @@ from eqsat.cost.fusion import fusion
 from eqsat.cost.occupancy import resident_blocks, resident_share, stops, widest_of
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms, peak
-from eqsat.cost.targets import A100, GPUS, H100, cpu_target, gpu_target, nominal_cpu, nominal_weights
+from eqsat.cost.targets import (
+    A100,
+    GPUS,
+    H100,
+    H200,
+    cpu_target,
+    device_target,
+    gpu_target,
+    nominal_cpu,
+    nominal_weights,
+)
 from ir.diagnostics import EqsatError, Kind
 from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
 from ir.plan.gpu import GpuContractionPlan
@@ -53,6 +63,15 @@ def test_memory_bound_first_in_cache_then_in_memory() -> None:
     assert model.estimate(work(moved=400_000, occupancy=0.5)).memory == pytest.approx(20_000)
     half_lost = model.estimate(work(moved=750_000)).memory
     assert half_lost == pytest.approx(375_000 / 40 + 375_000 / 10)
+
+
+def test_cold_bytes_come_from_memory_whatever_the_cache_holds() -> None:
+    model = Roofline(CPU)
+    assert model.transfer_ns(400_000, cold=100_000) == pytest.approx(300_000 / 40 + 100_000 / 10)
+    assert model.transfer_ns(400_000, cold=400_000) == pytest.approx(400_000 / 10)
+    assert model.transfer_ns(3_000_000, cold=100_000) == model.transfer_ns(3_000_000)
+    given = msgspec.structs.replace(work(moved=400_000), cold_bytes=400_000)
+    assert model.estimate(given).memory == pytest.approx(40_000)
 
 
 def test_each_level_has_its_bandwidth() -> None:
@@ -115,6 +134,36 @@ def test_the_lower_bound_is_one(flops: float, moved: float, dtype: str, target: 
     bound = model.lower_bound(flops, moved)
     assert bound <= model.estimate(work(flops, moved, 0.7, 0.9, dtype)).time
     assert bound <= model.estimate(msgspec.structs.replace(work(flops, moved), parallel=False)).time
+
+
+def test_a_cycle_of_a_gpu_is_a_clock() -> None:
+    """In a clock an SM of an H100 adds twice as many numbers as one of an A100, and starts as many instructions."""
+    assert [gpu.cycle_ns * gpu.clock_hz for gpu in (A100, H100, H200)] == pytest.approx([1e9] * 3)
+    assert (A100.per_cycle("fp32"), H100.per_cycle("fp32")) == pytest.approx((128, 256))
+    assert (A100.per_cycle("fp16"), A100.per_cycle("tf32")) == pytest.approx((2048, 1024))
+    assert H100.per_cycle("fp16") == pytest.approx(4096 * 1.83 / 1.98)
+    assert (A100.issue, A100.shared_bytes) == (H100.issue, H100.shared_bytes) == (128, 128)
+    waiting = Work(flops=0, bytes=0, compute_dtype="fp32", occupancy=1, efficiency=1, layout=1e6)
+    for gpu in (A100, H100):
+        assert Roofline(gpu).estimate(waiting).layout == pytest.approx(1e6 / gpu.units / gpu.clock_hz * 1e9)
+
+
+def test_a_device_has_the_speeds_that_it_reports() -> None:
+    reported = device_target(
+        "NVIDIA A100-SXM4-40GB", "sm80", 108, clock_hz=1.41e9, bandwidth=1.555e12, l2_bytes=40 << 20
+    )
+    assert reported is not None
+    assert reported.bandwidth == 1.555e12
+    assert reported.peak_flops == pytest.approx(A100.peak_flops)
+    slow = device_target("NVIDIA H100 PCIe", "sm90", 114, clock_hz=1.755e9)
+    assert slow is not None
+    assert slow.per_cycle("fp16") == pytest.approx(H100.per_cycle("fp16"))
+    assert slow.peak_flops["fp32"] == pytest.approx(256 * 114 * 1.755e9)
+    ada = device_target("NVIDIA L40S", "sm89", 142, clock_hz=2.52e9, bandwidth=864e9, l2_bytes=96 << 20)
+    assert ada is not None
+    assert ada.peak_flops["fp16"] == pytest.approx(366e12, rel=0.01)
+    assert ada.peak_flops["fp32"] == pytest.approx(91.6e12, rel=0.01)
+    assert (ada.bandwidth, ada.l2_bytes) == (864e9, 96 << 20)
 
 
 # --- occupancy and STOP conditions -------------------------------------------------------------

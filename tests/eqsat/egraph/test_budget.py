@@ -179,4 +179,4 @@ def test_memory_is_what_saturation_takes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(phase.stop is Stop.SATURATED for phase in stats.phases)
     _, stats = saturate(graphs.encoder(1, length=4, width=8, heads=2), RULES, budget=Budget(bytes=0))
     assert stats.phases[-1].stop is Stop.MEMORY_LIMIT
-    assert stats.warnings[0].hint == "a larger budget=, as in eqsat.options.Budget(bytes=…)"
+    assert stats.warnings[0].hint == "a larger budget=, as in eqsat.Budget(bytes=…)"

@@ -22,7 +22,7 @@ STEPS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[np.ndarray], np.nda
     "cast": (lambda x: x.cast("i32"), lambda x: x.astype("i4")),
     "comparison": (lambda x: x >= 1, lambda x: x >= 1),
     "movement": (lambda x: x.reshape(40, 50).T.floor(), lambda x: np.floor(x.reshape(40, 50).T)),
-    "maximum": (lambda x: x.reshape(1000, 2).max(1).floor(), lambda x: np.floor(x.reshape(1000, 2).max(1))),
+    "maximum": (lambda x: x.reshape(1000, 2).max(axis=1).floor(), lambda x: np.floor(x.reshape(1000, 2).max(1))),
 }
 
 

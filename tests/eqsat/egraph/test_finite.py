@@ -32,8 +32,8 @@ CASES = {
     "the sum of what is padded by an infinity": (x(4, 4).pad([(0, 0), (0, 1)], math.inf).sum(1), False),
     "a mask": (masked(), False),
     "what is made of a mask": (masked().exp() * 2.0, False),
-    "the greatest of what is masked": (masked().max(1), True),
-    "the greatest of nothing": ((x(4, 0) - math.inf).max(1), False),
+    "the greatest of what is masked": (masked().max(axis=1), True),
+    "the greatest of nothing": ((x(4, 0) - math.inf).max(axis=1), False),
 }
 
 

@@ -33,7 +33,7 @@ def stencil(steps: int) -> Tensor:
 
 def hadamard(steps: int) -> Tensor:
     """The fast Walsh-Hadamard transform of 2^steps numbers."""
-    x = tensor.input("x", (2**steps,))
+    x: Tensor = tensor.input("x", (2**steps,))
     for step in range(steps):
         pairs = x.reshape(2 ** (steps - step - 1), 2, 2**step)
         a, b = pairs[:, :1], pairs[:, 1:]

@@ -121,7 +121,7 @@ def test_refusals_of_one_reason_are_one_line() -> None:
 
 
 def test_a_kernel_without_rivals_says_so() -> None:
-    program = optimize_and_compile(t.input("x", (4, 5)).max(1), threads=1)
+    program = optimize_and_compile(t.input("x", (4, 5)).max(axis=1), threads=1)
     assert "the only candidate" in program.explain()
 
 

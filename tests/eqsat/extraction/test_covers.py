@@ -70,7 +70,7 @@ def _gather() -> Graph:
 
 def _running_sum() -> Graph:
     x = input_("x", (3, 5))
-    return _graph((x * iota((3, 5), 1, "fp32")).cumsum(1) + 1.0, x.cumsum(0).max(1))
+    return _graph((x * iota((3, 5), 1, "fp32")).cumsum(1) + 1.0, x.cumsum(0).max(axis=1))
 
 
 def _several_outputs() -> Graph:

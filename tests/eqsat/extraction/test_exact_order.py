@@ -154,8 +154,8 @@ def test_no_multiplication_fuses_with_an_addition(dtype: str) -> None:
 def test_what_order_does_not_change_still_runs_along_lanes() -> None:
     array = np.arange(-500, 500, dtype=np.int32).reshape(2, 500)
     x = tensor.input("x", array.shape, "i32")
-    program = exact(x.max(1) + x.sum(1).cast("i32"))
-    same(program(array), array.max(1) + array.sum(1, dtype=np.int32))
+    program = exact(x.max(axis=1) + x.sum(1).cast("i32"))
+    same(program(array), array.max(axis=1) + array.sum(1, dtype=np.int32))
     assert "eq_hmax" in str(program.source())
 
 

@@ -126,7 +126,7 @@ METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
     "why_not": ("eqsat.explanation.why_not.why_not_in_program", lambda program: program.why_not(0, 0)),
     "explore": ("eqsat.explanation.explore.Explorer.finish", lambda program: program.explore()),
     "source": ("eqsat.serving.variants.Variants.latest", lambda program: program.source()),
-    "dump": ("ir.module.dump.dump_module", lambda program: program.dump("module")),
+    "dump": ("ir.module.dump.dump_module", lambda program: program.dump("module", as_json=True)),
     "egraph": ("eqsat.egraph.saturate.saturate", lambda program: program.egraph()),
     "profile": ("eqsat.runtime.compiled.Compiled.profile", lambda program: program.profile(x=X, repeats=2)),
     "random_inputs": ("eqsat.runtime.verify.random_inputs", lambda program: program.random_inputs(3)),
@@ -254,7 +254,7 @@ def test_the_command_line_reports(own_cache: Path, monkeypatch: pytest.MonkeyPat
     path.write_text(
         json.dumps({"uops": [{"id": "x", "uop": "IOTA", "arg": {"shape": [3], "axis": 0, "dtype": "i32"}}]})
     )
-    for inner in ("eqsat.pipeline.extract", "eqsat.explanation.explain.kernel_table"):
+    for inner in ("eqsat.pipeline.extract", "eqsat.explanation.notebook.kernel_table"):
         with monkeypatch.context() as broken:
             broken.setattr(inner, failing(KeyError("lost")))
             result = CliRunner().invoke(app, ["compile", str(path)])

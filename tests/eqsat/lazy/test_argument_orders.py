@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat import nn, tensor
+from eqsat import nn, optimize_and_compile, tensor
 from eqsat.lazy.promotion import UFUNCS, UOP_OF, uops_by_ufunc
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
@@ -93,8 +93,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "another normalized shape": (lambda: nn.layer_norm(x, (7,), w, b), "the last sizes of x"),
     "no normalized shape": (lambda: nn.layer_norm(x, (), w, b), "the last sizes of x"),
     "more axes than there are": (lambda: nn.layer_norm(x, axes=3), "axes= from 0 to 2"),
-    "a shape for a bias": (lambda: nn.layer_norm(x, w, (8,)), "normalized_shape"),
-    "a bias for an epsilon": (lambda: nn.layer_norm(x, w, b, w), "eps is a number"),
+    "a shape for a bias": (lambda: nn.layer_norm(x, w, (8,)), "normalized_shape"),  # type: ignore[call-overload]
+    "a bias for an epsilon": (lambda: nn.layer_norm(x, w, b, w), "eps is a number"),  # type: ignore[call-overload]
     "a weight that enlarges x": (lambda: nn.layer_norm(x, tensor.input("u", (3, 1, 8))), "the last sizes"),
     "rms_norm of another shape": (lambda: nn.rms_norm(x, (4,), w), "the last sizes of x"),
     "batch_norm in torch's order": (lambda: nn.batch_norm(x, w, b, w, b), "mean=, var="),
@@ -107,9 +107,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "numpy's dtype for keepdims": (lambda: x.sum(0, np.float64), "True or False"),  # type: ignore[arg-type]
     "a bias of other channels": (
         lambda: nn.conv2d(image, tensor.input("f", (1, 2, 3, 3)), tensor.input("c", (6,))),
-        "one for all",
+        "number",
     ),
-    "statistics of other channels": (lambda: nn.batch_norm(x[:, :1], mean=w, var=w), "one for all"),
+    "statistics of other channels": (lambda: nn.batch_norm(x[:, :1], mean=w, var=w), "number"),
     "another approximation": (lambda: nn.gelu(x, "erf"), "True or False"),
 }
 
@@ -159,3 +159,11 @@ def test_kinds_of_refusals() -> None:
     with pytest.raises(EqsatError) as caught:
         nn.layer_norm(x, (7,), w, b)
     assert caught.value.kind is Kind.AXIS_SIZE_MISMATCH
+
+
+def test_a_tensor_may_be_the_count_of_a_shift() -> None:
+    x = tensor.input("x", (3,), "i32")
+    counts = np.array([0, 3, 31], np.int32)
+    left, right = optimize_and_compile([1 << x, 64 >> x])(x=counts)
+    np.testing.assert_array_equal(left, np.int32(1) << counts)
+    np.testing.assert_array_equal(right, np.int32(64) >> counts)

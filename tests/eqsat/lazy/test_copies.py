@@ -57,15 +57,15 @@ def test_copies_of_a_scalar_and_of_nothing() -> None:
         np.testing.assert_array_equal(run(call, SCALAR), call(SCALAR))
         np.testing.assert_array_equal(run(call, EMPTY), call(EMPTY))
     np.testing.assert_array_equal(run(lambda x: x.roll(1, 1), EMPTY), EMPTY)
-    np.testing.assert_array_equal(run(lambda x: x.split(2, 1)[1], EMPTY), EMPTY)
+    np.testing.assert_array_equal(run(lambda x: x.split(2, axis=1)[1], EMPTY), EMPTY)
 
 
 def test_methods_are_the_functions() -> None:
     np.testing.assert_array_equal(run(lambda x: x.tile(2, 1, 1), X), np.tile(X, (2, 1, 1)))
-    np.testing.assert_array_equal(run(lambda x: x.repeat(2, 0), X), X.repeat(2, 0))
+    np.testing.assert_array_equal(run(lambda x: x.repeat(2, axis=0), X), X.repeat(2, 0))
     np.testing.assert_array_equal(run(lambda x: x.roll(1, 2), X), np.roll(X, 1, 2))
     np.testing.assert_array_equal(run(lambda x: tensor.stack([x, X], 1), X), np.stack([X, X], 1))
-    assert [part.shape for part in tensor.input("x", (3, 4)).split([1], 1)] == [(3, 1), (3, 3)]
+    assert [part.shape for part in tensor.input("x", (3, 4)).split([1], axis=1)] == [(3, 1), (3, 3)]
 
 
 x = tensor.input("x", (3, 4))
@@ -75,11 +75,13 @@ x = tensor.input("x", (3, 4))
     ("call", "way_out"),
     [
         (lambda: x.tile(-1), "from 0 on"),
-        (lambda: x.repeat([1, 2], 0), "one per element"),
-        (lambda: x.repeat(-1, 0), "from 0 on"),
+        (lambda: x.repeat([1, 2], axis=0), "one per element"),
+        (lambda: x.repeat(-1, axis=0), "from 0 on"),
         (lambda: x.roll((1, 2, 3), (0, 1)), "one shift per axis"),
-        (lambda: x.split(3, 1), "positions between the parts"),
-        (lambda: x.split(0), "positions between the parts"),
+        (lambda: x.roll(1, ()), "one shift per axis"),
+        (lambda: x.roll((), 0), "one shift per axis"),
+        (lambda: x.split(3, axis=1), "positions between the parts"),
+        (lambda: x.split(0, axis=0), "positions between the parts"),
         (lambda: tensor.stack([]), "at least one"),
         (lambda: tensor.stack([x, x[0]]), "one shape"),
     ],

@@ -197,8 +197,8 @@ REFUSED: dict[str, tuple[Kind, Callable[[], Any], str]] = {
     "slice of floats": (Kind.MALFORMED_GRAPH, lambda: X[0.5:], "slice"),
     "mask": (Kind.UNSUPPORTED_OP, lambda: X[X > 0], "where"),
     "truth as index": (Kind.UNSUPPORTED_OP, lambda: X[True], "boolean"),
-    "index tensor": (Kind.UNSUPPORTED_OP, lambda: X[WHOLE], "take"),
-    "index list": (Kind.UNSUPPORTED_OP, lambda: X[[0, 1]], "take"),
+    "index tensor": (Kind.DTYPE_MISMATCH, lambda: X[X], "fp32"),
+    "index list": (Kind.MALFORMED_GRAPH, lambda: X[[0, 2]], "out of bounds"),
     "index text": (Kind.UNSUPPORTED_OP, lambda: X["a"], "str"),
     "plus None": (Kind.INPUT_MISMATCH, lambda: X + None, "NoneType"),
     "plus text": (Kind.INPUT_MISMATCH, lambda: X + "a", "str"),
@@ -215,7 +215,7 @@ REFUSED: dict[str, tuple[Kind, Callable[[], Any], str]] = {
     "axis twice": (Kind.MALFORMED_GRAPH, lambda: X.sum((0, -2)), "twice"),
     "axis text": (Kind.MALFORMED_GRAPH, lambda: X.sum("a"), "whole number"),
     "shape of floats": (Kind.MALFORMED_GRAPH, lambda: X.reshape(1.5, 4), "1.5"),
-    "no shape": (Kind.MALFORMED_GRAPH, lambda: tensor.input("q", None), "None"),  # type: ignore[arg-type]
+    "no shape": (Kind.MALFORMED_GRAPH, lambda: tensor.input("q", None), "None"),  # type: ignore[call-overload]
     "no name": (Kind.MALFORMED_GRAPH, lambda: tensor.input("", (2,)), "name"),
     "no constant's name": (Kind.MALFORMED_GRAPH, lambda: tensor.constant(1, name=""), "name"),
     "half a character": (Kind.MALFORMED_GRAPH, lambda: tensor.input("\ud800", (2,)), "name"),

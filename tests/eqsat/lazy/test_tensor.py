@@ -74,7 +74,7 @@ def test_operators_broadcast_as_numpys(name: str, fn: Callable[[Any, Any], Any])
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("name", ["sum", "max", "min", "mean", "var", "prod"])
 def test_reductions(name: str, axis: Any, keepdims: bool) -> None:
-    got = run(lambda x: getattr(x, name)(axis, keepdims), X)
+    got = run(lambda x: getattr(x, name)(axis=axis, keepdims=keepdims), X)
     np.testing.assert_allclose(got, getattr(X, name)(axis=axis, keepdims=keepdims), rtol=1e-5, atol=1e-6)
 
 

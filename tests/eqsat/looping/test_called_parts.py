@@ -299,7 +299,7 @@ def test_a_call_with_a_loop_is_inlined() -> None:
     return %two
     """
     program = compiled(text)
-    assert len(program.dump("module")["loops"]) == 2
+    assert len(program.dump("module", as_json=True)["loops"]) == 2
 
 
 # where calls are not cut

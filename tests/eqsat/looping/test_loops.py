@@ -132,7 +132,7 @@ def test_loops_follow_each_other_and_share_a_part() -> None:
     last, zs = tensor.scan(total, first * other, ys.relu() + x)
     array = randn(5, 4)
     program = compiled([last, zs.sum(0), other])
-    assert len(program.dump("module")["loops"]) == 3
+    assert len(program.dump("module", as_json=True)["loops"]) == 3
     assert program(x=array)[2] == pytest.approx(1 + array.sum(0), rel=1e-5)
 
 
@@ -214,7 +214,7 @@ def test_reports_know_runs() -> None:
         assert str(program.chain(place))
         assert program.explain(place)
     assert program.why_not(0, 1).kind == "loop"
-    assert len(program.dump("egraph")["parts"]) == 3
+    assert len(program.dump("egraph", as_json=True)["parts"]) == 3
     assert program.egraph("main").classes
     with pytest.raises(EqsatError, match="e-graph for each of its 3 parts"):
         program.egraph()
@@ -429,7 +429,7 @@ def test_lookups_masks_and_cheap_values_stay_in_the_loop() -> None:
     places = tensor.input("places", (5, 2), "i64")
 
     def step(state: Tensor, each: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        added = table.take(each[0]).sum(0) * each[1].exp()
+        added = table.take(each[0], 0).sum(0) * each[1].exp()
         return tensor.where(tensor.arange(4) < 2, state + added, state), state
 
     outputs = list(tensor.scan(step, tensor.full((4,), 0.0), (places, x)))

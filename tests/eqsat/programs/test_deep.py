@@ -145,7 +145,7 @@ def test_a_deep_program_is_explained(deep: Program) -> None:
 
 @pytest.mark.parametrize("stage", [each for each in STAGES if each != "frontend"])
 def test_every_stage_of_a_deep_program_is_dumped(deep: Program, stage: str) -> None:
-    assert deep.dump(stage)
+    assert deep.dump(stage, as_json=True)
 
 
 def test_a_deep_program_is_stored(deep: Program, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from bench.gpu.lab import cuda_lab
 from bench.gpu.measure import measure_case
 from codegen.run.device import find_device
 from eqsat import Program, optimize_and_compile
-from eqsat.cost.targets import device_target
+from eqsat.find_target import target_of
 from ir.diagnostics import EqsatError, Kind
 from tests.support.gpu.models import bert
 from tests.support.gpu.programs import PROGRAMS, dense, pointwise, softmax
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(DEVICE is None, reason="there 
 
 def compiled(source: Any, **keywords: Any) -> Program:
     assert DEVICE is not None
-    target = device_target(DEVICE.name, DEVICE.arch, DEVICE.units)
+    target = target_of(DEVICE)
     assert target is not None
     return optimize_and_compile(source, target=target, **keywords)
 
@@ -45,7 +45,7 @@ def test_models_compute_what_playback_does(source: Any) -> None:
 
 @pytest.mark.parametrize("name", ["gemm bf16 1024³", "softmax bf16 16384×4096"])
 def test_a_case_of_the_bench_is_measured(name: str) -> None:
-    case, target = cases()[name].small(), device_target(DEVICE.name, DEVICE.arch, DEVICE.units) if DEVICE else None
+    case, target = cases()[name].small(), target_of(DEVICE) if DEVICE else None
     assert target is not None
     row = measure_case(case, cuda_lab(target), EventClock(), Ceilings(3e12, 6e14), 0.1)
     assert "failed" not in row

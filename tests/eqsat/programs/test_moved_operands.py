@@ -75,4 +75,4 @@ def test_names_that_isl_cannot_read() -> None:
     """Inputs are called what their authors like."""
     program = optimize_and_compile(tensor.input("größe", (33, 20)) @ tensor.input("重み", (20, 40)), target="cpu")
     assert program.verify()
-    assert "gr__e" in str(program.dump("poly_view"))
+    assert "gr__e" in str(program.dump("poly_view", as_json=True))

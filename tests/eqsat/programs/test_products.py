@@ -101,7 +101,7 @@ def test_a_norm_leaves_its_gain_to_the_weights_and_its_statistic_to_the_product(
 
 def all_rules(program: Program) -> tuple[str, ...]:
     """The rules behind every kernel, those that run when the program is built among them."""
-    return tuple(rule for call in program.dump("module")["calls"] for rule in call["rules"])
+    return tuple(rule for call in program.dump("module", as_json=True)["calls"] for rule in call["rules"])
 
 
 def attention(x: Tensor, bias: bool, length: int = 24, width: int = 64, heads: int = 4) -> Tensor:

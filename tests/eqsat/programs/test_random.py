@@ -36,7 +36,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, program: Any, target: str, **optio
 
 def drawing_kernels(program: Program) -> list[tuple[str, ...]]:
     """The values that are written by each kernel that computes random words."""
-    random = {uop["id"] for uop in program.dump("tiny")["uops"] if uop["uop"] == "RANDOM"}
+    random = {uop["id"] for uop in program.dump("tiny", as_json=True)["uops"] if uop["uop"] == "RANDOM"}
     return [kernel.writes for kernel in program.kernels if random & set(kernel.uops)]
 
 
@@ -107,7 +107,7 @@ def test_normal_numbers_are_those_of_playback(monkeypatch: pytest.MonkeyPatch, t
 def test_dropout_is_part_of_the_kernel_around_it(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     """Every call may have another seed, without another compilation."""
     x, seed = tensor.input("x", (130, 650)), tensor.input("seed", (), "i64")
-    result = (nn.dropout(x.relu(), 0.2, seed) + x).max(-1)
+    result = (nn.dropout(x.relu(), 0.2, seed) + x).max(axis=-1)
     program = compiled(monkeypatch, result, target)
     assert len(program.kernels) == 1
     given = np.random.default_rng(0).standard_normal((130, 650)).astype(np.float32)

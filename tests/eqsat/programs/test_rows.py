@@ -141,6 +141,6 @@ def test_every_cover_is_right(write: Write) -> None:
 def test_no_two_tasks_finish_one_statistic(write: Write) -> None:
     """Rows are dealt to threads, never the parts of a row: each would reduce it all again."""
     program = compiled(write, (4, 300_000))
-    for plan in program.dump("plan").values():
+    for plan in program.dump("plan", as_json=True).values():
         assert "i1.o" not in plan["bind"]
     program.verify()

@@ -153,7 +153,7 @@ def diagonal() -> Graph:
 def transposed() -> Tensor:
     """Σₖ exp(s[i, k] − maxⱼ s[k, j])·v[k, d]: the maximum of another row for every term."""
     s, v = tensor.input("s", (N, N)), tensor.input("v", (N, 3))
-    return (s - s.max(-1).reshape(1, N)).exp() @ v
+    return (s - s.max(axis=-1).reshape(1, N)).exp() @ v
 
 
 def of_others() -> Tensor:

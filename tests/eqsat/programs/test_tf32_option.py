@@ -188,7 +188,7 @@ def test_saved_programs_keep_it(program: Program, tmp_path: Path) -> None:
 
 def test_it_is_shown(program: Program) -> None:
     assert f"matmul: {TF32}" in program.explain()
-    assert [each["algo_choice"] for each in program.dump("plan").values()] == [{"matmul": TF32}]
+    assert [each["algo_choice"] for each in program.dump("plan", as_json=True).values()] == [{"matmul": TF32}]
     assert "eq_mma_m16n8k8_tf32" in program.source()
     assert not program.diagnostics
     plans = [plan_of(each.plan, GpuContractionPlan) for each in explore(dense(), target="sm_80", tf32=True).prices]

@@ -31,7 +31,7 @@ def stretched() -> np.ndarray:
 
 
 def running_sums() -> Tensor:
-    return (x(2**20, 1) + tensor.input("w", (1, 2**20))).cumsum(1).max(1)
+    return (x(2**20, 1) + tensor.input("w", (1, 2**20))).cumsum(1).max(axis=1)
 
 
 CASES: Mapping[str, tuple[Callable[[], Any], str]] = {
@@ -73,7 +73,7 @@ def test_large_arguments_are_a_warning_since_they_may_be_mapped_files() -> None:
 def test_what_is_huge_and_never_held_runs() -> None:
     ones = np.ones(1, np.float32)
     assert compiled(tensor.iota((HUGE,), 0)[5:7] + x(1).cast("i64"))(ones).tolist() == [6, 7]
-    rows = compiled((x(2**14, 1) + tensor.input("w", (1, 2**14))).max(1))
+    rows = compiled((x(2**14, 1) + tensor.input("w", (1, 2**14))).max(axis=1))
     assert rows(np.zeros((2**14, 1), np.float32), np.ones((1, 2**14), np.float32)).tolist() == [1.0] * 2**14
 
 

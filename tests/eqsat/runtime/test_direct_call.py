@@ -159,3 +159,40 @@ def test_bf16_of_another_library() -> None:
     result = made(OtherLibrary(np.ones(3, ml_dtypes.bfloat16)))
     assert isinstance(result, OtherLibrary)
     np.testing.assert_array_equal(result.array.astype(np.float32), [2, 2, 2])
+
+
+def test_tensors_that_fit_take_the_short_way(minus: Program, long_way: list[str]) -> None:
+    torch = pytest.importorskip("torch")
+    a, b = torch.from_numpy(A.copy()), torch.from_numpy(B)
+    parameter = torch.nn.Parameter(a, requires_grad=False)
+    for first in (a, parameter, a[None][0], a.T.contiguous().T.contiguous()):
+        torch.testing.assert_close(minus(first, b), 2 * a - b)
+    assert long_way == []
+
+
+def test_other_tensors_take_the_long_way(minus: Program, long_way: list[str]) -> None:
+    torch = pytest.importorskip("torch")
+    a, b = torch.from_numpy(A.copy()), torch.from_numpy(B)
+    complex_conjugate = torch.complex(torch.zeros(1, 1), torch.ones(1, 1)).conj().imag
+    others = [a.T.contiguous().T, torch.from_numpy(misaligned(A)), torch._neg_view(-a), A, a.requires_grad_()]
+    for first in others[:-1]:
+        np.testing.assert_array_equal(np.asarray(minus(first, b)), 2 * A - B)
+    assert long_way == ["a", "b"] * (len(others) - 1)
+    with pytest.raises(EqsatError, match="requires a gradient"):
+        minus(others[-1], b)
+    with torch.no_grad():
+        np.testing.assert_array_equal(np.asarray(minus(others[-1], b)), 2 * A - B)
+    one = optimize_and_compile(t.input("x", (1, 1)) * 3, target="cpu", threads=1)
+    assert complex_conjugate.is_neg()
+    assert complex_conjugate.is_contiguous()
+    assert one(complex_conjugate) == -3
+
+
+@pytest.mark.parametrize("name", list(DTYPES))
+def test_tensors_of_every_dtype_take_the_short_way(name: str, long_way: list[str]) -> None:
+    torch = pytest.importorskip("torch")
+    made = optimize_and_compile(t.input("x", (2, 3), name).flip(0), target="cpu", threads=1)
+    kind = torch.bfloat16 if name == "bf16" else getattr(torch, dtype(name).numpy.name)
+    x = torch.arange(6).reshape(2, 3).to(kind)
+    assert torch.equal(made(x).to(torch.float64), x.flip(0).to(torch.float64))
+    assert long_way == []

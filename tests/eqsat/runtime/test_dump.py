@@ -11,7 +11,7 @@ import pytest
 from eqsat import Program, nn, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.explanation.rule_text import rule_text
-from eqsat.runtime.dump import GPU_STAGES, STAGES, check_stage
+from eqsat.runtime.dump import GPU_STAGES, STAGES, TEXTS, Stages, check_stage
 from ir.diagnostics import EqsatError, Kind
 from ir.module.dump import load_module
 from ir.module.module_verify import verify
@@ -45,10 +45,10 @@ def program() -> Program:
 
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "c"])
 def test_every_stage_is_json(program: Program, stage: str) -> None:
-    dumped = program.dump(stage)
+    dumped = program.dump(stage, as_json=True)
     assert dumped
     assert json.loads(json.dumps(dumped)) == dumped, "plain JSON values"
-    assert program.dump(stage) == dumped, "twice the same"
+    assert program.dump(stage, as_json=True) == dumped, "twice the same"
 
 
 def pooled_convolution() -> t.Tensor:
@@ -62,36 +62,85 @@ def pooled_convolution() -> t.Tensor:
 def test_every_stage_of_odd_programs_is_json(make: Callable[[], t.Tensor]) -> None:
     made = optimize_and_compile(make(), threads=1)
     for stage in STAGES[1:-1]:
-        dumped = made.dump(stage)
+        dumped = made.dump(stage, as_json=True)
         assert json.loads(json.dumps(dumped, allow_nan=False)) == dumped, stage
-    assert load_module(made.dump("module")).regions
+    assert load_module(made.dump("module", as_json=True)).regions
 
 
 def test_a_convolution_is_called_one_in_every_stage() -> None:
     x, w = t.input("x", (1, 4, 9, 7)), t.input("w", (6, 4, 3, 3))
     made = optimize_and_compile(nn.conv2d(x, w), threads=1)
-    (region,), (plan,) = made.dump("region").values(), made.dump("plan").values()
+    (region,), (plan,) = made.dump("region", as_json=True).values(), made.dump("plan", as_json=True).values()
     ops = [each["op"] for each in region["region"]["body"] if "op" in each]
     assert [op["pattern"] for op in ops if op["kind"] == "contraction"] == ["conv"]
     assert list(plan["algo_choice"]) == ["conv"]
-    (view,) = made.dump("poly_view").values()
+    (view,) = made.dump("poly_view", as_json=True).values()
     assert view["poly_view"]["blocks"][0]["attrs"]["pattern"] == "conv"
 
 
 def test_dumps_read_back(program: Program) -> None:
-    assert optimize_and_compile(program.dump("frontend"), threads=1).dump("tiny") == program.dump("tiny")
-    graph, notes = load(program.dump("tiny"), strict=True)
-    assert graph.to_json() == program.dump("tiny")
+    assert optimize_and_compile(program.dump("frontend", as_json=True), threads=1).dump(
+        "tiny", as_json=True
+    ) == program.dump("tiny", as_json=True)
+    graph, notes = load(program.dump("tiny", as_json=True), strict=True)
+    assert graph.to_json() == program.dump("tiny", as_json=True)
     assert not notes
-    module = load_module(program.dump("module"))
+    module = load_module(program.dump("module", as_json=True))
     verify(module)
     names = [region.name for region in module.regions]
-    assert [load_region(each["region"]) for each in program.dump("region").values()] == list(module.regions)
-    assert [each["region"] for each in program.dump("region").values()] == program.dump("module")["regions"]
+    assert [load_region(each["region"]) for each in program.dump("region", as_json=True).values()] == list(
+        module.regions
+    )
+    assert [each["region"] for each in program.dump("region", as_json=True).values()] == program.dump(
+        "module", as_json=True
+    )["regions"]
     for stage in ("region", "indexbook", "poly_view", "poly_core", "plan", "cpu"):
-        assert list(program.dump(stage)) == names
-    for plan in program.dump("plan").values():
+        assert list(program.dump(stage, as_json=True)) == names
+    for plan in program.dump("plan", as_json=True).values():
         assert from_json(json.dumps(plan), Schedule)
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "c"])
+def test_every_stage_prints(program: Program, stage: str) -> None:
+    text = program.dump(stage)
+    assert isinstance(text, str)
+    assert text.strip()
+    assert not text.startswith("{"), "no JSON"
+    assert program.dump(stage) == text, "twice the same"
+
+
+def test_the_printed_form_is_that_of_the_nouns(program: Program) -> None:
+    graph, _ = load(program.dump("tiny", as_json=True), strict=True)
+    assert program.dump("tiny") == str(graph)
+    module = load_module(program.dump("module", as_json=True))
+    assert program.dump("module") == str(module)
+    for region in module.regions:
+        assert f"kernel {region.name}\n{region}" in program.dump("region")
+
+
+def test_one_kernel_of_a_stage() -> None:
+    x, w = t.input("x", (8, 16)), t.input("w", (16, 16))
+    made = optimize_and_compile(nn.softmax((x @ w).relu()) @ w, threads=1, target="cpu")
+    assert len(made.kernels) > 1
+    for place, kernel in enumerate(made.kernels):
+        others = [other for other in made.kernels if other is not kernel]
+        for wanted in (place, kernel, kernel.writes[0]):
+            for stage in ("region", "indexbook", "poly_view", "poly_core", "plan", "cpu", "c"):
+                part = made.dump(stage, wanted)
+                assert part in made.dump(stage)
+                assert len(part) < len(made.dump(stage))
+            assert f"{kernel.function}(" in made.source(wanted)
+            assert not any(f"{other.function}(" in made.source(wanted) for other in others)
+            assert made.dump("plan", wanted, as_json=True) in made.dump("plan", as_json=True).values()
+            assert "tile: " in made.dump("plan", wanted)
+    for stage in ("tiny", "egraph", "module"):
+        with pytest.raises(EqsatError, match="the whole program") as caught:
+            made.dump(stage, 0)
+        assert "region" in str(caught.value)
+    with pytest.raises(EqsatError, match="no kernel"):
+        made.source("nobody")
+    with pytest.raises(EqsatError, match="no kernel"):
+        made.dump("plan", "nobody")
 
 
 def test_c_is_the_text_that_is_compiled(program: Program) -> None:
@@ -102,7 +151,10 @@ def test_c_is_the_text_that_is_compiled(program: Program) -> None:
 
 @pytest.mark.parametrize("stage", ["", "gpu", "cu", "plans", "__init__", "call__"])
 def test_an_unknown_stage_says_what_there_is(program: Program, stage: str) -> None:
-    for ask in (program.dump, *([check_stage] if stage not in GPU_STAGES else [])):
+    asks: list[Callable[[str], object]] = [program.dump]
+    if stage not in GPU_STAGES:
+        asks.append(check_stage)
+    for ask in asks:
         with pytest.raises(EqsatError) as caught:
             ask(stage)
         assert caught.value.kind is Kind.INVALID_OPTION
@@ -112,7 +164,7 @@ def test_an_unknown_stage_says_what_there_is(program: Program, stage: str) -> No
 def test_a_tiny_program_has_no_frontend() -> None:
     program = optimize_and_compile(t.input("x", (3,)) + 1, threads=1)
     with pytest.raises(EqsatError, match="frontend"):
-        program.dump("frontend")
+        program.dump("frontend", as_json=True)
 
 
 def test_explain_names_kernels_uops_rules_and_prices(program: Program) -> None:
@@ -159,3 +211,8 @@ def test_a_rule_like_none_gets_a_short_hint() -> None:
     with pytest.raises(EqsatError) as caught:
         rule_text("nope")
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("stage", [stage for stage in dict.fromkeys((*STAGES, *GPU_STAGES)) if stage not in TEXTS])
+def test_every_stage_has_a_dump(stage: str) -> None:
+    assert callable(getattr(Stages, f"_{stage}", None)), f"write the method _{stage} of Stages in eqsat/runtime/dump.py"

@@ -155,7 +155,7 @@ def test_an_output_may_overwrite_the_input_that_another_output_is(several: Progr
 
 def test_empty_arrays_and_scalars() -> None:
     empty, scalar = t.input("e", (0, 3)), t.input("s", ())
-    program = optimize_and_compile([empty + 1, empty.sum(0), scalar * 2, empty.max(0)], threads=1)
+    program = optimize_and_compile([empty + 1, empty.sum(0), scalar * 2, empty.max(axis=0)], threads=1)
     none, zeros, double, lowest = program(np.zeros((0, 3), np.float32), 4)
     assert none.shape == (0, 3)
     np.testing.assert_array_equal(zeros, np.zeros(3))

@@ -1,9 +1,9 @@
 /* attn */
-/* where_cast_stream_fdiv_cast: 2 streams of 12 x 12 scores of depth 16, 1 products of 16 columns
+/* mul_where_stream_fdiv_cast: 2 streams of 12 x 12 scores of depth 16, 1 products of 16 columns
    tile 12 x 16 and 12 x 16, blocks 12 x 12 x 12, cache Q: packed at m.o, K: packed at k.o
    epilogue fdiv, cast, tails none */
-_Static_assert(EQ_VL == 16, "eq_where_cast_stream_fdiv_cast is written for 16 lanes");
-static void eq_where_cast_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_t thread) {
+_Static_assert(EQ_VL == 16, "eq_mul_where_stream_fdiv_cast is written for 16 lanes");
+static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_t thread) {
   void *const *buf = ctx;
   const uint16_t *restrict Q = buf[0];
   const uint16_t *restrict K = buf[1];
@@ -12,20 +12,20 @@ static void eq_where_cast_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32
   uint16_t *restrict n37 = buf[4];
   float *restrict queries = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread], 64);
   float *restrict keys = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 1600, 64);
-  float *restrict stream_5_sums = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 2624, 64);
+  float *restrict stream_3_sums = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 2624, 64);
   float *restrict scores = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 3392, 64);
   float *restrict fresh = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 4928, 64);
   float *restrict base = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5056, 64);
   float *restrict shrink = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5184, 64);
   float *restrict top = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5312, 64);
-  float *restrict stream_6_sum = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5440, 64);
+  float *restrict stream_4_sum = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5440, 64);
   float *restrict square = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5568, 64);
   const int64_t task_ = task;
   for (int64_t b = 0; b < 2; b++) {
     const int64_t b_2 = b;
     for (int64_t x = 0; x < 12; x += 16) {
       eq_store_f32(top + x, eq_imm_f32(-INFINITY));
-      eq_store_f32(stream_6_sum + x, eq_imm_f32(0.0f));
+      eq_store_f32(stream_4_sum + x, eq_imm_f32(0.0f));
     }
     /* pack the rows of Q */
     for (int64_t x_2 = 0; x_2 < 12; x_2++) {
@@ -114,10 +114,9 @@ static void eq_where_cast_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32
           const eq_bool exists = eq_first(n_3);
           const eq_f32 sum = eq_load_f32(scores + 32 * r + c);
           const eq_bool n5_2 = eq_load_n_bool(n5 + 12 * r + c, n_3);
-          const eq_f32 cast_1 = eq_round_f16(sum);
-          const eq_f32 mul_2 = eq_round_f16(eq_mul_f32(cast_1, eq_imm_f32(0.25f)));
-          const eq_f32 where_3 = eq_where_f32(n5_2, mul_2, eq_imm_f32(-INFINITY));
-          const eq_f32 score = eq_where_f32(exists, where_3, eq_imm_f32(-INFINITY));
+          const eq_f32 mul_1 = eq_mul_f32(sum, eq_imm_f32(0.25f));
+          const eq_f32 where_2 = eq_where_f32(n5_2, mul_1, eq_imm_f32(-INFINITY));
+          const eq_f32 score = eq_where_f32(exists, where_2, eq_imm_f32(-INFINITY));
           eq_store_f32(scores + 32 * r + c, score);
           top_2 = eq_max_f32(top_2, score);
         }
@@ -131,23 +130,23 @@ static void eq_where_cast_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32
         eq_store_n_f32(top + x_5, top_6, 12);
         eq_store_n_f32(base + x_5, base_2, 12);
         eq_store_n_f32(shrink + x_5, shrink_2, 12);
-        eq_store_n_f32(stream_6_sum + x_5, eq_mul_f32(eq_load_n_f32(stream_6_sum + x_5, 12), shrink_2), 12);
+        eq_store_n_f32(stream_4_sum + x_5, eq_mul_f32(eq_load_n_f32(stream_4_sum + x_5, 12), shrink_2), 12);
       }
       /* weights */
       for (int64_t r_2 = 0; r_2 < 12; r_2++) {
         const eq_f32 base_3 = eq_splat_f32(base + r_2);
-        eq_f32 stream_6 = eq_imm_f32(0.0f);
-        eq_f32 stream_6_2 = eq_imm_f32(0.0f);
-        eq_f32 stream_6_3 = eq_imm_f32(0.0f);
-        eq_f32 stream_6_4 = eq_imm_f32(0.0f);
+        eq_f32 stream_4 = eq_imm_f32(0.0f);
+        eq_f32 stream_4_2 = eq_imm_f32(0.0f);
+        eq_f32 stream_4_3 = eq_imm_f32(0.0f);
+        eq_f32 stream_4_4 = eq_imm_f32(0.0f);
         for (int64_t c_2 = 0; c_2 < 12; c_2 += 16) {
           const int64_t n_4 = eq_less(-c_2 + 12, 16);
           const eq_bool exists_2 = eq_first(n_4);
           const eq_f32 p = eq_exp_f32(eq_sub_f32(eq_load_f32(scores + 32 * r_2 + c_2), base_3));
           eq_store_f32(scores + 32 * r_2 + c_2, p);
-          stream_6 = eq_add_f32(stream_6, eq_where_f32(exists_2, p, eq_imm_f32(0.0f)));
+          stream_4 = eq_add_f32(stream_4, eq_where_f32(exists_2, p, eq_imm_f32(0.0f)));
         }
-        eq_store_n_f32(stream_6_sum + r_2, eq_add_f32(eq_splat_f32(stream_6_sum + r_2), eq_imm_f32(eq_hsum_f32(eq_add_f32(eq_add_f32(stream_6, stream_6_2), eq_add_f32(stream_6_3, stream_6_4))))), 1);
+        eq_store_n_f32(stream_4_sum + r_2, eq_add_f32(eq_splat_f32(stream_4_sum + r_2), eq_imm_f32(eq_hsum_f32(eq_add_f32(eq_add_f32(stream_4, stream_4_2), eq_add_f32(stream_4_3, stream_4_4))))), 1);
       }
       /* 12 x 16 sums in registers */
       for (int64_t n_5 = 0; n_5 < 16; n_5 += 16) {
@@ -192,18 +191,18 @@ static void eq_where_cast_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32
             const eq_f32 a_24 = eq_splat_f32(scores + k_4 + 352);
             c11_0_2 = eq_fma_f32(a_24, V_2, c11_0_2);
           }
-          eq_store_f32(stream_5_sums + n_5, c0_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 16, c1_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 32, c2_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 48, c3_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 64, c4_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 80, c5_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 96, c6_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 112, c7_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 128, c8_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 144, c9_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 160, c10_0_2);
-          eq_store_f32(stream_5_sums + n_5 + 176, c11_0_2);
+          eq_store_f32(stream_3_sums + n_5, c0_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 16, c1_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 32, c2_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 48, c3_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 64, c4_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 80, c5_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 96, c6_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 112, c7_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 128, c8_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 144, c9_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 160, c10_0_2);
+          eq_store_f32(stream_3_sums + n_5 + 176, c11_0_2);
         }
       }
     }
@@ -211,16 +210,16 @@ static void eq_where_cast_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32
     for (int64_t r_3 = 0; r_3 < 12; r_3++) {
       const eq_f32 top_7 = eq_splat_f32(top + r_3);
       const eq_f32 top_8 = eq_splat_f32(top + r_3);
-      const eq_f32 stream_6_5 = eq_add_f32(eq_splat_f32(stream_6_sum + r_3), eq_sub_f32(top_8, top_8));
+      const eq_f32 stream_4_5 = eq_add_f32(eq_splat_f32(stream_4_sum + r_3), eq_sub_f32(top_8, top_8));
       for (int64_t j = 0; j < 16; j += 16) {
-        const eq_f32 stream_5 = eq_add_f32(eq_load_f32(stream_5_sums + 16 * r_3 + j), eq_sub_f32(top_7, top_7));
-        const eq_f32 fdiv_7 = eq_fdiv_f32(stream_5, stream_6_5);
-        const eq_f32 cast_8 = eq_round_f16(fdiv_7);
-        eq_store_f16(n37 + 192 * b_2 + 16 * r_3 + j, cast_8);
+        const eq_f32 stream_3 = eq_add_f32(eq_load_f32(stream_3_sums + 16 * r_3 + j), eq_sub_f32(top_7, top_7));
+        const eq_f32 fdiv_5 = eq_fdiv_f32(stream_3, stream_4_5);
+        const eq_f32 cast_6 = eq_round_f16(fdiv_5);
+        eq_store_f16(n37 + 192 * b_2 + 16 * r_3 + j, cast_6);
       }
     }
   }
 }
-void eq_where_cast_stream_fdiv_cast(void *const *buf, int32_t threads) {
-  eq_where_cast_stream_fdiv_cast_phase0((void *)buf, 0, 0);
+void eq_mul_where_stream_fdiv_cast(void *const *buf, int32_t threads) {
+  eq_mul_where_stream_fdiv_cast_phase0((void *)buf, 0, 0);
 }

@@ -1,53 +1,31 @@
-/* region dot(x: fp32[5,24], w: fp32[24,16]) -> (n8: fp32[5,16])
-     dot_0: fp32[5,16] = contraction[5,16|24](x[i0, r0], w[r0, i1])
-     yield dot_0[i0, i1] -> n8
-   plan sm80: tile 1x128x32, warp_tile 1x32, stages 1
-   x along k, 16 bytes at once
-   w along columns, 16 bytes at once */
-extern "C" EQ_KERNEL(128, 1) void eq_dot(const eq_f32 *__restrict__ x, const eq_f32 *__restrict__ w, eq_f32 *__restrict__ n8) {
-  // 16528 bytes of shared memory:
-  //   As: fp32[1, 32] pitch 36 at 0
-  //   Bs: fp32[32, 128] at 144
+/* region sum(x: fp32[5,24], w: fp32[24,16]) -> (n8: fp32[5,16])
+     mul_0: fp32[5,16,24] = mul[5,16,24](x[i0, i2], w[i2, i1])
+     sum_1: fp32[5,16] = reduce sum[5,16|24](mul_0[i0, i1, r0])
+     yield sum_1[i0, i1] -> n8
+   plan sm80: nest rows, team far, keep reg, tile [32, 8], tails along p */
+extern "C" EQ_KERNEL(256, 1) void eq_sum(const eq_f32 *__restrict__ x, const eq_f32 *__restrict__ w, eq_f32 *__restrict__ n8) {
+  // 1024 bytes of shared memory:
+  //   sum_1_parts_2: fp32[8, 32] at 0
   const int thread = eq_thread();
-  const int lane = eq_lane();
-  const int warp = eq_warp();
-  const int block_y = eq_block_y();
-  float acc[1] = {};
-  float a[4];
-  float b[4];
-  // fill the ring
-  if (thread < 8) {
-    const int r0 = eq_min_i32(thread % 8, 5);
-    const int i0 = eq_min_i32(block_y + thread / 8, 4);
-    eq_cp_async16(144 * (thread / 8) + 16 * (thread % 8), x + 24 * i0 + 4 * r0, 4 * (thread % 8) < 24 ? 16 : 0);
-  }
+  const int block_x = eq_block_x();
+  const int team = thread % 32;
+  const int member = thread / 32;
+  const int row = 32 * block_x + team;
+  float sum_1_own = 0.0f;
   EQ_UNROLL
-  for (int Bs_piece = 0; Bs_piece < 8; Bs_piece++) {
-    const int r0_2 = eq_min_i32(4 * Bs_piece + thread / 32, 23);
-    const int i1 = eq_min_i32(thread % 32, 3);
-    eq_cp_async16(512 * (4 * Bs_piece + thread / 32) + 16 * (thread % 32) + 144, w + 16 * r0_2 + 4 * i1, 4 * (thread % 32) < 16 && 4 * Bs_piece + thread / 32 < 24 ? 16 : 0);
+  for (int k_2 = 0; k_2 < 3; k_2++) {
+    const int e = member + 8 * k_2;
+    const float x_2 = eq_ld_global_f32_if(row < 80, x + 24 * (row / 16) + e);
+    const float w_2 = eq_ld_global_f32_if(row < 80, w + 16 * e + row % 16);
+    const float mul_0 = eq_mul_f32(x_2, w_2);
+    sum_1_own = eq_add_f32(sum_1_own, mul_0);
   }
-  eq_cp_async_commit();
-  // the products
-  eq_cp_async_wait<0>();
+  eq_st_shared_f32(128 * member + 4 * team, sum_1_own);
   eq_barrier();
+  float sum_1_total = 0.0f;
   EQ_UNROLL
-  for (int step = 0; step < 8; step++) {
-    eq_ld_shared_f32x4(a, 16 * step);
-    EQ_UNROLL
-    for (int b_i = 0; b_i < 4; b_i++) {
-      b[b_i] = eq_ld_shared_f32(512 * (4 * step + b_i) + 4 * (lane + 32 * warp) + 144);
-    }
-    EQ_UNROLL
-    for (int t = 0; t < 4; t++) {
-      acc[0] = eq_fma_f32(a[t], b[t], acc[0]);
-    }
+  for (int part = 0; part < 8; part++) {
+    sum_1_total = eq_add_f32(sum_1_total, eq_ld_shared_f32(128 * part + 4 * team));
   }
-  // epilogue on acc: none
-  EQ_UNROLL
-  for (int e = 0; e < 1; e++) {
-    const float sum = acc[0];
-    const int i1_2 = eq_min_i32(lane + 32 * warp, 15);
-    eq_st_global_f32_if(lane + 32 * warp < 16, n8 + 16 * block_y + i1_2, sum);
-  }
+  eq_st_global_f32_if(row < 80 && member < 1, n8 + row, sum_1_total);
 }

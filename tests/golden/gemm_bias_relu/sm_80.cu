@@ -5,14 +5,14 @@
      add_2: fp16[32,40] = add[32,40](cast_1[i0, i1], bias[i1])
      relu_3: fp16[32,40] = relu[32,40](add_2[i0, i1])
      yield relu_3[i0, i1] -> n14
-   plan sm80: tile 32x16x64, warp_tile 16x16, stages 1
+   plan sm80: tile 16x32x64, warp_tile 16x16, stages 1
    A along k, 16 bytes at once
    B along columns, 16 bytes at once */
 extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__ A, const eq_f16 *__restrict__ B, const eq_f16 *__restrict__ bias, eq_f16 *__restrict__ n14) {
   // 6144 bytes of shared memory:
-  //   As: fp16[32, 64] swizzle 3 at 0
-  //   Bs: fp16[1, 64, 16] swizzle 1 at 4096
-  //   Cs: fp16[1, 32, 16] swizzle 1 at 0
+  //   As: fp16[16, 64] swizzle 3 at 0
+  //   Bs: fp16[1, 64, 32] swizzle 2 at 2048
+  //   Cs: fp16[1, 16, 32] swizzle 2 at 0
   const int thread = eq_thread();
   const int lane = eq_lane();
   const int warp = eq_warp();
@@ -23,28 +23,28 @@ extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__
   unsigned out[4];
   // fill the ring
   EQ_UNROLL
-  for (int As_piece = 0; As_piece < 4; As_piece++) {
+  for (int As_piece = 0; As_piece < 2; As_piece++) {
     const int r0 = eq_min_i32(thread % 8, 5);
-    const int i0 = 8 * As_piece + thread / 8;
+    const int i0 = 8 * As_piece + thread / 8 + 16 * (block_x % 2);
     eq_cp_async16(1024 * As_piece + eq_swizzle<3>(128 * (thread / 8) + 16 * (thread % 8)), A + 48 * i0 + 8 * r0, 8 * (thread % 8) < 48 ? 16 : 0);
   }
   EQ_UNROLL
-  for (int Bs_piece = 0; Bs_piece < 2; Bs_piece++) {
-    const int r0_2 = eq_min_i32(32 * Bs_piece + thread / 2, 47);
-    const int i1 = eq_min_i32(2 * block_x + thread % 2, 4);
-    eq_cp_async16(1024 * Bs_piece + 4096 + eq_swizzle<1>(32 * (thread / 2) + 16 * (thread % 2)), B + 40 * r0_2 + 8 * i1, 16 * block_x + 8 * (thread % 2) < 40 && 32 * Bs_piece + thread / 2 < 48 ? 16 : 0);
+  for (int Bs_piece = 0; Bs_piece < 4; Bs_piece++) {
+    const int r0_2 = eq_min_i32(16 * Bs_piece + thread / 4, 47);
+    const int i1 = eq_min_i32(4 * (block_x / 2) + thread % 4, 4);
+    eq_cp_async16(1024 * Bs_piece + 2048 + eq_swizzle<2>(64 * (thread / 4) + 16 * (thread % 4)), B + 40 * r0_2 + 8 * i1, 32 * (block_x / 2) + 8 * (thread % 4) < 40 && 16 * Bs_piece + thread / 4 < 48 ? 16 : 0);
   }
   eq_cp_async_commit();
   // the products
   eq_cp_async_wait<0>();
   eq_barrier();
-  eq_ldmatrix_x4(a, 2048 * warp + eq_swizzle<3>(128 * (lane % 16) + 16 * (lane / 16)));
-  eq_ldmatrix_x4_trans(b, 4096 + eq_swizzle<1>(32 * (lane % 16) + 16 * (lane / 16)));
+  eq_ldmatrix_x4(a, eq_swizzle<3>(128 * (lane % 16) + 16 * (lane / 16)));
+  eq_ldmatrix_x4_trans(b, 2048 + eq_swizzle<2>(64 * (lane % 16) + 2 * (16 * warp + 8 * (lane / 16))));
   EQ_UNROLL
   for (int step = 0; step < 4; step++) {
     if (step + 1 < 4) {
-      eq_ldmatrix_x4(a + -4 * (step % 2) + 4, 2048 * warp + eq_swizzle<3>(128 * (lane % 16) + 2 * (16 * step + 8 * (lane / 16) + 16)));
-      eq_ldmatrix_x4_trans(b + -4 * (step % 2) + 4, 512 * step + 4608 + eq_swizzle<1>(32 * (lane % 16) + 16 * (lane / 16)));
+      eq_ldmatrix_x4(a + -4 * (step % 2) + 4, eq_swizzle<3>(128 * (lane % 16) + 2 * (16 * step + 8 * (lane / 16) + 16)));
+      eq_ldmatrix_x4_trans(b + -4 * (step % 2) + 4, 1024 * step + 3072 + eq_swizzle<2>(64 * (lane % 16) + 2 * (16 * warp + 8 * (lane / 16))));
     }
     EQ_UNROLL
     for (int j = 0; j < 2; j++) {
@@ -55,9 +55,9 @@ extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__
   EQ_UNROLL
   for (int e = 0; e < 8; e++) {
     const float sum = acc[e];
-    const int i1_2 = eq_min_i32(16 * block_x + 8 * (e / 4) + e % 2 + 2 * (lane % 4), 39);
+    const int i1_2 = eq_min_i32(16 * warp + 32 * (block_x / 2) + 8 * (e / 4) + e % 2 + 2 * (lane % 4), 39);
     const float cast_1 = eq_round_f16(sum);
-    const float add_2 = eq_round_f16(eq_add_f32(cast_1, eq_ld_global_f16_if(16 * block_x + 8 * (e / 4) + e % 2 + 2 * (lane % 4) < 40, bias + i1_2)));
+    const float add_2 = eq_round_f16(eq_add_f32(cast_1, eq_ld_global_f16_if(16 * warp + 32 * (block_x / 2) + 8 * (e / 4) + e % 2 + 2 * (lane % 4) < 40, bias + i1_2)));
     const float relu_3 = eq_relu_f32(add_2);
     acc[e] = relu_3;
   }
@@ -65,11 +65,11 @@ extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__
   eq_barrier();
   EQ_UNROLL
   for (int pair = 0; pair < 4; pair++) {
-    eq_st_shared_f16x2(32 * (16 * warp + 8 * (pair % 2)) + eq_swizzle<1>(32 * (lane / 4) + 2 * (8 * (pair / 2) + 2 * (lane % 4))), acc + 2 * pair);
+    eq_st_shared_f16x2(512 * (pair % 2) + eq_swizzle<2>(64 * (lane / 4) + 2 * (16 * warp + 8 * (pair / 2) + 2 * (lane % 4))), acc + 2 * pair);
   }
   eq_barrier();
-  eq_ld_shared_16(out, eq_swizzle<1>(32 * (thread / 2) + 16 * (thread % 2)));
-  const int i0_3 = thread / 2;
-  const int i1_3 = eq_min_i32(2 * block_x + thread % 2, 4);
-  eq_st_global_16_if(16 * block_x + 8 * (thread % 2) < 40, n14 + 40 * i0_3 + 8 * i1_3, out);
+  eq_ld_shared_16(out, eq_swizzle<2>(64 * (thread / 4) + 16 * (thread % 4)));
+  const int i0_3 = thread / 4 + 16 * (block_x % 2);
+  const int i1_3 = eq_min_i32(4 * (block_x / 2) + thread % 4, 4);
+  eq_st_global_16_if(32 * (block_x / 2) + 8 * (thread % 4) < 40, n14 + 40 * i0_3 + 8 * i1_3, out);
 }

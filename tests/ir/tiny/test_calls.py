@@ -280,5 +280,5 @@ def test_twelve_calls_are_compiled_once() -> None:
         text += f"%w{layer}: fp32[16, 16] = input()\n%x{layer + 1}, %h{layer} = call @block(%x{layer}, %w{layer})\n"
     program = optimize_and_compile(text + "return %x12", threads=1, cache=False)
     assert len(program.kernels) == 12
-    assert len(program.dump("region")) == 1
-    assert len(program.dump("cpu")) == 1
+    assert len(program.dump("region", as_json=True)) == 1
+    assert len(program.dump("cpu", as_json=True)) == 1

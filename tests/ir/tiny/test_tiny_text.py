@@ -153,6 +153,7 @@ def test_every_uop_and_attribute_is_in_some_round_trip() -> None:
         ArgKind.AXES: ((), (1, 0), ("n", -1)),
         ArgKind.NUMBER: (0, -0.0, 0.0, 1, 1.0, True, False, math.inf, -math.inf, math.nan, 1e-310, 10**40, -(2**63)),
         ArgKind.DTYPE: tuple(DTYPES),
+        ArgKind.OPERAND: tuple(DTYPES),
         ArgKind.NAME: tuple(name for name in (*NAMES, "nan", "true", "_", "1", "-1.5", "x y", "a/b", "//") if name),
         ArgKind.TEXT: ("", "const_pool", *NAMES),
         ArgKind.REDUCTION: ("SUM", "MAX", "MIN", "PROD"),

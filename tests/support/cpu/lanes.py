@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from codegen.compile.library import Library, vector_prelude
 from codegen.compile.machine import ARCHES, Machine, machine
+from ir.kernel.elementwise import elementwise_functions
 from ir.uop.table import FUNCTIONS
 
 Array = NDArray[Any]
@@ -34,21 +35,16 @@ FLOATS, INTS = ("f32", "f64"), ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "
 CELLS = {"f32": "float", "f64": "double", "bool": "uint8_t"}
 CELLS |= {t: f"{'u' * t.startswith('u')}int{t[1:]}_t" for t in INTS}
 
-FLOAT_UNARY = [
-    *("neg", "abs", "recip", "sqrt", "rsqrt", "exp", "exp2", "log", "log2"),
-    *("sin", "cos", "tanh", "erf", "sigmoid", "relu", "floor", "ceil", "round"),
-]
-FLOAT_BINARY = ["add", "sub", "mul", "fdiv", "max", "min", "pow", "mod"]
-INT_UNARY = ["neg", "abs", "relu", "not"]
-INT_BINARY = ["add", "sub", "mul", "idiv", "mod", "pow", "max", "min", "and", "or", "xor", "shl", "shr"]
-BOOL_BINARY = ["and", "or", "xor", "max", "min", "add", "mul"]
-COMPARE = ["cmplt", "cmple", "cmpgt", "cmpge", "cmpeq", "cmpne"]
+_ASKED = [(each.fn, each.operands[-1].replace("fp", "f"), each.row) for each in elementwise_functions()]
+COMPARE = sorted({fn for fn, _, row in _ASKED if row.name.startswith("CMP")})
 RANDOM = [fn for fn in FUNCTIONS if fn.startswith("random")]
 FOLDS = ["hsum", "hprod", "hmax", "hmin"]
 
-UNARY = [(op, t) for t in FLOATS for op in FLOAT_UNARY] + [(op, t) for t in INTS for op in INT_UNARY]
-BINARY = [(op, t) for t in FLOATS for op in FLOAT_BINARY] + [(op, t) for t in INTS for op in INT_BINARY]
-BINARY += [(op, "bool") for op in BOOL_BINARY]
+UNARY = [(fn, t) for fn, t, row in _ASKED if row.arity == 1]
+BINARY = [(fn, t) for fn, t, row in _ASKED if row.arity == 2 and fn not in COMPARE]
+BINARY += [("mod", t) for t in FLOATS] + [("pow", t) for t in INTS]
+BINARY += [(op, "bool") for op in ("max", "min", "add", "mul")]
+"""Those that the table of uops asks for, and a few more."""
 
 
 def _wrap(name: str, *steps: str) -> str:
@@ -64,7 +60,7 @@ def _at(index: int, t: str) -> str:
 def units() -> dict[str, str]:
     """The test library in three units of about the same size."""
     ops, moves, casts = [], [], []
-    for op, t in [*UNARY, ("not", "bool")]:
+    for op, t in UNARY:
         ops.append(_wrap(f"{op}_{t}", f"eq_store_{t}({_at(1, t)}, eq_{op}_{t}(eq_load_{t}({_at(0, t)})));"))
     for op, t in BINARY:
         pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
@@ -111,6 +107,11 @@ def units() -> dict[str, str]:
                 f"eq_store_{t}({_at(2, t)}, eq_load_m_{t}(p[0], m));",
             ),
         ]
+    for t, word in (("f16", "u16"), ("bf16", "u16"), ("f32", "u32"), ("f64", "u64")):
+        held = t if t in REGISTERS else "f32"
+        read, bits = f"eq_load_{held}({_at(0, held)})", f"eq_load_{word}({_at(0, word)})"
+        casts.append(_wrap(f"bits_{t}", f"eq_store_{word}({_at(1, word)}, eq_bits_{t}({read}));"))
+        casts.append(_wrap(f"from_bits_{t}", f"eq_store_{held}({_at(1, held)}, eq_from_bits_{t}({bits}));"))
     for t in ("f16", "bf16"):
         casts.append(_wrap(f"round_{t}", f"eq_store_f32({_at(1, 'f32')}, eq_round_{t}(eq_load_f32({_at(0, 'f32')})));"))
         casts.append(_wrap(f"decode_{t}", f"eq_store_f32({_at(1, 'f32')}, eq_load_{t}({_at(0, t)}));"))

@@ -41,7 +41,7 @@ QUESTIONS: tuple[Callable[[Program], Any], ...] = (
     repr,
     lambda program: program.explain(),
     lambda program: program.source(),
-    lambda program: program.dump("module"),
+    lambda program: program.dump("module", as_json=True),
     lambda program: program.profile(X, repeats=1),
 )
 Parts = dict[str, bytes]

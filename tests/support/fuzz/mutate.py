@@ -173,14 +173,14 @@ def _insert_unary(m: Mutator, document: Document) -> None:
     if node and node.get("src") and isinstance(node["src"][0], str):
         fresh = f"new{len(document['uops'])}"
         name = m.pick([name for name, op in UOPS.items() if op.kind is UOpKind.UNARY] + ["CAST", "CAST"])
-        arg = {"arg": {"to": m.pick(list(DTYPES))}} if name == "CAST" else {}
+        arg = {"arg": {"to": m.pick(list(DTYPES))}} if "to" in UOPS[name].args else {}
         document["uops"].append({"id": fresh, "uop": name, "src": [node["src"][0]], **arg})
         node["src"][0] = fresh
 
 
 def _change_dtype(m: Mutator, document: Document) -> None:
-    if node := m.node(document, "REDUCE", "CAST", "INPUT", "IOTA", "CUMSUM", "CUMPROD", "CUMMAX"):
-        key = "to" if node["uop"] == "CAST" else "dtype"
+    if node := m.node(document, "REDUCE", "CAST", "BITCAST", "INPUT", "IOTA", "CUMSUM", "CUMPROD", "CUMMAX"):
+        key = "to" if "to" in UOPS[node["uop"]].args else "dtype"
         dtypes = [*DTYPES, "fp32", "fp16", "float32"] if m.chance(0.95) else ["fp8", "", None, 4, "FP32"]
         node.setdefault("arg", {})[key] = m.pick(dtypes)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import product
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from ir.diagnostics import EqsatError
 from ir.dtype import DTYPES, DType, TensorType, u64
 from ir.tiny.graph import Graph, Imm, Node, Ref, type_node
-from ir.uop.table import UOPS, Arg, UOp, UOpKind
+from ir.uop.table import UOPS, Arg, ArgKind, UOp, UOpKind
 from ir.uop.types import logical
 
 T = TypeVar("T")
@@ -150,8 +152,9 @@ class _Builder:
             self.types = {node.id: self.types[node.id] for node in self.nodes}
 
     def elementwise(self, op: UOp) -> None:
-        ref = self.value(lambda element: _suits(op, element))
-        self.add(op.name, *([ref] if op.arity == 1 else self.operands(ref)))
+        ref = self.value(lambda element: bool(_fitting(op, element)))
+        arg = self.pick(_fitting(op, self.types[ref].dtype))
+        self.add(op.name, *([ref] if op.arity == 1 else self.operands(ref)), **arg)
 
     def operands(self, ref: Ref) -> list[Ref | Imm]:
         """`ref` and something of its type, in either order."""
@@ -359,9 +362,13 @@ def _alike(a: TensorType, b: TensorType) -> bool:
     return (a.dtype, a.shape) == (b.dtype, b.shape)
 
 
-def _suits(op: UOp, element: DType) -> bool:
-    try:
-        op.type_of((TensorType(element, (), ()),) * op.arity, Arg())
-    except EqsatError:
-        return False
-    return True
+def _fitting(op: UOp, element: DType) -> list[Arg]:
+    """The attributes with which an elementwise uop takes operands of this dtype; a dtype is its only attribute."""
+    dtypes = [key for key, spec in op.args.items() if spec.kind is ArgKind.DTYPE]
+    found = []
+    for values in product(COMMON_DTYPES, repeat=len(dtypes)):
+        arg = Arg(dict(zip(dtypes, values, strict=True)))
+        with suppress(EqsatError):
+            op.type_of((TensorType(element, (), ()),) * op.arity, arg)
+            found.append(arg)
+    return found

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from codegen.backends.backend_of import backend_of
-from codegen.compile.library import pool_declarations, pool_source, vector_prelude
+from codegen.compile.library import arguments_source, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine
 from codegen.poly.analyse import checked_core
-from codegen.text.cpu_to_c import SUPPORT
+from codegen.text.cpu_to_c import ENTRY, SUPPORT
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import fold
 from eqsat.egraph.saturate import SaturationStats
@@ -176,6 +176,10 @@ class _Part:
         found: Callable[..., Any] = self._library.function(_entry(name, self._number), *types)
         return found
 
+    def python_function(self, *function: Any) -> Callable[..., Any]:
+        found: Callable[..., Any] = self._library.python_function(*function)  # one for all programs
+        return found
+
 
 ENTRIES = ("eq_program_timed(", "eq_program(", "eq_pack(", "eq_now(", "eq_contract[")
 """The names that each program's own translation unit defines."""
@@ -187,15 +191,17 @@ def _entry(name: str, number: int) -> str:
 
 def _units(programs: Sequence[Optimized]) -> dict[str, str]:
     """The kernels of all programs in one translation unit, their entries in another."""
-    from codegen.text.program_to_c import c_units
+    from codegen.text.launches_to_c import program_text
+    from codegen.text.program_to_c import kernel_texts
 
-    head = vector_prelude() + pool_declarations() + SUPPORT
-    kernels, entries = [], [pool_declarations()]
+    kernels, entries = [vector_prelude(), pool_declarations(), SUPPORT], [pool_declarations()]
     for program in programs:
-        units = c_units(program.lowered.values(), program.table, program.setting.is_relaxed)
-        kernels += [text.removeprefix(head) for name, text in units.items() if name.startswith("kernels")]
-        entries.append(_renamed(units["program"].removeprefix(pool_declarations()), program.number))
-    return {"kernels": head + "\n".join(kernels), "program": "\n".join(entries), "pool": pool_source()}
+        texts = kernel_texts(program.lowered.values())
+        kernels += texts.values()
+        declarations = [ENTRY.format(name=name) for name in texts]
+        entries.append(_renamed(program_text(declarations, program.table, program.setting.is_relaxed), program.number))
+    own = {"kernels": "\n".join(kernels), "program": "\n".join(entries)}
+    return {**own, "pool": pool_source(), "arguments": arguments_source()}
 
 
 def _renamed(text: str, number: int) -> str:

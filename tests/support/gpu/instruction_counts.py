@@ -6,9 +6,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 PTX: Mapping[str, str] = MappingProxyType(
     {
@@ -74,3 +75,47 @@ def sass(cubin: bytes, command: str) -> str:
 
 def _counts(text: str, patterns: Mapping[str, str]) -> dict[str, int]:
     return {name: len(re.findall(pattern, text)) for name, pattern in patterns.items()}
+
+
+class MainLoop(NamedTuple):
+    """The loop of a kernel's SASS with the most products: the instructions on its shortest path, the mma, and the
+    instructions from the barrier of a turn to its first mma (0 without a barrier)."""
+
+    instructions: int
+    mma: int
+    before_mma: int
+
+
+def main_loop(sass: str) -> MainLoop | None:
+    """The main loop of the SASS of one kernel; None where no loop has an mma."""
+    instructions, places = list[str](), dict[str, int]()
+    for line in sass.splitlines():
+        if label := re.match(r"\s*(\.L_x_\d+):", line):
+            places[label[1]] = len(instructions)
+        elif instruction := re.match(r"\s*/\*[0-9a-f]{4,5}\*/\s+(.*);", line):
+            instructions.append(instruction[1])
+    targets = [re.search(r"BRA.*`\((\.L_x_\d+)\)", instruction) for instruction in instructions]
+    jumps = [None if target is None else places[target[1]] for target in targets]
+    found = [
+        _loop(instructions, jumps, start, end) for end, start in enumerate(jumps) if start is not None and start <= end
+    ]
+    return max((loop for loop in found if loop.mma), key=lambda loop: loop.mma, default=None)
+
+
+def _loop(instructions: Sequence[str], jumps: Sequence[int | None], start: int, end: int) -> MainLoop:
+    """The loop from instruction `start` to the branch `end`. jumps: where each instruction may branch to."""
+    left = {end: 1}
+    for number in range(end - 1, start - 1, -1):
+        to = jumps[number]
+        ways = [left[to]] if to is not None and number < to <= end else []
+        if to is None or instructions[number].startswith("@"):
+            ways.append(left[number + 1])
+        left[number] = 1 + min(ways, default=end)
+    body = instructions[start : end + 1]
+    products = [number for number, instruction in enumerate(body) if "HMMA" in instruction]
+    barriers = [number for number, instruction in enumerate(body) if "BAR.SYNC" in instruction]
+    before = 0
+    if products and barriers:
+        first = next((number for number in products if number > barriers[0]), products[0])
+        before = first - barriers[0] - 1
+    return MainLoop(left[start], len(products), before)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from ir.dtype import TensorType
+from ir.uop.table import FUNCTIONS, UOp
 from tests.support.oracles.plain_numpy import philox_words
 
 Array = np.ndarray[Any, Any]
@@ -55,7 +57,14 @@ def _random(word: int, offset: Array, subsequence: Array, key: Array) -> Array:
     return np.array([philox_words(low | high << 64, seed)[word] for low, high, seed in counters], np.uint32)
 
 
+def _of_row(row: UOp, *operands: Array) -> Array:
+    """The meaning that the row of a uop states, which its samples test."""
+    types = [TensorType.of(operand.dtype, operand.shape) for operand in operands]
+    return row.apply(operands, {}, row.type_of(types, {}))
+
+
 MEANINGS: dict[str, Callable[..., Array]] = {
+    **{fn: partial(_of_row, row) for fn, row in FUNCTIONS.items() if row.samples},
     "neg": np.negative,
     "abs": np.abs,
     "recip": lambda x: 1 / x,

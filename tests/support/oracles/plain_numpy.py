@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
+from ir.dtype import TensorType
 from ir.tiny.graph import Graph, Imm, Node
 
 Array = np.ndarray[Any, Any]
@@ -79,6 +80,8 @@ def _value(
         return _scattered(operands, arg["op"], arg["axis"], element)
     if uop == "CAST":
         return _rounded(operands[0], element)
+    if uop == "BITCAST":
+        return operands[0].view(DTYPES[element])
     if uop == "REDUCE":
         return _reduced(operands[0], arg, dtypes[0], element)
     if uop in SCANS:
@@ -90,6 +93,8 @@ def _value(
     if uop == "RANDOM":
         return _random(operands, arg["word"])
     wide = [_wide(operand, element) for operand in operands]
+    if uop not in POINTWISE and node.op.samples:  # known answers test the meaning that the row states
+        return node.op.apply(operands, arg, TensorType.of(element, shape))
     return _rounded(POINTWISE[uop](*wide), element)
 
 

@@ -11,11 +11,12 @@ from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils import _pytree as pytree
 
+from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph
-from eqsat.frontends.torch.survey import require_operators
+from eqsat.frontends.torch.survey import TorchSurvey
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.runtime.arrays import Family, as_numpy, give_back
 from eqsat.tensor import Tensor, input
@@ -23,6 +24,11 @@ from ir.tiny.bind import load
 from ir.tiny.playback import playback
 
 Function = Callable[..., Any]
+
+
+def normal(*shape: int) -> torch.Tensor:
+    """Elements of the standard normal distribution."""
+    return torch.randn(shape)
 
 
 def agree(
@@ -46,8 +52,8 @@ def lowered(function: Function, kernels: bool = True) -> Function:
     tensors among the function's results, in order. Calls raise EqsatError for operators that eqsat lacks."""
 
     def compile_graph(graph: Any, _: Any) -> Any:
-        require_operators(graph.graph.nodes)
-        run = CompiledGraph(graph, {"cache": False}) if kernels else Played(graph)
+        TorchSurvey().require_operators(graph.graph.nodes)
+        run = CompiledGraph(graph, BackendOptions(program={"cache": False})) if kernels else Played(graph)
 
         def call(given: list[Any]) -> list[Any]:
             return run(*given)

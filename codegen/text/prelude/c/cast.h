@@ -141,3 +141,20 @@ EQ_FN eq_f32 eq_odd_f32(eq_f64 a) {
   return EQ_FLOAT(eq_where_i32((above | below) & ((bits & 1) == 0), moved, bits));
 }
 EQ_FN eq_f32 eq_cast_f64_f16(eq_f64 a) { return eq_round_f16(eq_odd_f32(a)); }
+
+/* The bits of a float as an unsigned number, and back. fp16 and bf16, which registers hold as f32, have 16 bits; those of
+   a NaN are its sign and its upper digits. */
+EQ_FN eq_u32 eq_bits_f32(eq_f32 a) { return (eq_u32)a; }
+EQ_FN eq_f32 eq_from_bits_f32(eq_u32 bits) { return EQ_FLOAT(bits); }
+EQ_FN eq_u64 eq_bits_f64(eq_f64 a) { return (eq_u64){(eq_u64h)a.lo, (eq_u64h)a.hi}; }
+EQ_FN eq_f64 eq_from_bits_f64(eq_u64 bits) { return (eq_f64){(eq_f64h)bits.lo, (eq_f64h)bits.hi}; }
+EQ_FN eq_u16 eq_bits_bf16(eq_f32 a) { return EQ_TO(eq_u16, (eq_u32)a >> 16); }
+EQ_FN eq_f32 eq_from_bits_bf16(eq_u16 bits) { return eq_decode_bf16((eq_i16)bits); }
+EQ_FN eq_u16 eq_bits_f16(eq_f32 a) {
+  eq_i32 b = EQ_BITS(a), nan = ((b >> 16) & 0x8000) | 0x7c00 | ((b >> 13) & 0x3ff);
+  return EQ_TO(eq_u16, eq_where_i32(a != a, nan, EQ_TO(eq_i32, eq_encode_f16(a))));
+}
+EQ_FN eq_f32 eq_from_bits_f16(eq_u16 bits) {
+  eq_i32 b = EQ_TO(eq_i32, bits), nan = ((b & 0x8000) << 16) | 0x7f800000 | ((b & 0x3ff) << 13);
+  return EQ_FLOAT(eq_where_i32((b & 0x7fff) > 0x7c00, nan, EQ_BITS(eq_decode_f16((eq_i16)bits))));
+}

@@ -35,6 +35,8 @@ EQ_FN int eq_block_z() { return blockIdx.z; }
 
 EQ_FN unsigned eq_bits_f32(float x) { return __float_as_uint(x); }
 EQ_FN float eq_from_bits_f32(unsigned bits) { return __uint_as_float(bits); }
+EQ_FN eq_u64 eq_bits_f64(double x) { return (eq_u64)__double_as_longlong(x); }
+EQ_FN double eq_from_bits_f64(eq_u64 bits) { return __longlong_as_double((eq_i64)bits); }
 EQ_FN float eq_inf_f32() { return __uint_as_float(0x7f800000u); }
 EQ_FN float eq_nan_f32() { return __uint_as_float(0x7fc00000u); }
 EQ_FN double eq_inf_f64() { return __longlong_as_double(0x7ff0000000000000ll); }

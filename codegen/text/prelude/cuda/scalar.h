@@ -56,6 +56,16 @@ EQ_COMPARE(bool, bool)
   }
 EQ_FLOAT(f32, float, f, f)
 EQ_FLOAT(f64, double, , d)
+EQ_FN float eq_exp2_approx_f32(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+EQ_FN float eq_tanh_approx_f32(float x) {
+  float r;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
 EQ_FN float eq_max_f32(float x, float y) {
   float r;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));

@@ -2,6 +2,7 @@
 
 EQ_FN void eq_barrier() { __syncthreads(); }
 EQ_FN void eq_sync_warp() { __syncwarp(); }
+EQ_FN int eq_any_lane(bool x) { return __any_sync(0xffffffffu, x) != 0; }
 EQ_FN int eq_barrier_or(bool x) { return __syncthreads_or(x) != 0; }
 
 /* Causality order (PTX ISA, memory consistency model): a fence before an atomic releases, a fence after an atomic

@@ -38,14 +38,14 @@ def lower_bound(problem: Problem) -> float:
 
 def _relaxed_bound(problem: Problem) -> float:
     bound = linear_bound(problem)
-    return bound if math.isfinite(bound) else linear_bound(problem.without_marks())
+    return bound if math.isfinite(bound) else linear_bound(problem.without_marks)
 
 
 def _least(problem: Problem, limits: SolverLimits) -> Covering:
     """The best cover of one part that was found within the limits; there is one."""
     if len(problem.columns) == len(problem.writers) == 1:
         return Covering((0,), problem.columns[0].cost)
-    least = least_cover(problem, limits) or least_cover(problem.without_marks(), limits)
+    least = least_cover(problem, limits) or least_cover(problem.without_marks, limits)
     if least is not None and not least.stopped:
         return least
     quick = resolve_disputes(problem, pareto)

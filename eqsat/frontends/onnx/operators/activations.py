@@ -13,7 +13,7 @@ from eqsat.tensor import Tensor
 
 @operator("LeakyRelu")
 def _leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None) -> Tensor:
-    return tensor.where(x < 0, x * alpha, x)
+    return nn.leaky_relu(x, alpha)
 
 
 @operator("PRelu")
@@ -28,14 +28,9 @@ def _prelu_broadcast(x: Tensor, slope: Tensor) -> Tensor:
     return tensor.where(x < 0, x * slope, x)
 
 
-def exponential_unit(x: Tensor, alpha: float) -> Tensor:
-    """x where x ≥ 0, else α (eˣ - 1)."""
-    return tensor.where(x < 0, (x.minimum(0).exp() - 1) * alpha, x)
-
-
 @operator("Elu")
 def _elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = None) -> Tensor:
-    return exponential_unit(x, alpha)
+    return nn.elu(x, alpha)
 
 
 @operator("Selu")
@@ -46,12 +41,12 @@ def _selu(
     gamma: float = 1.05070102214813232421875,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
-    return exponential_unit(x, alpha) * gamma
+    return nn.elu(x, alpha) * gamma
 
 
 @operator("Celu")
 def _celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return tensor.where(x < 0, ((x.minimum(0) * (1 / alpha)).exp() - 1) * alpha, x)
+    return nn.celu(x, alpha)
 
 
 @operator("HardSigmoid")
@@ -78,7 +73,7 @@ def _softplus(x: Tensor) -> Tensor:
 
 @operator("Softsign")
 def _softsign(x: Tensor) -> Tensor:
-    return x / (1 + abs(x))
+    return nn.softsign(x)
 
 
 @operator("ThresholdedRelu", since=10)
@@ -95,7 +90,7 @@ def _shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
 
 @operator("Mish", since=18)
 def _mish(x: Tensor) -> Tensor:
-    return x * softplus(x).tanh()
+    return nn.mish(x)
 
 
 @operator("Swish", since=24)

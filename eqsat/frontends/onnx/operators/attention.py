@@ -119,7 +119,7 @@ def repeat_heads(x: Tensor, heads: int) -> Tensor:
         return x
     if heads % groups:
         malformed(f"{heads} heads of queries are no multiple of {groups} heads of keys")
-    return x.repeat(heads // groups, 1)
+    return x.repeat_interleave(heads // groups, 1)
 
 
 @operator("LinearAttention", since=27)

@@ -28,7 +28,7 @@ def _range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     bounds = [known_value(each, what) for each, what in ((start, "the start"), (limit, "the limit"), (delta, "delta"))]
     first, last, step = (each.reshape(()).item() for each in bounds)
     count = max(math.ceil((last - first) / step), 0)
-    return tensor.arange(count, start.dtype) * delta.reshape(()) + start.reshape(())
+    return tensor.arange(count, dtype=start.dtype) * delta.reshape(()) + start.reshape(())
 
 
 @operator("EyeLike", since=9)
@@ -55,7 +55,7 @@ def _signal_window(name: str, weights: tuple[float, ...]) -> None:
     @operator(name, since=17)
     def lower(size: Tensor, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
         count = int(known_number(size, "the size"))
-        turns = tensor.arange(count, "fp64") * (2 * math.pi / (count if periodic else max(count - 1, 1)))
+        turns = tensor.arange(count, dtype="fp64") * (2 * math.pi / (count if periodic else max(count - 1, 1)))
         terms = [weight * (turns * place).cos() if place else weight for place, weight in enumerate(weights)]
         total = terms[1] + terms[0]
         for term in terms[2:]:

@@ -12,7 +12,7 @@ from eqsat.tensor import Tensor
 @operator("Transpose")
 def _transpose(x: Tensor, *, perm: tuple[int, ...] = ()) -> Tensor:
     """Without `perm`, the axes are reversed."""
-    return x.transpose(*perm)
+    return x.permute(*perm) if perm else x.T
 
 
 @operator("Concat")

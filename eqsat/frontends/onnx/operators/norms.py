@@ -63,7 +63,7 @@ def _batch_norm(
     if not training_mode:
         return (nn.batch_norm(x, mean=mean, var=var, weight=scale, bias=bias, eps=epsilon).cast(x.dtype),)
     over = (0, *range(2, x.ndim))
-    own_mean, own_var = x.mean(over), x.var(over)
+    own_mean, own_var = x.mean(over), x.var(axis=over)
     y = nn.batch_norm(x, mean=own_mean, var=own_var, weight=scale, bias=bias, eps=epsilon).cast(x.dtype)
     running = [old * momentum + new.cast(old.dtype) * (1 - momentum) for old, new in ((mean, own_mean), (var, own_var))]
     return (y, *running)
@@ -164,7 +164,7 @@ def _group_norm(
 
 @operator("LRN")
 def _local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
-    return nn.local_response_norm(x, size, alpha, beta, bias)
+    return nn.local_response_norm(x, size, alpha, beta, bias, before=(size - 1) // 2)
 
 
 @operator("LpNormalization")

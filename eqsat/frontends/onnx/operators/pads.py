@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from eqsat import tensor
 from eqsat.frontends.onnx.operands import known_integers, malformed
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.lazy.argument_checks import axis_in
 from eqsat.lazy.known_value import is_known, known_value
+from eqsat.nn.paddings import pad_with_elements
 from eqsat.tensor import Tensor
 
 _NUMPY_MODES = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
@@ -49,12 +48,7 @@ def pad(
         return _pad_value(x, widths, value)
     if mode not in _NUMPY_MODES:
         malformed(f"the mode {mode!r} of padding is unknown", hint=", ".join(["constant", *_NUMPY_MODES]))
-    for axis, (before, after) in enumerate(widths):
-        if before or after:
-            places = np.arange(max(-before, 0), x.shape[axis] - max(-after, 0))
-            around = np.pad(places, (max(before, 0), max(after, 0)), mode=_NUMPY_MODES[mode])  # type: ignore[call-overload]
-            x = x.take(tensor.constant(around), axis)
-    return x
+    return pad_with_elements(x, widths, _NUMPY_MODES[mode])
 
 
 def _pad_value(x: Tensor, widths: list[tuple[int, int]], value: Tensor | None) -> Tensor:

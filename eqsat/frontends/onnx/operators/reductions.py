@@ -49,8 +49,8 @@ def _log_sum(x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceSum": _sum,
     "ReduceMean": _mean,
-    "ReduceMax": lambda x, axes, keepdims: x.max(axes, keepdims),
-    "ReduceMin": lambda x, axes, keepdims: x.min(axes, keepdims),
+    "ReduceMax": lambda x, axes, keepdims: x.amax(axes, keepdims),
+    "ReduceMin": lambda x, axes, keepdims: x.amin(axes, keepdims),
     "ReduceProd": lambda x, axes, keepdims: x.prod(axes, keepdims, x.dtype),
     "ReduceL1": lambda x, axes, keepdims: _sum(abs(x), axes, keepdims),
     "ReduceL2": _root_of_squares,

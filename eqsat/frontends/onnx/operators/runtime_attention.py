@@ -127,7 +127,7 @@ def _rotary_embedding(
     places = positions.cast("i64")
     if positions.size == 1 and (batch, length) != (1, 1):
         places = tensor.iota((batch, length), 1, "i64") + places.reshape(1, 1)
-    angles = [table.take(places.reshape(batch, length)).unsqueeze(1) for table in (cosines, sines)]
+    angles = [table.take(places.reshape(batch, length), 0).unsqueeze(1) for table in (cosines, sines)]
     moved, still = split[..., :turned], split[..., turned:]
     if interleaved:
         one, other = moved[..., 0::2], moved[..., 1::2]

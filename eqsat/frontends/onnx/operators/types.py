@@ -20,13 +20,13 @@ def _cast_like(x: Tensor, like: Tensor, *, saturate: int = 1, round_mode: str = 
 
 @operator("BitCast", since=26)
 def _bit_cast(x: Tensor, *, to: int) -> Tensor:
-    """The same bits as another type: of integers, which wrap, that is a cast."""
+    """The same bits as another type."""
     target = element_type(to)
     if x.dtype.bytes != target.bytes:
         malformed(f"BitCast of {x.dtype} to {target}, which has another size")
-    if x.dtype != target and (x.dtype.is_float or target.is_float or target.is_bool):
+    if x.dtype != target and target.is_bool:
         refuse(f"the bits of {x.dtype} as {target}")
-    return x.cast(target)
+    return x.bitcast(target)
 
 
 @operator("Identity")

@@ -7,30 +7,29 @@ import math
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import STAGE
-from eqsat.tensor import Tensor, iota, where
+from eqsat.nn.attention import attention_scores
+from eqsat.tensor import Tensor, where
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType
 
 
-def _scores(
-    query: Tensor, key: Tensor, causal: bool, mask: Tensor | None, scale: float | None
-) -> tuple[Tensor, Tensor | None]:
-    """scale · q kᵀ + mask, −∞ where a score is hidden; and which rows [.., M, 1] have a score, None if all have one."""
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = (query @ key.swapaxes(-1, -2)) * factor
-    rows = None
-    if mask is not None and mask.dtype.is_bool:
-        scores, rows = where(mask, scores, -math.inf), mask.max(-1, keepdims=True)
-    elif mask is not None:
-        scores, rows = scores + mask.cast(scores.dtype), mask.max(-1, keepdims=True) > -math.inf
-    if causal:
-        grid = scores.shape[-2:]
-        scores = where(iota(grid, 1, "i32") <= iota(grid, 0, "i32"), scores, -math.inf)
-    return scores, rows
+def _rows_with_scores(mask: Tensor | None) -> Tensor | None:
+    """The rows [.., M, 1] that the mask does not hide as a whole; None without a mask."""
+    if mask is None:
+        return None
+    greatest = mask.max(-1, keepdims=True)
+    return greatest if mask.dtype.is_bool else greatest > -math.inf
 
 
 def _wide(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Floats in the dtype in which they are summed."""
     return tuple(tensor.cast(tensor.dtype.accumulator) for tensor in tensors)
+
+
+def _scores(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
+    """`attention_scores`, with a mask of any float dtype."""
+    added = mask if mask is None or mask.dtype.is_bool else mask.cast(q.dtype)
+    return attention_scores(q, k, v, added, causal, scale)
 
 
 def _check_dropout(probability: float) -> None:
@@ -53,7 +52,7 @@ def _attention(
     """The attention, and the logarithm of the sum of exponentials of each row. A row without scores has zeros."""
     _check_dropout(dropout)
     q, k, v = _wide(query, key, value)
-    scores, rows = _scores(q, k, causal, attn_mask, scale)
+    scores, rows = _scores(q, k, v, attn_mask, causal, scale), _rows_with_scores(attn_mask)
     y = nn.softmax(scores) @ v
     greatest = scores.max(-1, keepdims=True)
     total = (greatest + (scores - greatest).exp().sum(-1, keepdims=True).log()).squeeze(-1)
@@ -79,7 +78,7 @@ def _attention_gradients(
     """P = exp(scores − total), dV = Pᵀ dY, dS = P · (dY Vᵀ − Σ dY · Y), dQ = scale · dS K, dK = scale · dSᵀ Q."""
     _check_dropout(dropout)
     q, k, v, dy, wide_y = _wide(query, key, value, gradient, y)
-    scores, rows = _scores(q, k, causal, attn_mask, scale)
+    scores, rows = _scores(q, k, v, attn_mask, causal, scale), _rows_with_scores(attn_mask)
     weights = (scores - total.cast(scores.dtype).unsqueeze(-1)).exp()
     if rows is not None:
         weights = where(rows, weights, 0.0)

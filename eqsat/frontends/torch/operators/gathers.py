@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.frontends.torch.operators.reductions import norm
+from eqsat.frontends.torch.operators.scatters import add_at
 from eqsat.lazy.argument_checks import axis_in
-from eqsat.lazy.broadcasting import broadcast_shape
-from eqsat.tensor import Tensor, constant, full, iota, stack, where
+from eqsat.lazy.selection import IndexedElements, select, selected
+from eqsat.tensor import Tensor, full, iota, stack, where
 from ir.diagnostics import Kind, fail
 from ir.dtype import i64
 from ir.frontend import STAGE
@@ -45,66 +43,22 @@ def _embedding(
     return weight.take(index, 0)
 
 
-class _Selection(NamedTuple):
-    """The elements x[…, index, …, index, …].
-
-    indexed, others: the axes of x with an index, and without one. flat: the row-major position in the indexed axes, in
-    the shape that the indices have together. place: the axis of the result at which this shape stands.
-    """
-
-    indexed: tuple[int, ...]
-    others: tuple[int, ...]
-    flat: Tensor
-    place: int
-
-    def rows_of(self, x: Tensor) -> Tensor:
-        """x [indexed axes as one, others as one]."""
-        ordered = x.permute(*self.indexed, *self.others)
-        return ordered.reshape(math.prod(x.shape[axis] for axis in self.indexed), self.width_in(x))
-
-    def width_in(self, x: Tensor) -> int:
-        return math.prod(x.shape[axis] for axis in self.others)
-
-    def order(self) -> tuple[int, ...]:
-        """The axes of the result in terms of [shape of the indices, others]."""
-        first, rank = self.flat.ndim, self.flat.ndim + len(self.others)
-        rest = range(first, rank)
-        return (*rest[: self.place], *range(first), *rest[self.place :])
-
-
-def _select(x: Tensor, indices: Sequence[Tensor | None]) -> _Selection:
-    """The selection of the indices, one per axis of x from the first on; None is no index. Negative positions count
-    from the end.
+def _select(x: Tensor, indices: Sequence[Tensor | None]) -> IndexedElements[Tensor]:
+    """The selection of the indices, one per axis of x from the first on; None is no index.
 
     Raises:
         EqsatError: UnsupportedOp for bools, whose number of True decides the shape.
     """
-    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    if any(index.dtype.is_bool or index.dtype.name == "u8" for _, index in given):
+    if any(index is not None and (index.dtype.is_bool or index.dtype.name == "u8") for index in indices):
         fail(Kind.UNSUPPORTED_OP, STAGE, "the shape depends on how many elements of a mask are True", hint="where")
-    indexed = tuple(axis for axis, _ in given)
-    shape = broadcast_shape("index", *(index.shape for _, index in given))
-    flat = constant(0, i64).expand(shape)
-    for axis, index in given:
-        wide = index.cast(i64)
-        flat = flat * x.shape[axis] + where(wide < 0, wide + x.shape[axis], wide)
-    adjacent = indexed == tuple(range(indexed[0], indexed[0] + len(indexed)))
-    others = tuple(axis for axis in range(x.ndim) if axis not in indexed)
-    return _Selection(indexed, others, flat, indexed[0] if adjacent else 0)
+    return select(x, indices)
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     if all(index is None for index in indices):
         return x
-    selection = _select(x, indices)
-    rows, width = selection.rows_of(x), selection.width_in(x)
-    count = selection.flat.size
-    shape = (*selection.flat.shape, *(x.shape[axis] for axis in selection.others))
-    if not count * width:
-        return full(tuple(shape[axis] for axis in selection.order()), 0, x.dtype)
-    found = rows.gather(0, selection.flat.reshape(count, 1).expand(count, width))
-    return found.reshape(shape).permute(selection.order())
+    return selected(x, _select(x, indices))
 
 
 @aten("index_put", "_unsafe_index_put")
@@ -129,13 +83,6 @@ def _index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accu
     return whole.permute([axes.index(axis) for axis in range(x.ndim)])
 
 
-def add_at(x: Tensor, axis: int, index: Tensor, updates: Tensor) -> Tensor:
-    """x with the updates added at positions along the axis. A sum of bools is true where an update is."""
-    if x.dtype.is_bool:
-        return x.cast(i64).scatter(axis, index, updates.cast(i64), "add").cast(x.dtype)
-    return x.scatter(axis, index, updates, "add")
-
-
 def _put_by_mask(x: Tensor, mask: Tensor, value: Tensor, accumulate: bool) -> Tensor:
     chosen = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim))
     put = value.cast(x.dtype).reshape(())
@@ -146,9 +93,9 @@ def _put_by_mask(x: Tensor, mask: Tensor, value: Tensor, accumulate: bool) -> Te
 def _limit_norms(weight: Tensor, index: Tensor, greatest: float, order: float) -> Tensor:
     """The rows that the index names are scaled to the greatest norm, if theirs is greater."""
     rows = weight.shape[0]
-    named = (index.flatten().unsqueeze(0) == iota((rows, 1), 0, index.dtype)).cast("i32").max(1, keepdims=True) == 1
+    named = (index.flatten().unsqueeze(0) == iota((rows, 1), 0, index.dtype)).any(1, keepdims=True)
     wide = weight.cast(weight.dtype.accumulator)
-    size = norm(abs(wide), order, (1,), True)
+    size = wide.norm(order, 1, keepdims=True)
     return where(named & (size > greatest), wide * (greatest / (size + 1e-7)), wide).cast(weight.dtype)
 
 

@@ -87,7 +87,7 @@ def _slice_scatter(x: Tensor, source: Tensor, axis: int, start: int | None, end:
     count = len(range(first, last, by))
     along = iota(x.shape, place, "i64")
     inside = (along >= first) & (along < first + count * by) & ((along - first) % by == 0)
-    spread = source.cast(x.dtype).repeat(by, place)[(*(slice(None),) * place, slice(0, size - first))]
+    spread = source.cast(x.dtype).repeat_interleave(by, place)[(*(slice(None),) * place, slice(0, size - first))]
     widths = [(0, 0)] * x.ndim
     widths[place] = (first, size - first - spread.shape[place])
     return where(inside, spread.pad(widths), x)
@@ -115,12 +115,12 @@ def _stack(parts: list[Tensor], axis: int) -> Tensor:
 @aten("split.Tensor", "split_copy.Tensor")
 def _split(x: Tensor, length: int, axis: int) -> list[Tensor]:
     size = x.shape[axis_in(axis, x.shape)]
-    return x.split(list(range(length, size, length)) if length else [], axis)
+    return x.split(list(range(length, size, length)) if length else [], axis=axis)
 
 
 @aten("split_with_sizes", "split_with_sizes_copy")
 def _split_with_sizes(x: Tensor, lengths: list[int], axis: int) -> list[Tensor]:
-    return x.split(list(accumulate(lengths))[:-1], axis)
+    return x.split(list(accumulate(lengths))[:-1], axis=axis)
 
 
 @aten("unbind.int", "unbind_copy.int")

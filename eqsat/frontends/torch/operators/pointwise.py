@@ -51,6 +51,8 @@ _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "acosh": ("int_to_float", elementary.acosh),
     "atanh": ("int_to_float", elementary.atanh),
     "log10": ("int_to_float", elementary.log10),
+    "log1p": ("int_to_float", elementary.log1p),
+    "expm1": ("int_to_float", elementary.expm1),
 }
 """Functions of one tensor, with the rule for their dtypes."""
 
@@ -237,20 +239,6 @@ def _clamp(x: Tensor, least: Tensor | None, greatest: Tensor | None) -> Tensor:
     return raised if greatest is None else raised.minimum(greatest)
 
 
-@pointwise("log1p", promotion="int_to_float")
-def _log_of_one_more(x: Tensor) -> Tensor:
-    """log(1 + x), exact for small x: log(u) · x / (u − 1) with u = 1 + x, whose roundings cancel (Kahan)."""
-    u = x + 1
-    return where(u == 1, x, where(u == math.inf, u, u.log() * (x / (u - 1))))
-
-
-@pointwise("expm1", promotion="int_to_float")
-def _exp_less_one(x: Tensor) -> Tensor:
-    """eˣ − 1; for small x as 2t / (1 − t) with t = tanh(x/2), which does not cancel."""
-    half = (x * 0.5).tanh()
-    return where(abs(x) < 1, 2 * half / (1 - half), x.exp() - 1)
-
-
 @pointwise("leaky_relu")
 def _leaky_relu(x: Tensor, slope: Number) -> Tensor:
     return where(x > 0, x, x * slope)
@@ -259,7 +247,7 @@ def _leaky_relu(x: Tensor, slope: Number) -> Tensor:
 @pointwise("elu")
 def _elu(x: Tensor, alpha: Number, scale: Number, input_scale: Number) -> Tensor:
     """scale · x for x > 0, else scale · alpha · (exp(input_scale · x) − 1)."""
-    below = _exp_less_one(x.minimum(0) * input_scale)
+    below = elementary.expm1(x.minimum(0) * input_scale)
     return where(x > 0, x * scale, below * (alpha * scale))
 
 
@@ -286,6 +274,11 @@ def _exclusive_or(x: Tensor, y: Tensor) -> Tensor:
 @aten("_to_copy", "prims.convert_element_type")
 def _convert(x: Tensor, dtype: DType | None = None) -> Tensor:
     return x if dtype is None else x.cast(dtype)
+
+
+@aten("view.dtype", "view_copy.dtype")
+def _bits(x: Tensor, dtype: DType) -> Tensor:
+    return x.bitcast(dtype)
 
 
 def _sign(x: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ def _adaptive_avg_pool_gradient(gradient: Tensor, x: Tensor, *, axes: int) -> Te
         fail(Kind.UNSUPPORTED_OP, STAGE, message, shapes=[list(x.shape), list(gradient.shape)])
     spread = gradient * (math.prod(pooled) / math.prod(image))
     for axis in range(-axes, 0):
-        spread = spread.repeat(x.shape[axis] // gradient.shape[axis], axis)
+        spread = spread.repeat_interleave(x.shape[axis] // gradient.shape[axis], axis)
     return spread
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.frontends.torch.operators.reductions import norm
 from eqsat.lazy.argument_checks import Number
 from eqsat.tensor import Tensor
 
@@ -42,7 +41,7 @@ def _wide_product(x: Tensor, y: Tensor) -> Tensor:
 def _distances(x: Tensor, y: Tensor, order: float, compute_mode: int | None) -> Tensor:
     """The distance, in the norm of this order, of each row of x [..., M, D] from each row of y [..., N, D]."""
     difference = abs(x.unsqueeze(-2) - y.unsqueeze(-3))
-    return norm(difference, order, (difference.ndim - 1,), False)
+    return difference.norm(order, -1)
 
 
 @aten("_trilinear")

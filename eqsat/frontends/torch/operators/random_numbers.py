@@ -12,19 +12,19 @@ from ir.dtype import DType
 from ir.frontend import STAGE
 
 DRAW = "eqsat.draw.default"
-SEED_BITS = 0xFFFFFFFF
+RAND, RANDN, RANDINT = "rand", "randn", "randint"
+"""The kinds of draws, which are torch's names of the operators."""
+
+_SEED_BITS = 0xFFFFFFFF
 """The bits of a seed that inductor's code for CPUs uses."""
 
 
 @aten(DRAW)
 def draw(seeds: Tensor, place: int, size: Sequence[int], kind: str, low: int, high: int, dtype: DType) -> Tensor:
     """Random numbers of a kind, from the seed at this place."""
-    seed = seeds[place].cast("u64") & SEED_BITS
-    match kind:
-        case "rand":
-            return tensor.rand(size, seed).cast(dtype)
-        case "randn":
-            return tensor.randn(size, seed).cast(dtype)
-        case "randint":
-            return tensor.randint(low, high, size, seed).cast(dtype)
-    fail(Kind.UNSUPPORTED_OP, STAGE, f"there are no draws of kind {kind!r}")
+    seed = seeds[place].cast("u64") & _SEED_BITS
+    if kind == RANDINT:
+        return tensor.randint(low, high, size, seed).cast(dtype)
+    if kind not in (RAND, RANDN):
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"there are no draws of kind {kind!r}")
+    return (tensor.rand if kind == RAND else tensor.randn)(size, seed).cast(dtype)

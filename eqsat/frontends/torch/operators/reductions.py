@@ -39,22 +39,22 @@ def _product(
 
 @aten("amax", "max")
 def _greatest(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    return x.max(axes_of(dim, x), keepdim)
+    return x.amax(axes_of(dim, x), keepdim)
 
 
 @aten("amin", "min")
 def _least(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    return x.min(axes_of(dim, x), keepdim)
+    return x.amin(axes_of(dim, x), keepdim)
 
 
 @aten("max.dim")
 def _greatest_with_place(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    return x.max(axes_of(dim, x), keepdim), _place(x, "max", dim, keepdim)
+    return x.amax(axes_of(dim, x), keepdim), _place(x, "max", dim, keepdim)
 
 
 @aten("min.dim")
 def _least_with_place(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    return x.min(axes_of(dim, x), keepdim), _place(x, "min", dim, keepdim)
+    return x.amin(axes_of(dim, x), keepdim), _place(x, "min", dim, keepdim)
 
 
 @aten("argmax")
@@ -69,18 +69,18 @@ def _place_of_least(x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
 
 def _place(x: Tensor, extremum: str, dim: int | None, keepdim: bool) -> Tensor:
     if not x.ndim:
-        return extremum_position(x.reshape(1), extremum, 0)  # type: ignore[arg-type]
-    return extremum_position(x, extremum, dim, keepdim)  # type: ignore[arg-type]
+        return extremum_position(x.reshape(1), extremum, 0)
+    return extremum_position(x, extremum, dim, keepdim)
 
 
 @aten("any", "any.dim", "any.dims")
 def _any(x: Tensor, dim: Axes = None, keepdim: bool = False, *, result: DType) -> Tensor:
-    return x.cast("bool").max(axes_of(dim, x), keepdim).cast(result)
+    return x.cast("bool").amax(axes_of(dim, x), keepdim).cast(result)
 
 
 @aten("all", "all.dim", "all.dims")
 def _all(x: Tensor, dim: Axes = None, keepdim: bool = False, *, result: DType) -> Tensor:
-    return x.cast("bool").min(axes_of(dim, x), keepdim).cast(result)
+    return x.cast("bool").amin(axes_of(dim, x), keepdim).cast(result)
 
 
 @aten("var.correction")
@@ -153,28 +153,11 @@ def _vector_norm(
     dtype: DType | None = None,
     result: DType,
 ) -> Tensor:
-    return norm(abs(x.cast(result).cast(result.accumulator)), order, axes_of(dim, x), keepdim).cast(result)
+    return x.cast(result).norm(order, axes_of(dim, x), keepdim)
 
 
 @aten("dist")
 def _distance(x: Tensor, y: Tensor, order: float = 2) -> Tensor:
     """The norm of x − y."""
     difference: Tensor = x - y
-    wide = abs(difference.cast(difference.dtype.accumulator))
-    return norm(wide, order, tuple(range(wide.ndim)), False).cast(difference.dtype)
-
-
-def norm(sizes: Tensor, order: float, axes: tuple[int, ...], keepdim: bool) -> Tensor:
-    """(Σ s^order)^(1 / order) of numbers s ≥ 0; the greatest or least for infinite orders, the count of others than 0
-    for 0."""
-    if order in (float("inf"), float("-inf")):
-        if not sizes.size:
-            return sizes.sum(axes, keepdim)
-        return sizes.max(axes, keepdim) if order > 0 else sizes.min(axes, keepdim)
-    if order == 0:
-        return where(sizes != 0, 1.0, 0.0).cast(sizes.dtype).sum(axes, keepdim)
-    if order == 1:
-        return sizes.sum(axes, keepdim)
-    if order == 2:
-        return (sizes * sizes).sum(axes, keepdim).sqrt()
-    return (sizes ** float(order)).sum(axes, keepdim) ** (1 / order)
+    return difference.norm(order)

@@ -4,13 +4,16 @@ all are combined in order."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.frontends.torch.operators.gathers import add_at
 from eqsat.lazy.argument_checks import Number, axis_in
 from eqsat.lazy.broadcasting import broadcast_shape
 from eqsat.tensor import Tensor, as_tensor, constant, full, where
 from ir.dtype import i64
+
+Put = Callable[[Tensor, int, Tensor, Tensor], Tensor]
+"""From a tensor, an axis, an index and updates to the tensor with the updates at the positions of the index."""
 
 _COMBINATIONS = {
     "add": "add",
@@ -27,10 +30,7 @@ _COMBINATIONS = {
 @aten("scatter.src", "scatter.reduce")
 def _scatter(x: Tensor, axis: int, index: Tensor, source: Tensor, *, reduce: str | None = None) -> Tensor:
     """x with the updates source[i, j] at [index[i, j], j] for axis 0; the source may be larger than the index."""
-
-    def put(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
-        return target.scatter(place, at, updates) if reduce is None else _combine(target, place, at, updates, reduce)
-
+    put: Put = Tensor.scatter if reduce is None else partial(_combine, reduce=reduce)
     return _along(put, x, axis, index, source)
 
 
@@ -51,11 +51,7 @@ def _scatter_reduce(
 ) -> Tensor:
     """The elements combined with their updates; without `include_self`, elements with updates count for nothing
     themselves."""
-
-    def combine(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
-        return combine_at(target, place, at, updates, reduce, include_self)
-
-    return _along(combine, x, axis, index, source)
+    return _along(partial(combine_at, reduce=reduce, include_self=include_self), x, axis, index, source)
 
 
 @aten("index_add")
@@ -74,10 +70,7 @@ def _index_copy(x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
 def _index_reduce(
     x: Tensor, axis: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    def combine(target: Tensor, place: int, at: Tensor, updates: Tensor) -> Tensor:
-        return combine_at(target, place, at, updates, reduce, include_self)
-
-    return _along_slices(combine, x, axis, index, source)
+    return _along_slices(partial(combine_at, reduce=reduce, include_self=include_self), x, axis, index, source)
 
 
 def combine_at(x: Tensor, axis: int, index: Tensor, updates: Tensor, reduce: str, include_self: bool) -> Tensor:
@@ -97,6 +90,10 @@ def _combine(x: Tensor, axis: int, index: Tensor, updates: Tensor, reduce: str) 
     if x.dtype.is_bool:
         return x.cast(i64).scatter(axis, index, updates.cast(i64), _COMBINATIONS[reduce]).cast(x.dtype)
     return x.scatter(axis, index, updates, _COMBINATIONS[reduce])
+
+
+add_at: Put = partial(_combine, reduce="add")
+"""x with the updates added at positions along the axis. A sum of bools is true where an update is."""
 
 
 def _neutral(x: Tensor, reduce: str) -> Tensor:
@@ -123,9 +120,6 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         return x
     number = (chosen.flatten().cast(i64).cumsum(0) - 1).maximum(0).minimum(source.size - 1)
     return where(chosen, source.flatten().gather(0, number).reshape(x.shape), x)
-
-
-Put = Callable[[Tensor, int, Tensor, Tensor], Tensor]
 
 
 def _along(put: Put, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def _embedding_bag(
         total = where(chosen, rows.unsqueeze(0), 0.0).sum(1)
         result = total / sizes.maximum(1).cast(rows.dtype) if mode == _MEAN else total
     else:
-        result = where(sizes > 0, where(chosen, rows.unsqueeze(0), -math.inf).max(1), 0.0)
+        result = where(sizes > 0, where(chosen, rows.unsqueeze(0), -math.inf).amax(1), 0.0)
     return result.cast(weight.dtype), None, None, None
 
 
@@ -90,7 +90,7 @@ def _segment_reduce(
         total = values.prod(along) * float(start)
     else:
         bound = constant(float(start), values.dtype)
-        total = values.max(along).maximum(bound) if reduce == "max" else values.min(along).minimum(bound)
+        total = values.amax(along).maximum(bound) if reduce == "max" else values.amin(along).minimum(bound)
     if reduce == "mean":
         sizes = (ends - starts).reshape(*starts.shape, *(1,) * len(rest)).cast(values.dtype)
         total = where((sizes == 0) & (initial is not None), total, total / sizes)

@@ -17,16 +17,17 @@ from codegen.compile.nvrtc_log import resources
 from codegen.poly.analyse import checked_core
 from codegen.simt import Report, compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
-from eqsat.cost.targets import A100
+from eqsat.cost.targets import A100, H100
 from ir.kernel.gpu.kernel import GpuKernel
 from ir.kernel.resources import KernelResources
 from ir.plan.gpu import TF32
 from ir.region.region import Region
+from ir.target import Target
 from ir.term.rule import Exactness
 from tests.codegen.lower.cpu.test_lower_nest import softmax
 from tests.codegen.lower.gpu.test_contraction import nhwc
 from tests.codegen.lower.gpu.test_gpu_nests import layer_norm, permuted
-from tests.support.gpu.instruction_counts import ptx_counts
+from tests.support.gpu.instruction_counts import disassembler, main_loop, ptx_counts, sass
 from tests.support.gpu.kernels import kind_of, small_kernels
 from tests.support.gpu.nvrtc import ARCHES, needs_nvrtc
 from tests.support.programs import regions as r
@@ -110,6 +111,39 @@ def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureReque
         "emulator_small.json": as_text({name: _counted(each) for name, each in reports.items()}),
     }
     compare("gpu", files, request.config)
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_main_loops_are_as_recorded(request: pytest.FixtureRequest) -> None:
+    """Instructions of a warp in a turn: those beside the mma are what the tensor cores may wait for."""
+    command = disassembler()
+    if command is None or nvrtc_version() != PINNED:
+        pytest.skip("the golden counts are of the SASS of another compiler, or there is no nvdisasm")
+    rows: dict[str, object] = {}
+    for name, kernel in large_kernels().items():
+        found = main_loop(sass(assemble(cuda_text(kernel), "sm_80").cubin, command))
+        if found is not None:
+            rows[name] = found._asdict()
+    compare("gpu_loops", {"main_loops.json": as_text(rows)}, request.config)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.arch)
+def test_attention_waits_for_tensor_cores_not_for_instructions(target: Target) -> None:
+    """A turn of 128 mma takes 1,024 clocks of an A100's tensor core; a scheduler starts an instruction per clock."""
+    command = disassembler()
+    if command is None or nvrtc_version() != PINNED:
+        pytest.skip("the SASS is of another compiler, or there is no nvdisasm")
+    region = LARGE["attention 64×4096×128"]
+    backend, core = GpuBackend(), checked_core(region)
+    plan = backend.candidates(region, core, target, Exactness.ROUNDING)[0][0]
+    text = cuda_text(backend.lower(region, core, plan, "eq_attention"))
+    arch = f"sm_{target.arch.removeprefix('sm')}"
+    found = main_loop(sass(assemble(text, arch).cubin, command))
+    assert found is not None
+    assert found.mma == 128
+    assert found.instructions <= 605
 
 
 @needs_nvrtc

@@ -13,9 +13,12 @@ from codegen.plan.fit_plan import fit_plan
 from codegen.plan.gpu.nest_candidates import nest_candidates
 from codegen.poly.analyse import checked_core
 from codegen.text.gpu_to_cuda import cuda_text
-from eqsat.cost.targets import A100
+from eqsat.cost.roofline import Roofline
+from eqsat.cost.targets import A100, H100
 from ir.pricer import Work
 from ir.region.region import Region
+from ir.target import Target
+from tests.codegen.lower.cpu.test_lower_nest import softmax
 from tests.codegen.lower.gpu.test_counts import PINNED
 from tests.codegen.lower.gpu.test_gpu_nests import layer_norm, permuted
 from tests.support.gpu.instruction_counts import disassembler, sass
@@ -35,7 +38,7 @@ STRAIGHT = {
 
 def slots(work: Work) -> float:
     """Issue slots of arithmetic, loads and stores."""
-    return (work.flops + work.recomputed) / (2 * work.efficiency)
+    return (work.flops + work.recomputed) * A100.issue / (A100.per_cycle("fp32") * work.efficiency)
 
 
 @pytest.mark.slow
@@ -63,3 +66,12 @@ def test_statistics_of_a_row_are_computed_once_a_row() -> None:
 
     assert arithmetic(layer_norm(8192, 1024)) < 10
     assert arithmetic(layer_norm(8192, 32)) > arithmetic(layer_norm(8192, 1024))
+
+
+@pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
+def test_a_softmax_that_memory_binds_is_priced_at_memory(target: Target) -> None:
+    """Never below the time of its bytes, and not far above: most instructions and waits are hidden behind them."""
+    one = softmax(16384, 4096, "fp16")
+    floor = 2 * 2 * 16384 * 4096 / target.bandwidth * 1e9
+    times = [Roofline(target).estimate(work).time for _, work in nest_candidates(one, checked_core(one), target)]
+    assert floor <= min(times) < 1.15 * floor + target.launch_ns

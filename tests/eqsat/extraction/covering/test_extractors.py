@@ -334,3 +334,45 @@ def test_parts_are_settled_apart(extractor: Extractor) -> None:
     assert sorted(found.columns) == wanted
     assert sizes.count(len(columns)) == 1
     assert max(size for size in sizes if size < len(columns)) <= 4
+
+
+def test_a_dispute_is_settled_among_the_parts_that_it_concerns() -> None:
+    """Each link of a chain shares a value with the next link, and all agree on it at the least price. Two buffers of
+    the first link dispute another value."""
+    links = 12
+    columns = [
+        Column(0, (), 1.0, ((0, 0),)),
+        Column(0, (), 5.0, ((0, 1),)),
+        Column(1, (), 1.0, ((0, 1),)),
+        Column(1, (), 2.0, ((0, 0),)),
+    ]
+    for link in range(2, links):
+        columns.append(Column(link, (), 1.0, ((link - 1, 0), (link, 0))))
+        columns.append(Column(link, (), 2.0, ((link - 1, 1), (link, 1))))
+    columns[0] = columns[0]._replace(marks=((0, 0), (1, 0)))
+    columns[1] = columns[1]._replace(marks=((0, 1), (1, 0)))
+    sizes: list[int] = []
+
+    def counted(problem: Problem) -> Covering | None:
+        sizes.append(len(problem.columns))
+        return pareto(problem)
+
+    found = resolve_disputes(Problem(tuple(columns), tuple(range(links))), counted)
+    assert found is not None
+    assert sorted(found.columns) == [0, 3, *range(4, len(columns), 2)]
+    assert sizes.count(len(columns)) == 1
+    assert max(size for size in sizes if size < len(columns)) <= 4
+
+
+def test_a_dispute_that_moves_on_is_followed() -> None:
+    """What settles the first dispute begins another one with the next buffer, up to the last one."""
+    buffers = 6
+    columns = [Column(0, (), 1.0, ((0, 0),)), Column(0, (), 9.0, ((0, 1),))]
+    for buffer in range(1, buffers):
+        columns.append(Column(buffer, (), 1.0, ((buffer - 1, 1), (buffer, int(buffer > 1)))))
+        columns.append(Column(buffer, (), 2.0, ((buffer - 1, 0), (buffer, 0))))
+    problem = Problem(tuple(columns), tuple(range(buffers)))
+    found = resolve_disputes(problem, pareto)
+    assert found is not None
+    assert agrees(problem, found.columns)
+    assert problem.cost_of(found.columns) == pytest.approx(brute_force(problem))

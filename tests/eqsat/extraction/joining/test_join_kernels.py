@@ -57,7 +57,7 @@ def siblings(rows: int = 5, width: int = 33) -> Graph:
 
 def two_reductions(rows: int = 6, width: int = 40) -> Graph:
     x = input_("x", (rows, width))
-    return graph_of(x.sum(1), x.max(1))
+    return graph_of(x.sum(1), x.max(axis=1))
 
 
 def turned_sibling(rows: int = 5, width: int = 7) -> Graph:

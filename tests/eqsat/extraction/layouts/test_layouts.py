@@ -136,26 +136,26 @@ def test_axes_of_one_element_or_none(shape: tuple[int, ...]) -> None:
 def test_a_strided_depthwise_convolution_runs_along_channels() -> None:
     program = optimize_and_compile(depthwise(), verify=True)
     plain = optimize_and_compile(depthwise(), cost_model="-relayout")
-    slots = program.dump("module")["slots"]
+    slots = program.dump("module", as_json=True)["slots"]
     assert program.cost < 0.9 * plain.cost
     assert [slot["order"] for slot in slots if slot["role"] == "arena"] == [[0, 2, 3, 1]] * 2
     assert [slot["memref"]["shape"] for slot in slots if slot["role"] == "arena"] == [[1, 29, 27, 40], [1, 15, 14, 40]]
     assert not any("order" in slot for slot in slots if slot["role"] in ("input", "output"))
-    assert not any("order" in slot for slot in plain.dump("module")["slots"])
+    assert not any("order" in slot for slot in plain.dump("module", as_json=True)["slots"])
     x = np.random.default_rng(1).standard_normal((1, 24, 29, 27), dtype=np.float32)
     np.testing.assert_allclose(program(x), plain(x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow
 def test_a_constant_is_copied_in_the_order_in_which_it_is_read() -> None:
-    slots = optimize_and_compile(depthwise()).dump("module")["slots"]
+    slots = optimize_and_compile(depthwise()).dump("module", as_json=True)["slots"]
     (window,) = (slot for slot in slots if slot["role"] == "constant" and "order" in slot)
     assert window["memref"]["shape"] == [3, 1, 3, 40]
 
 
 @pytest.mark.slow
 def test_an_order_is_printed_and_read_back() -> None:
-    module = load_module(optimize_and_compile(depthwise()).dump("module"))
+    module = load_module(optimize_and_compile(depthwise()).dump("module", as_json=True))
     assert "fp32[1,29,27,40] as i0,i2,i3,i1" in str(module)
     assert load_module(dump_module(module)) == module
 
@@ -169,7 +169,7 @@ def test_what_callers_see_is_row_major() -> None:
 _CHOICE = """
 from tests.eqsat.extraction.layouts.test_layouts import depthwise
 from eqsat import optimize_and_compile
-print(optimize_and_compile(depthwise(), cache=False).dump("module"))
+print(optimize_and_compile(depthwise(), cache=False).dump("module", as_json=True))
 """
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from eqsat import optimize_and_compile
 from tests.eqsat.frontends.onnx.test_onnx import agree, model_of, normal, one, refused
 
 RNG = np.random.default_rng(17)
@@ -86,5 +87,15 @@ def test_what_depends_on_the_size_of_a_region_is_refused() -> None:
     assert "sampling_ratio above 0" in refused(one("RoiAlign", inputs))
 
 
-def test_bits_of_floats_are_refused() -> None:
-    assert "the bits of fp32 as i32" in refused(one("BitCast", {"x": normal(3)}, opset=26, to=TensorProto.INT32))
+def test_bits_of_floats() -> None:
+    """A quiet NaN, a signalling NaN and a denormal among them."""
+    bits = np.array([0x3F800000, -0x80000000, 0x7FC00001, 0x7F800001, 1], np.int32)
+    model = one("BitCast", {"x": bits}, opset=26, to=TensorProto.FLOAT)
+    np.testing.assert_array_equal(optimize_and_compile(model)(x=bits).view(np.int32), bits)
+    model = one("BitCast", {"x": bits.view(np.float32)}, opset=26, to=TensorProto.INT32)
+    np.testing.assert_array_equal(optimize_and_compile(model)(x=bits.view(np.float32)), bits)
+
+
+def test_bits_as_bools_are_refused() -> None:
+    inputs = {"x": np.zeros(3, np.uint8)}
+    assert "the bits of u8 as bool" in refused(one("BitCast", inputs, opset=26, to=TensorProto.BOOL))

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 else:
     torch = pytest.importorskip("torch", reason="the torch door needs torch")
 
-from eqsat import EqsatError, EqsatWarning
+from eqsat import EqsatError, EqsatWarning, optimize_and_compile
 from eqsat.frontends.torch.backend import eqsat as backend
+from eqsat.runtime.program import Program
 from ir.diagnostics import Kind, fail
 
 F = torch.nn.functional
@@ -108,6 +109,19 @@ def test_an_unknown_option_is_named() -> None:
     compiled = torch.compile(lambda x: x + 1, backend=backend, options={"speed": 11})
     with pytest.raises(Exception, match="the backend has no option 'speed'"):
         compiled(torch.randn(3))
+
+
+def test_on_program_is_called_with_each_program() -> None:
+    programs: list[Program] = []
+    layer, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+    torch.compile(layer, backend=backend, options={"on_program": programs.append})(x).sum().backward()
+    forward, backward = programs
+    inputs: dict[str, Any] = forward.random_inputs()
+    assert [kernel.measured_ns is not None for kernel in forward.profile(**inputs)] == [True]
+    assert backward.kernels
+    wrong = torch.compile(layer, backend=backend, options={"on_program": programs})
+    with pytest.raises(Exception, match="on_program= is a function of a Program"):
+        wrong(x)
 
 
 def test_options_reach_the_programs() -> None:
@@ -203,3 +217,35 @@ def test_a_graph_that_does_not_compile_runs_in_eager_with_a_warning(monkeypatch:
 def test_a_wrong_value_of_an_option_is_an_error() -> None:
     with pytest.raises(EqsatError, match="exactness"):
         torch.compile(lambda x: x * 2, backend=backend, options={"exactness": "roughly"})(torch.randn(3))
+
+
+def test_layers_are_optimized_once_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backward graph returns gradients in the order of the parameters; its layers stand together all the same."""
+
+    class ResidualLayer(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.LayerNorm(8)
+            self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.down(F.gelu(self.up(self.norm(x))))
+
+    programs: list[Any] = []
+
+    def kept(*arguments: Any, **options: Any) -> Any:
+        programs.append(optimize_and_compile(*arguments, **options))
+        return programs[-1]
+
+    monkeypatch.setattr("eqsat.frontends.torch.compiled_graph.optimize_and_compile", kept)
+    model = torch.nn.Sequential(*(ResidualLayer() for _ in range(5)))
+    x = torch.randn(6, 8)
+    torch.compile(model, backend=backend, options={"fallback": False})(x).square().sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    model(x).square().sum().backward()
+    for ours, parameter in zip(gradients, model.parameters(), strict=True):
+        torch.testing.assert_close(ours, parameter.grad, rtol=1e-3, atol=1e-4)
+    assert len(programs) == 2
+    for program in programs:
+        assert sum(name.startswith("block") for name in program.explorations()) >= 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch door needs torch")
 
-from tests.support.torch.beside_eager import agree  # noqa: E402 - only where torch is installed
+from tests.support.torch.beside_eager import agree, normal  # noqa: E402 - only where torch is installed
 
 F = torch.nn.functional
 torch.manual_seed(0)
-
-
-def normal(*shape: int) -> Any:
-    return torch.randn(shape)
 
 
 WITH_NAN = torch.tensor([[3.0, float("nan"), -1.0, 3.0, 2.0], [1.0, 1.0, 0.0, -2.0, float("nan")]])
@@ -66,6 +63,7 @@ CASES: dict[str, Case] = {
         (torch.tensor([[0, 1, 0], [2, 0, 3]]),),
     ),
     "orders": (lambda x: (*x.sort(1), *x.topk(2), *x.kthvalue(2, 1)), (normal(3, 5),)),
+    "orders of long axes": (lambda x: (*x.sort(0), *x.topk(3, 0), x.median()), (torch.randperm(5000).float(),)),
     "orders of equal elements and NaN": (
         lambda x: (*x.sort(dim=1, stable=True), *x.sort(dim=1, stable=True, descending=True), x.topk(2).values),
         (WITH_NAN,),
@@ -90,6 +88,11 @@ CASES: dict[str, Case] = {
     "powers of ints": (lambda x: (x**3, x ** x.abs(), 2 ** x.abs()), (WHOLE,)),
     "shifts": (lambda x: (x << 2, x >> 1), (WHOLE,)),
     "signs": (lambda x: (x.signbit(), x.sgn(), torch.copysign(torch.ones(8), x), x.angle()), (SIGNED,)),
+    "signs of NaN": (lambda x: torch.copysign(x, torch.tensor([1.0, -1.0])).signbit(), (torch.full((3, 2), math.nan),)),
+    "bits": (
+        lambda x: (x.view(torch.int32), (x + 1).view(torch.uint8), x.view(torch.float64), x.view(torch.int16) >> 3),
+        (normal(3, 6),),
+    ),
     "extrema of numbers": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y)), (SIGNED, SIGNED.flip(0))),
     "angles": (torch.atan2, (SIGNED.repeat(8), SIGNED.repeat_interleave(8))),
     "rounding to digits": (lambda x: (x.round(decimals=2), x.round(decimals=-1)), (normal(9) * 50,)),

@@ -12,14 +12,10 @@ if TYPE_CHECKING:
 else:
     torch = pytest.importorskip("torch", reason="the torch door needs torch")
 
-from tests.support.torch.beside_eager import agree
+from tests.support.torch.beside_eager import agree, normal
 
 F = torch.nn.functional
 torch.manual_seed(0)
-
-
-def normal(*shape: int) -> Any:
-    return torch.randn(shape)
 
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]

@@ -51,7 +51,7 @@ def is_maximum(pool: Pool) -> None:
     if not p.shape[axis]:
         return
     hits = p == p.max(axis, keepdims=True)
-    pool.add(hits.sum(axis), (hits.sum(axis) >= 1) | (p != p).cast("i32").max(axis).cast("bool"))
+    pool.add(hits.sum(axis), (hits.sum(axis) >= 1) | (p != p).cast("i32").max(axis=axis).cast("bool"))
 
 
 def element_at_argmax(pool: Pool) -> None:
@@ -59,7 +59,7 @@ def element_at_argmax(pool: Pool) -> None:
     p = scores(pool)
     if not p.shape[-1]:
         return
-    top, at = p.max(-1), p.argmax(-1)
+    top, at = p.max(axis=-1), p.argmax(-1)
     there = p.gather(p.ndim - 1, at.unsqueeze(-1)).squeeze(-1)
     pool.add(there - top, at)
 
@@ -88,7 +88,7 @@ def keep_greatest(pool: Pool) -> None:
     p = nn.softmax(scores(pool))
     if p.shape[-1]:
         kept = tensor.where(p >= p.max(-1, keepdims=True), p, 0.0)
-        pool.add(kept.max(-1) - p.max(-1), kept)
+        pool.add(kept.max(axis=-1) - p.max(axis=-1), kept)
 
 
 def second_greatest(pool: Pool) -> None:
@@ -127,10 +127,10 @@ def route(pool: Pool) -> None:
     x = pool.fresh(t, d)
     p = nn.softmax(x @ pool.fresh(d, e))
     at = p.argmax(-1)
-    y = x[:, None, :] @ pool.fresh(e, d, f).take(at)
+    y = x[:, None, :] @ pool.fresh(e, d, f).take(at, 0)
     if pool.chance(0.6):
-        y = y.relu() @ pool.fresh(e, f, d).take(at)
-    pool.add(y[:, 0] * p.max(-1)[:, None])
+        y = y.relu() @ pool.fresh(e, f, d).take(at, 0)
+    pool.add(y[:, 0] * p.max(axis=-1)[:, None])
 
 
 def mixture(pool: Pool) -> None:
@@ -161,14 +161,14 @@ def embedding(pool: Pool) -> None:
             index = index % table.shape[0]
         case 1:
             index = (index * 3 + 1) % max(1, table.shape[0])
-    pool.add(table.take(index) if table.size * index.size < pool.largest else table.take(index.flatten()[:1]))
+    pool.add(table.take(index, 0) if table.size * index.size < pool.largest else table.take(index.flatten()[:1], 0))
 
 
 def take_at_argmax(pool: Pool) -> None:
     """A lookup by the position of the greatest."""
     p = scores(pool)
     if p.shape[-1]:
-        pool.add(pool.fresh(p.shape[-1], pool.size(1, 17)).take(p.argmax(-1)))
+        pool.add(pool.fresh(p.shape[-1], pool.size(1, 17)).take(p.argmax(-1), 0))
 
 
 def index_arithmetic(pool: Pool) -> None:
@@ -201,7 +201,7 @@ def checkerboard(pool: Pool) -> None:
 def integer_sums(pool: Pool) -> None:
     x = pool.integers(1, 3)
     axis = pool.axis(x)
-    found = [x.sum(axis), x.cumsum(axis), x.max(axis), (x * x).sum(axis), x.cast("i32").prod(axis)]
+    found = [x.sum(axis), x.cumsum(axis), x.max(axis=axis), (x * x).sum(axis), x.cast("i32").prod(axis)]
     pool.add(pool.pick([*found, x.argmax(axis)] if x.shape[axis] else found))
 
 
@@ -242,7 +242,7 @@ def greatest_of_scan(pool: Pool) -> None:
     if s.shape[axis]:
         highest = Tensor("CUMMAX", [s], {"axis": axis, "dtype": s.dtype.name})
         last = highest[(*[slice(None)] * axis, -1)]
-        pool.add(last - s.max(axis), (highest >= s).cast("i32").min(axis))
+        pool.add(last - s.max(axis=axis), (highest >= s).cast("i32").min(axis=axis))
 
 
 def put_at_positions(pool: Pool) -> None:
@@ -256,7 +256,7 @@ def put_at_positions(pool: Pool) -> None:
         index = index.reshape(*(count if position == axis else 1 for position in range(x.ndim))).expand(shape)
     updates = pool.fresh(*shape, dtype=x.dtype.name)
     put = x.scatter(axis, index, updates * 2 + 1, pool.pick(("none", "add", "add", "mul", "max", "min")))
-    pool.add(put, x - put * 0.5, put.max(axis) if put.shape[axis] else put)
+    pool.add(put, x - put * 0.5, put.max(axis=axis) if put.shape[axis] else put)
 
 
 CHOICES: tuple[Idiom, ...] = (

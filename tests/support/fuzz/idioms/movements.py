@@ -175,7 +175,7 @@ def sliding(pool: Pool) -> None:
     kernel = pool.integer(1, min(4, x.shape[-1]))
     dilation = 2 if 2 * (kernel - 1) < x.shape[-1] and pool.chance(0.3) else 1
     seen = windows(x, kernel, pool.integer(1, 3), dilation)
-    pool.add(pool.pick((seen.sum(-1), seen.max(-1), seen.mean(-1), seen.min(-1) + 1, seen)))
+    pool.add(pool.pick((seen.sum(-1), seen.max(axis=-1), seen.mean(-1), seen.min(axis=-1) + 1, seen)))
 
 
 def triangular(pool: Pool) -> None:
@@ -184,7 +184,7 @@ def triangular(pool: Pool) -> None:
     rows, columns = pool.rng.permutation(x.ndim)[:2].tolist()
     hidden = pool.pick((0.0, 0.0, 1.0, -math.inf))
     masked = tensor.where(triangle(x.shape, rows, columns, pool.integer(-1, 1)), x, hidden)
-    pool.add(pool.pick((masked, masked.sum(columns), masked.max(rows))))
+    pool.add(pool.pick((masked, masked.sum(columns), masked.max(axis=rows))))
 
 
 def diagonal(pool: Pool) -> None:

@@ -16,8 +16,8 @@ def layer_norm(pool: Pool) -> None:
     x = pool.floats(1)
     axes = pool.integer(1, min(2, x.ndim))
     shape = x.shape[x.ndim - axes :]
-    weights = (pool.fresh(*shape), pool.fresh(*shape)) if pool.chance(0.5) else (None, None)
-    pool.add(nn.layer_norm(x, *weights, axes=axes))
+    weight, bias = (pool.fresh(*shape), pool.fresh(*shape)) if pool.chance(0.5) else (None, None)
+    pool.add(nn.layer_norm(x, weight, bias, axes=axes))
 
 
 def rms_norm(pool: Pool) -> None:
@@ -103,7 +103,7 @@ def centre(pool: Pool) -> None:
     x = pool.floats(1)
     axes = pool.axes(x)
     centred = x - x.mean(axes, keepdims=True)
-    pool.add(pool.pick((centred, x.var(axes), (centred * centred).sum(axes), centred.relu())))
+    pool.add(pool.pick((centred, x.var(axis=axes), (centred * centred).sum(axes), centred.relu())))
 
 
 def centre_pooled(pool: Pool) -> None:
@@ -147,7 +147,7 @@ def scan_and_extremum(pool: Pool) -> None:
     if pool.chance(0.7):
         y = y.unsqueeze(pool.integer(0, y.ndim))
     axis = pool.axis(y)
-    m = pool.pick((y.max, y.min, y.sum, y.mean))(axis, keepdims=True)
+    m = pool.pick((y.amax, y.amin, y.sum, y.mean))(axis, keepdims=True)
     pool.add(y - m, without(m, axis, pool) + 1)
 
 
@@ -160,7 +160,7 @@ def extremum_readers(pool: Pool) -> None:
     """A reduction that keeps its axes, read with and without them."""
     x = pool.floats(1)
     axis = pool.axis(x)
-    m = pool.pick((x.max, x.min, x.sum, x.mean))(axis, keepdims=True)
+    m = pool.pick((x.amax, x.amin, x.sum, x.mean))(axis, keepdims=True)
     readers = (
         x - m,
         without(m, axis, pool) * 2,
@@ -215,7 +215,7 @@ def curve(pool: Pool) -> None:
 
 def sum_axes(pool: Pool) -> None:
     x = pool.floats(1)
-    pool.add(pool.pick((x.sum, x.max, x.min, x.mean))(pool.axes(x), keepdims=pool.chance(0.5)))
+    pool.add(pool.pick((x.sum, x.amax, x.amin, x.mean))(pool.axes(x), keepdims=pool.chance(0.5)))
 
 
 def chain_of_norms(pool: Pool) -> None:

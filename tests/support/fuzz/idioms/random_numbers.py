@@ -43,7 +43,7 @@ def words(pool: Pool) -> None:
     size = pool.size(1, 33)
     key, first = seed(pool), offset(pool)
     whole = tensor.random_word((size, 3), key, first, pool.integer(0, 3))
-    pool.add(whole.pad([(0, 1), (1, 0)], 1), whole[::2, 1], (whole >> 28).sum(0), whole.max(0))
+    pool.add(whole.pad([(0, 1), (1, 0)], 1), whole[::2, 1], (whole >> 28).sum(0), whole.max(axis=0))
 
 
 def random_positions(pool: Pool) -> None:
@@ -51,7 +51,7 @@ def random_positions(pool: Pool) -> None:
     x = pool.floats(1, 3)
     if x.shape[0]:
         at = tensor.randint(0, x.shape[0], (pool.size(1, 17),), seed(pool), offset(pool))
-        pool.add(x.take(at), at)
+        pool.add(x.take(at, 0), at)
 
 
 RANDOM_NUMBERS: tuple[Idiom, ...] = (dropout, dropout, dropout, noise, words, random_positions)

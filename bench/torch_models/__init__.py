@@ -1,0 +1,1 @@
+"""Models of torch in eager, in inductor, in onnxruntime and in eqsat."""

@@ -1,0 +1,73 @@
+"""The systems take turns in running a model, as in `bench.peers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from bench.cases import Case, Runner
+from bench.facts import load
+from bench.peers import Times, measure
+from bench.torch_models.first_calls import in_new_process
+from bench.torch_models.systems import (
+    EQSAT,
+    LOSS_TOLERANCE,
+    ONNXRUNTIME,
+    RESULT_TOLERANCE,
+    RUN_MODELS,
+    TRAIN_MODELS,
+    Workload,
+    forward_pass,
+    tensors_of,
+    training_step,
+)
+
+
+def forward_case(workload: Workload, systems: Sequence[str]) -> Case:
+    """The forward pass as a case of `bench.peers`; its FLOPs are not counted."""
+
+    def build(system: str, _: int) -> Runner:
+        run = forward_pass(workload, system)
+        return lambda: tensors_of(run())[0].numpy()
+
+    return Case(workload.name, 0, RESULT_TOLERANCE, {system: partial(build, system) for system in systems})
+
+
+def step_case(workload: Workload) -> Case:
+    """The training step as a case of `bench.peers`."""
+
+    def build(system: str, _: int) -> Runner:
+        return training_step(workload, system)
+
+    return Case(workload.name, 0, LOSS_TOLERANCE, {system: partial(build, system) for system in TRAIN_MODELS})
+
+
+def times(workload: Workload, rounds: int) -> dict[str, Any]:
+    """Median milliseconds of a forward pass and of a training step, and how many times as fast as the best other system
+    eqsat is."""
+    row: dict[str, Any] = {"load": load()}
+    systems, obstacle = _systems_for_forward(workload)
+    if obstacle:
+        row[f"no {ONNXRUNTIME}"] = obstacle
+    found = {"forward": measure(partial(forward_case, workload, systems), workload.threads, rounds)}
+    if workload.family.loss:
+        found["step"] = measure(partial(step_case, workload), workload.threads, rounds)
+    for kind, taken in found.items():
+        row[f"{kind} ms"] = {system: round(time.median * 1e3, 3) for system, time in taken.items()}
+        row[f"{kind} times as fast"] = round(_best_of_others(taken) / taken[EQSAT].median, 2)
+    return row
+
+
+def _best_of_others(taken: Mapping[str, Times]) -> float:
+    return min(time.median for system, time in taken.items() if system != EQSAT)
+
+
+def _systems_for_forward(workload: Workload) -> tuple[Sequence[str], str]:
+    """The systems, and why onnxruntime is not among them, if so."""
+    try:
+        in_new_process(workload, ONNXRUNTIME, 0)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+        return [system for system in RUN_MODELS if system != ONNXRUNTIME], reason
+    return RUN_MODELS, ""

@@ -1,0 +1,72 @@
+"""Sizes on the command line: `-d batch=4`, `-d batch=1,4,8`, `-d batch=1..64` and `-d batch=64..512..64`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from eqsat.serving.buckets import Buckets, split_dims
+from eqsat.serving.preparation import MOST_SIZES, combinations
+from ir.diagnostics import Kind, fail
+
+FORMS = "NAME=SIZE, NAME=SIZE,SIZE,… or NAME=FIRST..LAST (or FIRST..LAST..STEP)"
+"""The forms of a dim, for messages."""
+_SIZES = re.compile(r"\d+(,\d+)*")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?")
+
+CommandDims = Mapping[str, int | Buckets]
+"""Sizes by symbol, as `dims=` takes them."""
+
+
+def sizes_of(text: str) -> int | Buckets | None:
+    """The size, or the sizes, that a text names; None if it names none.
+
+    Raises:
+        EqsatError: ResourceExceeded for more sizes than can be prepared.
+    """
+    if _SIZES.fullmatch(text):
+        sizes = [int(size) for size in text.split(",")]
+        return sizes[0] if len(sizes) == 1 else Buckets(*sizes)
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return None
+    first, last, step = (int(part or 1) for part in found.groups())
+    if first > last or not step:
+        return None
+    count = (last - first) // step + 1
+    if count > MOST_SIZES:
+        message = f"{text} are {count} sizes, and {MOST_SIZES} are the most"
+        fail(Kind.RESOURCE_EXCEEDED, "dims", message, hint=f"{first}..{last}..{-(-count // MOST_SIZES) * step}")
+    return Buckets(*range(first, last + 1, step))
+
+
+def single_sizes(dims: CommandDims, verb: str) -> dict[str, int]:
+    """The dims of a command that works at one size of every symbol.
+
+    Raises:
+        EqsatError: InvalidOption if a symbol has several sizes.
+    """
+    one, several = split_dims(dims)
+    for name, sizes in several.items():
+        hint = f"-d {name}={sizes[0]}; compile, bench, profile and check take several"
+        fail(Kind.INVALID_OPTION, verb, f"eqsat {verb} takes one size of {name}, not {len(sizes)}", hint=hint)
+    return dict(one)
+
+
+def each_combination(dims: CommandDims) -> list[dict[str, int]]:
+    """Every combination of the sizes; a single, empty one for no dims.
+
+    Raises:
+        EqsatError: ResourceExceeded for more combinations than can be prepared.
+    """
+    return combinations(dims, {}, list(dims))
+
+
+def several_symbols(dims: CommandDims) -> tuple[str, ...]:
+    """The symbols with several sizes."""
+    return tuple(split_dims(dims)[1])
+
+
+def title_of(sizes: Mapping[str, int], shown: Sequence[str]) -> str:
+    """The sizes of some symbols in words: `batch=4, seq=128`."""
+    return ", ".join(f"{name}={sizes[name]}" for name in shown)

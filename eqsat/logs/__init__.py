@@ -1,0 +1,1 @@
+"""Records of what eqsat does while it does it."""

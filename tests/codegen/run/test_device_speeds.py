@@ -1,0 +1,48 @@
+"""The speeds of a device, from the attributes that its driver reports."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from codegen.run.device import _attribute, _runs, _speeds
+
+ATTRIBUTES = {13: 1_410_000, 36: 1_593_000, 37: 5120, 38: 40 << 20}
+"""Of an A100 of 80 GB: clocks in kHz, the width of its memory in bits, bytes of its cache."""
+
+
+def test_attributes_tell_clock_bandwidth_and_cache() -> None:
+    found = _speeds(ATTRIBUTES.__getitem__)
+    assert found["clock_hz"] == 1.41e9
+    assert found["bandwidth"] == pytest.approx(2.039e12, rel=1e-3)
+    assert found["l2_bytes"] == 40 << 20
+
+
+def test_an_attribute_that_the_driver_refuses_is_0() -> None:
+    def refuse(number: int, device: int) -> int:
+        raise RuntimeError("cudaErrorInvalidValue")
+
+    assert _attribute(SimpleNamespace(deviceGetAttribute=refuse), 0, 36) == 0
+    assert _attribute(SimpleNamespace(deviceGetAttribute=lambda number, device: 7), 0, 36) == 7
+    assert _speeds(lambda number: 0)["bandwidth"] == 0
+
+
+@pytest.mark.parametrize(
+    ("capability", "arch", "runs"),
+    [
+        ("80", "sm_80", True),
+        ("86", "sm80", True),
+        ("80", "sm_86", False),
+        ("90", "sm_80", False),
+        ("90", "sm_90a", True),
+        ("91", "sm_90", True),
+        ("91", "sm_90a", False),
+        ("100", "sm_100a", True),
+        ("103", "sm_100a", False),
+    ],
+)
+def test_cubins_run_on_later_minor_versions_unless_they_are_of_one_architecture(
+    capability: str, arch: str, runs: bool
+) -> None:
+    assert _runs(capability, arch) == runs

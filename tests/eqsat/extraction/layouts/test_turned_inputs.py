@@ -1,0 +1,76 @@
+"""Inputs that a kernel of its own copies to the order of axes in which other kernels read them fast."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from eqsat import Program, nn, optimize_and_compile
+from eqsat import tensor as t
+from eqsat.cost.targets import A100
+from ir.target import Target
+
+SMALL = msgspec.structs.replace(
+    A100,
+    units=1,
+    launch_ns=0.0,
+    peak_flops={dtype: rate / A100.units for dtype, rate in A100.peak_flops.items()},
+)
+"""A machine of one multiprocessor, where a launch costs nothing: small programs copy as large ones do elsewhere."""
+
+
+def convolved(channels: int, size: int, layers: int = 1, batch: int = 1, dtype: str = "bf16") -> t.Tensor:
+    x = t.input("x", (batch, channels, size, size), dtype)
+    rng = np.random.default_rng(3)
+    for place in range(layers):
+        values = (rng.standard_normal((channels, channels, 3, 3)) * 0.1).astype(np.float32)
+        x = nn.conv2d(x, t.constant(values, name=f"w{place}").cast(dtype), padding=1).relu()
+    return x
+
+
+def compiled(source: t.Tensor, target: str | Target) -> Program:
+    return optimize_and_compile(source, target=target, emulate=target != "cpu")
+
+
+def orders(program: Program) -> dict[str, tuple[int, ...]]:
+    return {slot.name: slot.order for slot in program._compiled.artifact.module.slots if slot.order is not None}
+
+
+def test_images_are_turned_once_where_that_is_cheaper() -> None:
+    program = compiled(convolved(64, 56, batch=32), "sm_80")
+    assert orders(program)["x_0231"] == (0, 2, 3, 1)
+    names = [kernel.name for kernel in program.kernels]
+    assert names.count("copy") >= 1
+    assert "dot" in names[-1]
+    row_major = optimize_and_compile(
+        convolved(64, 56, batch=32), target="sm_80", emulate=True, cost_model=["-relayout"]
+    )
+    assert program.cost < 0.75 * row_major.cost
+
+
+def test_small_images_stay_as_they_are() -> None:
+    """The launch of a copy takes longer than it saves."""
+    assert "x_0231" not in orders(compiled(convolved(16, 8), "sm_80"))
+
+
+def test_a_cpu_copies_no_input() -> None:
+    assert "x_0231" not in orders(compiled(convolved(64, 28, dtype="fp32"), "cpu"))
+
+
+@pytest.mark.parametrize(("channels", "size", "layers", "batch"), [(32, 9, 1, 2), (32, 12, 2, 1), (40, 13, 1, 1)])
+def test_kernels_over_turned_inputs_compute_what_playback_does(
+    channels: int, size: int, layers: int, batch: int
+) -> None:
+    program = compiled(convolved(channels, size, layers, batch), SMALL)
+    assert "x_0231" in orders(program)
+    assert program.verify()
+    assert "copy" in program.explain()
+
+
+def test_several_kernels_read_one_copy() -> None:
+    x = t.input("x", (2, 32, 12, 12), "bf16")
+    w, v = (t.input(name, (32, 32, 3, 3), "bf16") for name in "wv")
+    program = compiled(nn.conv2d(x, w, padding=1).relu() + nn.conv2d(x, v, padding=1).tanh(), SMALL)
+    assert sum(name == "x_0231" for name in orders(program)) == 1
+    assert program.verify()
