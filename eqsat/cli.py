@@ -190,6 +190,9 @@ def explore(
         list[str] | None, typer.Option("--without", "-w", help="compare with a run without this family or rule")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write the exploration as one page for a browser")] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="with --html: also compile the model, and show measured times")
+    ] = False,
     part: Annotated[str | None, typer.Option(help="of a model of several parts: only this one")] = None,
     egraph: EGraph = None,
     rules: Annotated[
@@ -210,8 +213,11 @@ def explore(
     from eqsat.command_files import check_egraph_file
     from eqsat.command_programs import given_options, refuse_of_saved
     from eqsat.explanation import command_output
+    from eqsat.explanation.html_page import write_page
 
     check_egraph_file(egraph)
+    if measure and html is None:
+        raise typer.BadParameter("needs --html", param_hint="--measure")
     choices = {
         "target": target,
         "exactness": exactness,
@@ -227,7 +233,8 @@ def explore(
         runs = command_output.explore_model(model, part, dims=dims, **choices)
         others = {name: run.without(*without) for name, run in runs.items()} if without else {}
     if html is not None:
-        command_output.write_page(runs, html, Path(model).name)
+        measured = command_output.measured_kernels(model, dims=dims, **choices) if measure else ()
+        write_page(runs, html, Path(model).name, measured=measured)
         typer.echo(f"written to {html}", err=True)
     if egraph is not None:
         command_output.write_egraph_of(runs, egraph)

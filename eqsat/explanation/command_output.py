@@ -18,6 +18,7 @@ from ir.serde import to_builtins
 
 if TYPE_CHECKING:
     from eqsat.explanation.drawing import Drawing
+    from eqsat.explanation.profile import Profile
     from eqsat.runtime.program import Program
     from ir.tiny.graph import Graph
 
@@ -124,9 +125,13 @@ def _saved_graph(model: str) -> Graph:
     return load_tiny(load(model).dump("tiny", as_json=True))[0]
 
 
-def write_page(runs: Mapping[str, Exploration], path: Path, title: str) -> None:
-    """Write the run as a page. Raises EqsatError, InvalidOption, for the runs of several parts."""
-    _only(runs, "a page shows one part").html(path, title)
+def measured_kernels(model: str, **keywords: Any) -> Profile:
+    """The measured kernels of a model, or of a saved program, on random inputs. keywords: of `explore`."""
+    from eqsat.api import load, optimize_and_compile
+    from eqsat.runtime.store import is_saved
+
+    program = load(model) if is_saved(Path(model)) else optimize_and_compile(model, **keywords)
+    return program.profile(program.random_inputs())
 
 
 def write_egraph_of(runs: Mapping[str, Exploration], path: Path) -> None:

@@ -18,7 +18,7 @@ from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.compare import Comparison, compare
 from eqsat.explanation.explored_run import ExploredRun, IterationReport, PhaseReport
 from eqsat.explanation.history import History
-from eqsat.explanation.kernel_by_name import Wanted, output_of
+from eqsat.explanation.kernel_by_name import Wanted, output_of, place_of
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.why_not import WhyNot, why_not
 from eqsat.extraction.extract import extract
@@ -31,7 +31,7 @@ from eqsat.looping.split import split
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import cold_inputs, pricer_for
-from eqsat.runtime.compiled import report_of
+from eqsat.runtime.compiled import KernelReport, report_of
 from eqsat.runtime.kernel_term import kernel_term
 from ir.target import Target
 from ir.term.language import CTORS
@@ -142,15 +142,23 @@ class Exploration(ExploredRun):
 
         return html_of(self.view())
 
-    def html(self, path: str | Path, title: str = "eqsat explore") -> None:
-        """Write the run as one HTML page, which needs no other file.
+    def source(self, kernel: Wanted | None = None) -> str:
+        """The text of all kernels, or of one, in C or CUDA. No compiler is needed."""
+        from eqsat.pipeline import kernel_texts
+
+        texts = kernel_texts(self.module, self.prices, self.setting.target)
+        return "\n".join(dict.fromkeys(texts)) if kernel is None else texts[place_of(self.kernels, kernel)]
+
+    def html(self, path: str | Path, title: str = "eqsat explore", *, measured: Iterable[KernelReport] = ()) -> None:
+        """Write the run as one HTML page, which needs no other file. measured: a profile of the program
+        (`program.profile(…)`), whose times the page shows beside the estimates.
 
         Raises:
             EqsatError: InvalidOption if the file cannot be written.
         """
         from eqsat.explanation.html_page import write_page
 
-        write_page(self, path, title)
+        write_page(self, path, title, measured=measured)
 
     def __str__(self) -> str:
         from eqsat.explanation.explain import render
@@ -288,8 +296,7 @@ class Explorer:
                 for call, price, kernel in zip(module.running, prices, running, strict=True)
             ),
             prices=prices,
-            calls=module.running,
-            orders=module.orders,
+            module=module,
             terms=tuple(kernel_term(kernel.trees, cover.names) for kernel in running),
             history=history,
             seconds=dict(self.seconds),

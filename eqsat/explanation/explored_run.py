@@ -16,7 +16,7 @@ from eqsat.failure.reproducer_calls import of_exploration
 from eqsat.runtime.compiled import KernelReport
 from eqsat.runtime.kernel_term import KernelTerm
 from ir.diagnostics import jsonable
-from ir.module.module import KernelCall
+from ir.module.module import KernelCall, Module
 from ir.pricer import Price
 from ir.region.order import Order
 from ir.serde import to_builtins
@@ -56,7 +56,7 @@ class ExploredRun:
 
     uops: of the graph. kernels_before: one per uop. nodes, classes: of the saturated e-graph. candidates: that
     extraction considered. estimated_before_ns: a lower bound on the time of the program as written. estimated_ns: the
-    sum over the kernels. orders: of the buffers that are not row-major. seconds: wall time by stage.
+    sum over the kernels. module: the kernels as they run. seconds: wall time by stage.
     """
 
     setting: Setting
@@ -71,11 +71,20 @@ class ExploredRun:
     estimated_before_ns: float
     kernels: tuple[KernelReport, ...]
     prices: tuple[Price, ...]
-    calls: tuple[KernelCall, ...]
-    orders: Mapping[str, Order]
+    module: Module
     terms: tuple[KernelTerm, ...]
     history: History
     seconds: Mapping[str, float]
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """The kernel call of each launch."""
+        return self.module.running
+
+    @property
+    def orders(self) -> Mapping[str, Order]:
+        """The orders of the buffers that are not row-major."""
+        return self.module.orders
 
     @property
     def estimated_ns(self) -> float:
