@@ -11,7 +11,7 @@ from ir.tiny.graph import Imm, Ref
 
 
 def part_form(part: Part) -> object:
-    """Equal for parts that have the same uops in the same order, and inputs of the same types of which the same are
+    """Equal for parts that have the same uops with the same barriers in the same order, and inputs of the same types of which the same are
     constants."""
     graph = part.graph
     uops = {node.id: number for number, node in enumerate(graph.nodes)}
@@ -22,7 +22,8 @@ def part_form(part: Part) -> object:
             tensor, type_ = node.arg["tensor_id"], graph.types[node.id]
             entries.append((tensors[tensor], type_.dtype.name, type_.shape, tensor in part.constants))
         else:
-            entries.append(uop_key(node, (read if isinstance(read, Imm) else uops[read] for read in node.src)))
+            key = uop_key(node, (read if isinstance(read, Imm) else uops[read] for read in node.src))
+            entries.append((key, node.barrier))
     return tuple(entries), tuple(uops[output] for output in graph.outputs)
 
 
