@@ -82,7 +82,7 @@ ANALYSES = (
 )
 GIVEN = (Output, Computed, Inlined, Open, Constant, Weight, Runs, Finite)
 """The analyses that are decided on the whole program, before any rule runs."""
-STORED, PASSING = (Computed, Open), (Parted, Open)
+STORED, PASSING = (Computed,), (Parted,)
 """The analyses that hold for a buffer that a rule introduces: for one that stays, and for one that is a step to
 others."""
 PARTS = (Own, OwnEpi)

@@ -1,8 +1,8 @@
 """Barriers: uops whose readers do not compute them.
 
-A rule that lets a reader compute a stored value has a read of a Store on its left side. In a program with barriers, these
-rules match only where the stored buffer is `Open`: where no uop with a barrier is loaded as this buffer. A program
-without barriers runs the rules as they are.
+A rule that lets a reader compute a stored value has a read of a Store on its left side. In a program with barriers,
+these rules match only where the stored buffer is `Open`: where no uop with a barrier is loaded as this buffer. Other
+programs run the rules as they are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def closed_uops(graph: Graph) -> frozenset[Ref]:
 
 def respect_barriers(rules: Sequence[Rule]) -> list[Rule]:
     """The rules, each with the condition that the stored buffers that its left side reads are open."""
-    return [replace(rule, when=(*rule.when, *dict.fromkeys(_conditions(rule)))) for rule in rules]
+    return [replace(rule, when=(*rule.when, *dict.fromkeys(_conditions(rule))), opens=True) for rule in rules]
 
 
 def _conditions(rule: Rule) -> Iterator[Condition]:

@@ -14,12 +14,14 @@ import msgspec
 from eqsat.assembly.assemble import assemble
 from eqsat.cost.roofline import unfused_ns
 from eqsat.egraph.saturate import Iteration, Saturation, begin
+from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.compare import Comparison, compare
 from eqsat.explanation.explored_run import ExploredRun, IterationReport, PhaseReport
 from eqsat.explanation.history import History
 from eqsat.explanation.kernel_by_name import Wanted, output_of, place_of
 from eqsat.explanation.setting import Setting
+from eqsat.explanation.why_absent import WhyAbsent, WhyUnused, why_absent, why_unused
 from eqsat.explanation.why_not import WhyNot, why_not
 from eqsat.extraction.extract import extract
 from eqsat.failure.internal_error import public_call, reports_all
@@ -33,10 +35,12 @@ from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import cold_inputs, pricer_for
 from eqsat.runtime.compiled import KernelReport, report_of
 from eqsat.runtime.kernel_term import kernel_term
+from ir.diagnostics import Kind, fail
 from ir.target import Target
 from ir.term.language import CTORS
 from ir.term.rule import Exactness
 from rules import select
+from rules.reachable import reachable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,6 +133,21 @@ class Exploration(ExploredRun):
     def why_not(self, first: Wanted, second: Wanted) -> WhyNot:
         """Why two kernels were not fused."""
         return why_not(self, first, second)
+
+    def why_absent(self, uop: str) -> WhyAbsent:
+        """Why no kernel computes a uop: the rules that made it vanish. Raises EqsatError, InvalidOption, if there is no
+        such uop."""
+        return why_absent(self, uop)
+
+    def why_unused(self, rule: str) -> WhyUnused:
+        """What became of a rule of this run: its matches, and the rules that built before what it would build. Raises
+        EqsatError, InvalidOption, if the run has no such rule."""
+        named = {each.name: each for each in self.rules}
+        if rule not in named:
+            fail(Kind.INVALID_OPTION, "explore", f"the run has no rule {rule!r}", hint="eqsat rules lists them")
+        terms = [term for _, term in tiny_to_terms(self.setting.bound.graph)]
+        live = {each.name for each in reachable(self.rules, terms)}
+        return why_unused(self.history, named[rule], rule in live)
 
     def view(self) -> Group:
         """The run as a rich renderable for a terminal."""

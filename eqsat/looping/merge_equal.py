@@ -18,8 +18,8 @@ from ir.uop.args import Arg
 
 def merge_equal(graph: Graph) -> Graph:
     """The graph with equal outputs, of the same names. An output that equals an earlier uop becomes a movement, which
-    leaves that uop's value as it is. A uop of several calls belongs to the call around them. A uop has a barrier if one of
-    its equals has one."""
+    leaves that uop's value as it is. A uop of several calls belongs to the call around them. A uop has a barrier if an
+    equal uop has one."""
     first: dict[object, Ref] = {}
     same: dict[Ref, Ref] = {}
     outputs = set(graph.outputs)

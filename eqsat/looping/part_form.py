@@ -11,8 +11,8 @@ from ir.tiny.graph import Imm, Ref
 
 
 def part_form(part: Part) -> object:
-    """Equal for parts that have the same uops with the same barriers in the same order, and inputs of the same types of which the same are
-    constants."""
+    """Equal for parts that have the same uops and barriers in the same order, and inputs of the same types, the same of
+    which are constants."""
     graph = part.graph
     uops = {node.id: number for number, node in enumerate(graph.nodes)}
     tensors = {tensor: number for number, tensor in enumerate(graph.inputs)}
