@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.trace import Match
-from eqsat.explanation.chain import Chosen, chains_at
+from eqsat.explanation.chain import chains_at
 from eqsat.explanation.explain import count_rules
 from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
-from eqsat.runtime.compiled import KernelReport
+from eqsat.explanation.why_not import Launched
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.grammar import with_count
 from ir.term.language import App, Term
@@ -47,15 +47,6 @@ class WhyAbsent(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return "\n".join([f"{self.uop}: {self.verdict}", *(f"  {reason}" for reason in self.reasons)])
-
-
-class Launched(Chosen, Protocol):
-    """Chosen kernels with their reports and the setting of the run."""
-
-    @property
-    def kernels(self) -> tuple[KernelReport, ...]: ...
-    @property
-    def setting(self) -> Setting: ...
 
 
 def why_absent(chosen: Launched, uop: Ref) -> WhyAbsent:
