@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := ir rules eqsat codegen tests bench docs
 
-.PHONY: demo test exhaustive sanitize check format bench clean
+.PHONY: demo test exhaustive sanitize check format bench docs clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/ready: pyproject.toml
@@ -43,6 +43,10 @@ format: $(VENV)/ready
 bench: $(VENV)/ready         ## side by side with onnxruntime and torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m bench.peers
+
+docs: $(VENV)/ready          ## the documentation as a site, in build/site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build dist

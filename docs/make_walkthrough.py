@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from codegen.plan.poly_core_to_report import poly_report
 from codegen.poly.analyse import analyse
@@ -15,14 +13,13 @@ from eqsat.cost.targets import cpu_target
 from eqsat.model import read_model
 from eqsat.options import Options
 from ir.plan.plan_to_schedule import plan_to_schedule
-from ir.serde import to_builtins
 
 PAGE = Path(__file__).parent / "walkthrough.md"
 TEMPLATE = Path(__file__).parent / "walkthrough.template.md"
 MODEL = Path(__file__).parent / "gemm_bias_relu.json"
 DIMS = {"M": 50, "N": 100, "K": 30}
 TARGET = cpu_target(arch="avx512", cores=2, lanes=16, clock_hz=3e9, source="an example: the same on every machine")
-SHOWN = 60
+SHOWN = 40
 """Lines of C text that the page shows."""
 
 
@@ -47,20 +44,16 @@ def page() -> str:
         kernels_after=stats.kernels_after,
         rules=", ".join(f"`{rule}`" for rule in sorted(set(call.rules))),
         region=call.region,
-        indexbook=_json(facts.book.to_dump()),
-        poly_view=_json(facts.view.to_dump()),
-        poly_core=_json(poly_report(call.region, facts.core, price.plan).to_dump()["analysis"]),
+        indexbook=facts.book,
+        poly_view=facts.view,
+        poly_core=poly_report(call.region, facts.core, price.plan),
         price=f"{price.time_ns / 1e3:.2f}",
         bound=price.bound,
-        plan=_json(to_builtins(plan_to_schedule(price.plan))),
+        plan=plan_to_schedule(price.plan),
         shown=SHOWN,
         lines=len(text),
         c="\n".join(text[:SHOWN]),
     )
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False)
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ EGraph = Annotated[
     Path | None,
     typer.Option(help="write the e-graph: .json (egraph-serialize), .dot (Graphviz) or .svg"),
 ]
+Autotune = Annotated[bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")]
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
 
@@ -97,9 +98,7 @@ def compile(
     dump: Dump = "",
     dump_dir: DumpDir = None,
     egraph: EGraph = None,
-    autotune: Annotated[
-        bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")
-    ] = False,
+    autotune: Autotune = False,
     tf32: Tf32 = False,
     recompile: Recompile = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
@@ -190,8 +189,15 @@ def explore(
         list[str] | None, typer.Option("--without", "-w", help="compare with a run without this family or rule")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="write the exploration as one page for a browser")] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="with --html: also compile the model, and show measured times")
+    ] = False,
     part: Annotated[str | None, typer.Option(help="of a model of several parts: only this one")] = None,
     egraph: EGraph = None,
+    around: Annotated[
+        str | None, typer.Option(help="with --egraph: only this class, kernel or uop, and --steps around it")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="with --around: edges to go from there", min=0)] = 0,
     rules: Annotated[
         list[str] | None, typer.Option(help="families to use, or -NAME to leave one out; with commas or repeated")
     ] = None,
@@ -210,8 +216,13 @@ def explore(
     from eqsat.command_files import check_egraph_file
     from eqsat.command_programs import given_options, refuse_of_saved
     from eqsat.explanation import command_output
+    from eqsat.explanation.html_page import write_page
 
     check_egraph_file(egraph)
+    if (around is not None or steps) and egraph is None:
+        raise typer.BadParameter("needs --egraph", param_hint=["--around", "--steps"])
+    if measure and html is None:
+        raise typer.BadParameter("needs --html", param_hint="--measure")
     choices = {
         "target": target,
         "exactness": exactness,
@@ -227,10 +238,11 @@ def explore(
         runs = command_output.explore_model(model, part, dims=dims, **choices)
         others = {name: run.without(*without) for name, run in runs.items()} if without else {}
     if html is not None:
-        command_output.write_page(runs, html, Path(model).name)
+        measured = command_output.measured_kernels(model, dims=dims, **choices) if measure else ()
+        write_page(runs, html, Path(model).name, measured=measured)
         typer.echo(f"written to {html}", err=True)
     if egraph is not None:
-        command_output.write_egraph_of(runs, egraph)
+        command_output.write_egraph_of(runs, egraph, around, steps)
         typer.echo(f"written to {egraph}", err=True)
     if (html is None and egraph is None) or without or as_json:
         command_output.show(runs, others, as_json)
@@ -250,25 +262,36 @@ def show(
     tf32: Tf32 = False,
 ) -> None:
     """Print a model as Tiny text, or draw it."""
+    from eqsat.command_dims import each_combination, several_symbols, title_of
     from eqsat.command_programs import refuse, refuse_of_saved
     from eqsat.explanation import command_output
 
     files = [path for path in (dot, svg) if path is not None]
     if kernels and not files:
         raise typer.BadParameter("needs --dot or --svg", param_hint="--kernels")
-    dims = _single(dim, "show")
+    dims = _dims(dim)
     choices = {"--target": target != "auto", "--exactness": exactness != "rounding", "--tf32": tf32}
     if not kernels:
         refuse(choices, "needs --kernels")
     refuse_of_saved(model, {"--dim": dims, **choices})
+    by_size = {title_of(sizes, several_symbols(dims)): sizes for sizes in each_combination(dims)}
     if not files:
-        typer.echo(command_output.tiny_text(model, dims))
+        for title, sizes in by_size.items():
+            _print_title(title)
+            typer.echo(command_output.tiny_text(model, sizes))
         return
-    if kernels:
-        with showing("explore"):
-            drawn = command_output.kernel_drawings(model, dims=dims, target=target, exactness=exactness, tf32=tf32)
-    else:
-        drawn = command_output.drawings(model, dims)
+    keywords = {"target": target, "exactness": exactness, "tf32": tf32}
+    with showing("explore"):
+        drawn = [
+            drawing
+            for title, sizes in by_size.items()
+            for drawing in command_output.titled(
+                title,
+                command_output.kernel_drawings(model, dims=sizes, **keywords)
+                if kernels
+                else command_output.drawings(model, sizes),
+            )
+        ]
     for path in files:
         _write(path, command_output.drawing_text(drawn, is_svg=path is svg).encode())
         typer.echo(f"written to {path}", err=True)
@@ -285,13 +308,16 @@ def bench(
     threads: Threads = None,
     tf32: Tf32 = False,
     recompile: Recompile = False,
+    autotune: Autotune = False,
 ) -> None:
     """Measure a model on random inputs: the estimated and the measured time of every kernel."""
     from eqsat.explanation.explain import kernel_table
     from eqsat.explanation.price_text import micros
     from eqsat.explanation.screen import print_fitting
 
-    for title, program in _programs(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile):
+    for title, program in _programs(
+        model, dim, target, exactness, threads, tf32=tf32, recompile=recompile, autotune=autotune
+    ):
         measured = program.profile(program.random_inputs(seed), repeats=repeats)
         _print_title(title)
         print_fitting(kernel_table(measured))
@@ -313,13 +339,16 @@ def profile(
     threads: Threads = None,
     tf32: Tf32 = False,
     recompile: Recompile = False,
+    autotune: Autotune = False,
 ) -> None:
     """Show where the time of a model goes: the share, the times and the rates of every kernel, on random inputs."""
     from eqsat.explanation.profile import csv_text, trace_text
     from eqsat.explanation.screen import print_fitting
 
     measured: dict[str, Profile] = {}
-    for title, program in _programs(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile):
+    for title, program in _programs(
+        model, dim, target, exactness, threads, tf32=tf32, recompile=recompile, autotune=autotune
+    ):
         result = program.profile(program.random_inputs(seed), repeats=repeats)
         measured[f"{Path(model).name} {title}".strip()] = result
         _print_title(title)
@@ -424,8 +453,10 @@ def _programs(model: str, dim: list[str] | None, *choices: Any, **others: Any) -
     others: the fields of `Choices`."""
     from eqsat.command_programs import Choices, programs_by_size
 
+    told: set[str] = set()
     for title, program in programs_by_size(model, _dims(dim), Choices(*choices, **others)):
-        _note(program.diagnostics)
+        _note(diagnostic for diagnostic in program.diagnostics if str(diagnostic) not in told)
+        told.update(map(str, program.diagnostics))
         yield title, program
 
 
@@ -444,10 +475,13 @@ def _hint(measured: Profile) -> None:
 
 
 def _note(diagnostics: Iterable[Diagnostic]) -> None:
-    """Print notes and warnings in the words of the command line."""
-    from eqsat.command_words import in_words_of
+    """Print notes and warnings in the words of the command line, and in one block what autotuning changed."""
+    from eqsat.command_words import in_words_of, tuned_text
 
-    for diagnostic in diagnostics:
+    tuned, others = tuned_text(diagnostics)
+    if tuned:
+        typer.echo(tuned, err=True)
+    for diagnostic in others:
         typer.echo(in_words_of(_options(), diagnostic), err=True)
 
 

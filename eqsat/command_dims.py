@@ -48,7 +48,7 @@ def single_sizes(dims: CommandDims, verb: str) -> dict[str, int]:
     """
     one, several = split_dims(dims)
     for name, sizes in several.items():
-        hint = f"-d {name}={sizes[0]}; compile, bench, profile and check take several"
+        hint = f"-d {name}={sizes[0]}; compile, show, bench, profile and check take several"
         fail(Kind.INVALID_OPTION, verb, f"eqsat {verb} takes one size of {name}, not {len(sizes)}", hint=hint)
     return dict(one)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from eqsat.planning.tuning import STAGE as TUNING_STAGE
+from eqsat.planning.tuning import UNCHANGED
 from eqsat.serving.preparation import STAGE as PREPARE_STAGE
 from ir.diagnostics import Diagnostic, Kind
+from ir.grammar import with_count
 
 _KEYWORD = re.compile(r"""\b(?P<name>[a-z]\w*)=(?:True\b|(?P<quote>["'])(?P<value>[^"']*)(?P=quote)|(?=[\s,;(]|$))""")
 """`emulate=True`, `target="cpu"`, or a keyword by itself: `threads=`."""
@@ -39,6 +42,20 @@ def in_words_of(options: Mapping[str, str], diagnostic: Diagnostic) -> Diagnosti
         message=with_options(options, diagnostic.message),
         hint=with_options(options, "; ".join(advice)) or None,
     )
+
+
+def tuned_text(diagnostics: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]]:
+    """What autotuning changed, in a line and a line per changed kernel, or "" if nothing was tuned; and the other
+    diagnostics."""
+    tuned: list[Diagnostic] = []
+    others: list[Diagnostic] = []
+    for each in diagnostics:
+        (tuned if each.kind is Kind.TUNED and each.stage == TUNING_STAGE else others).append(each)
+    if not tuned:
+        return "", others
+    changed = [f"  {each.at}: {each.message}" for each in tuned if not each.message.endswith(UNCHANGED)]
+    head = f"autotuned: {len(changed)} of {with_count(len(tuned), 'kernel')} have another plan than the estimate's"
+    return "\n".join([f"{head} choice", *changed]), others
 
 
 def _can_follow(options: Mapping[str, str], advice: str) -> bool:

@@ -58,9 +58,9 @@ _SERIALS = itertools.count()
 
 class Tensor(Products, Orders):
     """The result of one uop, which is not computed yet. Its shape is known. serial: grows from tensor to tensor. tag:
-    the part of the program that the uop belongs to (`tagged`)."""
+    the part of the program that the uop belongs to (`tagged`). barrier: no kernel that reads the tensor computes it."""
 
-    __slots__ = ("arg", "array", "serial", "src", "tag", "type", "uop")
+    __slots__ = ("arg", "array", "barrier", "serial", "src", "tag", "type", "uop")
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class Tensor(Products, Orders):
         array: np.ndarray | None = None,
     ) -> None:
         self.uop, self.src, self.arg, self.array = uop, tuple(src), arg or {}, array
+        self.barrier = False
         self.serial = next(_SERIALS)
         self.tag = current_tag()
         self.type = _infer(self)
@@ -323,6 +324,19 @@ def stack(parts: Sequence[Any], axis: SupportsIndex = 0, **torch: Unpack[Dim]) -
 def einsum(equation: str, *operands: Any) -> Tensor:
     """As numpy.einsum: a product of all operands over all letters, and a sum over the letters that the result lacks."""
     return einsum_of(equation, [as_tensor(operand) for operand in operands])
+
+
+def barrier(x: Tensor) -> Tensor:
+    """The same tensor, stored in memory: no kernel that reads the result computes `x`, or a part of `x`, itself.
+
+    Inputs and constants are in memory in any case. Where `x` is read elsewhere too, it is stored for all readers.
+    """
+    x = Tensor._of(x)
+    if x.uop == "INPUT":
+        return x
+    stored = Tensor(x.uop, x.src, x.arg, x.array)
+    stored.barrier, stored.tag = True, x.tag
+    return stored
 
 
 def scan(

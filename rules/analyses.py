@@ -53,6 +53,7 @@ CanFin = Analysis("CanFin", Sort.PRO, False, "it can be an epilogue: one of its 
 Output = Analysis("Output", Sort.BUF, False, "an output of the program (given)")
 Computed = Analysis("Computed", Sort.BUF, False, "an input, or a result that is no view of another buffer (given)")
 Inlined = Analysis("Inlined", Sort.BUF, False, "its readers may compute it again, through their maps (given)")
+Open = Analysis("Open", Sort.BUF, False, "its readers may compute it: it has no barrier (given)")
 Constant = Analysis("Constant", Sort.BUF, False, "it is known when the program is built (given for inputs)")
 Weight = Analysis("Weight", Sort.BUF, False, "a constant that is no product made by a rule (given for loaded buffers)")
 Runs = Analysis("Runs", Sort.BUF, False, "it is known only when the program runs (given for loaded buffers)")
@@ -76,10 +77,10 @@ Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it
 
 ANALYSES = (
     *(BufDtype, ProDtype, AccDtype, EpiDtype, Varies, HasFin, CanFin),
-    *(Output, Computed, Inlined, Constant, Weight, Runs, Finite, Wanted, Own, OwnEpi, Statistic, Held),
+    *(Output, Computed, Inlined, Open, Constant, Weight, Runs, Finite, Wanted, Own, OwnEpi, Statistic, Held),
     *(Reduced, LowRank, Parted, Merged, Place),
 )
-GIVEN = (Output, Computed, Inlined, Constant, Weight, Runs, Finite)
+GIVEN = (Output, Computed, Inlined, Open, Constant, Weight, Runs, Finite)
 """The analyses that are decided on the whole program, before any rule runs."""
 STORED, PASSING = (Computed,), (Parted,)
 """The analyses that hold for a buffer that a rule introduces: for one that stays, and for one that is a step to

@@ -48,7 +48,7 @@ def _sources(graph: Graph) -> tuple[Sources, list[Ref]]:
     for node in graph.nodes:
         here = identity(graph.types[node.id].shape)
         sources[node.id] = node.id, here
-        if node.op.kind is UOpKind.MOVEMENT:
+        if node.op.kind is UOpKind.MOVEMENT and not node.barrier:
             source, read = sources[node.refs[0]]
             moved = compose(read, movement_map(node, graph))
             if floors(moved) <= PIECEWISE:

@@ -80,7 +80,9 @@ def combine_rulesets(name: str, rulesets: Iterable[str]) -> str:
 def _marks(rule: Rule) -> Marks:
     """The facts that hold for nodes that the rule builds. A rule that moves a view builds no new parts of values."""
     moves = any(isinstance(part, App) and part.ctor in (PView, EView, Gather, PGather) for part in subterms(rule.lhs))
-    return Marks(() if moves else known.PARTS, known.PASSING if rule.passing else known.STORED, known.STORED)
+    opened = (known.Open,) if rule.opens else ()
+    stored = known.PASSING if rule.passing else known.STORED
+    return Marks(() if moves else known.PARTS, (*stored, *opened), (*known.STORED, *opened))
 
 
 def ruleset_of(family: str) -> str:

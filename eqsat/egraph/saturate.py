@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from eqsat.egraph.barriers import closed_uops, respect_barriers
 from eqsat.egraph.engine import EGraph, Interruption, watch_calls
 from eqsat.egraph.finite import find_finite
 from eqsat.egraph.growing import GrowingProgram
@@ -172,11 +173,12 @@ def begin(
     constants: Collection[str] = (),
 ) -> Saturation:
     """A saturation with the graph loaded, ready to run as in `saturate`; `traced` keeps every match."""
-    budget = budget or Budget()
+    budget, closed = budget or Budget(), closed_uops(graph)
     decisions, constant_uops = decide_inlining(graph, budget.copies), _constant_uops(graph, constants)
     marks: Marked = {
         known.Computed: decisions.computed,
         known.Inlined: decisions.inlined,
+        known.Open: [node.id for node in graph.nodes if node.id not in closed] if closed else (),
         known.Output: graph.outputs,
         known.Constant: tuple(node.id for name, node in graph.inputs.items() if name in constants),
         known.Weight: tuple(constant_uops),
@@ -185,6 +187,7 @@ def begin(
         known.Place: find_places(graph, decisions.sources, constants, enlarging=exactness is Exactness.RANGE),
     }
     terms = tiny_to_terms(graph)
+    rules = respect_barriers(rules) if closed else rules
     return Saturation(terms, rules, exactness, budget, phases, marks, decisions.piecewise, traced)
 
 

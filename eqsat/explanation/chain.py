@@ -81,7 +81,11 @@ def chains_at(chosen: Chosen, place: int) -> tuple[Chain, ...]:
 def chain_of(history: History, call: KernelCall, term: KernelTerm, output: int = 0) -> Chain:
     """The chain of one output of a kernel. Raises EqsatError as `History.derivation`."""
     derivation = history.derivation(call, term, output)
-    notation = notation_of(history, derivation)
+    return chain_in(derivation, notation_of(history, derivation), call.writes[output])
+
+
+def chain_in(derivation: Derivation, notation: Notation, output: str) -> Chain:
+    """The chain of a derivation, which leads to the kernel that writes `output`."""
     steps: list[Step] = []
     for rewrite in derivation.rewrites:
         step = _step(rewrite, notation)
@@ -91,7 +95,7 @@ def chain_of(history: History, call: KernelCall, term: KernelTerm, output: int =
             steps.append(step)
     start, end = notation.definition(derivation.start), notation.definition(derivation.end)
     birth = None if derivation.birth is None else _step(derivation.birth, notation)
-    return Chain(call.writes[output], start, tuple(steps), end, birth)
+    return Chain(output, start, tuple(steps), end, birth)
 
 
 def _step(rewrite: Rewrite, notation: Notation) -> Step:

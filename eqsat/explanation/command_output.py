@@ -18,6 +18,7 @@ from ir.serde import to_builtins
 
 if TYPE_CHECKING:
     from eqsat.explanation.drawing import Drawing
+    from eqsat.explanation.profile import Profile
     from eqsat.runtime.program import Program
     from ir.tiny.graph import Graph
 
@@ -33,7 +34,7 @@ EXPLORED = {
 """The defaults of the keywords of `explore` that `eqsat explore` has as options."""
 
 
-def kernel_argument(word: str | None) -> Wanted | None:
+def kernel_argument(word: str | None) -> str | int | None:
     """A kernel named on a command line: a number is its place, other words are names."""
     return int(word) if word is not None and word.lstrip("-").isdecimal() else word
 
@@ -100,13 +101,12 @@ def kernel_drawings(model: str, **keywords: Any) -> list[Drawing]:
 
     runs = explore_model(model, **keywords)
     pairs = {name: (kernels_before(run), kernels_after(run)) for name, run in runs.items()}
-    if len(pairs) == 1:
-        return [drawing for pair in pairs.values() for drawing in pair]
-    return [
-        msgspec.structs.replace(drawing, title=f"{name}, {drawing.title}")
-        for name, pair in pairs.items()
-        for drawing in pair
-    ]
+    return [drawing for name, pair in pairs.items() for drawing in titled(name if len(pairs) > 1 else "", pair)]
+
+
+def titled(name: str, drawn: Sequence[Drawing]) -> list[Drawing]:
+    """The drawings with a name before their titles, if there is one."""
+    return [msgspec.structs.replace(each, title=f"{name}, {each.title}") for each in drawn] if name else list(drawn)
 
 
 def drawing_text(drawn: Sequence[Drawing], is_svg: bool) -> str:
@@ -124,15 +124,22 @@ def _saved_graph(model: str) -> Graph:
     return load_tiny(load(model).dump("tiny", as_json=True))[0]
 
 
-def write_page(runs: Mapping[str, Exploration], path: Path, title: str) -> None:
-    """Write the run as a page. Raises EqsatError, InvalidOption, for the runs of several parts."""
-    _only(runs, "a page shows one part").html(path, title)
+def measured_kernels(model: str, **keywords: Any) -> Profile:
+    """The measured kernels of a model, or of a saved program, on random inputs. keywords: of `explore`."""
+    from eqsat.api import load, optimize_and_compile
+    from eqsat.runtime.store import is_saved
+
+    program = load(model) if is_saved(Path(model)) else optimize_and_compile(model, **keywords)
+    return program.profile(program.random_inputs())
 
 
-def write_egraph_of(runs: Mapping[str, Exploration], path: Path) -> None:
-    """Write the e-graph of the run. Raises EqsatError, InvalidOption, for the runs of several parts."""
+def write_egraph_of(runs: Mapping[str, Exploration], path: Path, around: str | None = None, steps: int = 0) -> None:
+    """Write the e-graph of the run, or what is around a class, a kernel or a uop. Raises EqsatError, InvalidOption, for
+    the runs of several parts."""
     run = _only(runs, "a file holds the e-graph of one part")
-    write_egraph(run.history.view, run.setting.bound.graph.outputs, path)
+    view = run.egraph(kernel_argument(around), steps)
+    outputs = [uop for uop in run.setting.bound.graph.outputs if uop in view.tiny]
+    write_egraph(view, outputs or list(view.tiny)[-1:], path)
 
 
 def _only(runs: Mapping[str, Exploration], message: str) -> Exploration:

@@ -14,12 +14,14 @@ import msgspec
 from eqsat.assembly.assemble import assemble
 from eqsat.cost.roofline import unfused_ns
 from eqsat.egraph.saturate import Iteration, Saturation, begin
+from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.explanation.chain import Chain, chain_at
 from eqsat.explanation.compare import Comparison, compare
 from eqsat.explanation.explored_run import ExploredRun, IterationReport, PhaseReport
 from eqsat.explanation.history import History
-from eqsat.explanation.kernel_by_name import Wanted, output_of
+from eqsat.explanation.kernel_by_name import Wanted, output_of, place_of
 from eqsat.explanation.setting import Setting
+from eqsat.explanation.why_absent import WhyAbsent, WhyUnused, why_absent, why_unused
 from eqsat.explanation.why_not import WhyNot, why_not
 from eqsat.extraction.extract import extract
 from eqsat.failure.internal_error import public_call, reports_all
@@ -31,12 +33,14 @@ from eqsat.looping.split import split
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import cold_inputs, pricer_for
-from eqsat.runtime.compiled import report_of
+from eqsat.runtime.compiled import KernelReport, report_of
 from eqsat.runtime.kernel_term import kernel_term
+from ir.diagnostics import Kind, fail
 from ir.target import Target
 from ir.term.language import CTORS
 from ir.term.rule import Exactness
 from rules import select
+from rules.reachable import reachable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,6 +134,21 @@ class Exploration(ExploredRun):
         """Why two kernels were not fused."""
         return why_not(self, first, second)
 
+    def why_absent(self, uop: str) -> WhyAbsent:
+        """Why no kernel computes a uop: the rules that made it vanish. Raises EqsatError, InvalidOption, if there is no
+        such uop."""
+        return why_absent(self, uop)
+
+    def why_unused(self, rule: str) -> WhyUnused:
+        """What became of a rule of this run: its matches, and the rules that built before what it would build. Raises
+        EqsatError, InvalidOption, if the run has no such rule."""
+        named = {each.name: each for each in self.rules}
+        if rule not in named:
+            fail(Kind.INVALID_OPTION, "explore", f"the run has no rule {rule!r}", hint="eqsat rules lists them")
+        terms = [term for _, term in tiny_to_terms(self.setting.bound.graph)]
+        live = {each.name for each in reachable(self.rules, terms)}
+        return why_unused(self.history, named[rule], rule in live)
+
     def view(self) -> Group:
         """The run as a rich renderable for a terminal."""
         from eqsat.explanation.exploration_text import exploration_group
@@ -142,15 +161,23 @@ class Exploration(ExploredRun):
 
         return html_of(self.view())
 
-    def html(self, path: str | Path, title: str = "eqsat explore") -> None:
-        """Write the run as one HTML page, which needs no other file.
+    def source(self, kernel: Wanted | None = None) -> str:
+        """The text of all kernels, or of one, in C or CUDA. No compiler is needed."""
+        from eqsat.pipeline import kernel_texts
+
+        texts = kernel_texts(self.module, self.prices, self.setting.target)
+        return "\n".join(dict.fromkeys(texts)) if kernel is None else texts[place_of(self.kernels, kernel)]
+
+    def html(self, path: str | Path, title: str = "eqsat explore", *, measured: Iterable[KernelReport] = ()) -> None:
+        """Write the run as one HTML page, which needs no other file. measured: a profile of the program
+        (`program.profile(…)`), whose times the page shows beside the estimates.
 
         Raises:
             EqsatError: InvalidOption if the file cannot be written.
         """
         from eqsat.explanation.html_page import write_page
 
-        write_page(self, path, title)
+        write_page(self, path, title, measured=measured)
 
     def __str__(self) -> str:
         from eqsat.explanation.explain import render
@@ -288,8 +315,7 @@ class Explorer:
                 for call, price, kernel in zip(module.running, prices, running, strict=True)
             ),
             prices=prices,
-            calls=module.running,
-            orders=module.orders,
+            module=module,
             terms=tuple(kernel_term(kernel.trees, cover.names) for kernel in running),
             history=history,
             seconds=dict(self.seconds),

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from eqsat.egraph.stop import Stop
+from eqsat.egraph.view import EGraphView
+from eqsat.egraph.view_around import view_around
 from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
 from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_exploration
 from eqsat.runtime.compiled import KernelReport
 from eqsat.runtime.kernel_term import KernelTerm
-from ir.diagnostics import jsonable
-from ir.module.module import KernelCall
+from ir.diagnostics import Kind, fail, jsonable
+from ir.module.module import KernelCall, Module
 from ir.pricer import Price
 from ir.region.order import Order
 from ir.serde import to_builtins
@@ -56,7 +58,7 @@ class ExploredRun:
 
     uops: of the graph. kernels_before: one per uop. nodes, classes: of the saturated e-graph. candidates: that
     extraction considered. estimated_before_ns: a lower bound on the time of the program as written. estimated_ns: the
-    sum over the kernels. orders: of the buffers that are not row-major. seconds: wall time by stage.
+    sum over the kernels. module: the kernels as they run. seconds: wall time by stage.
     """
 
     setting: Setting
@@ -71,11 +73,20 @@ class ExploredRun:
     estimated_before_ns: float
     kernels: tuple[KernelReport, ...]
     prices: tuple[Price, ...]
-    calls: tuple[KernelCall, ...]
-    orders: Mapping[str, Order]
+    module: Module
     terms: tuple[KernelTerm, ...]
     history: History
     seconds: Mapping[str, float]
+
+    @property
+    def calls(self) -> tuple[KernelCall, ...]:
+        """The kernel call of each launch."""
+        return self.module.running
+
+    @property
+    def orders(self) -> Mapping[str, Order]:
+        """The orders of the buffers that are not row-major."""
+        return self.module.orders
 
     @property
     def estimated_ns(self) -> float:
@@ -99,6 +110,34 @@ class ExploredRun:
         for rule, count in self.matches.items():
             counts[families[rule]] = counts.get(families[rule], 0) + count
         return counts
+
+    def egraph(self, around: str | int | None = None, steps: int = 0) -> EGraphView:
+        """The saturated e-graph, or a part of it.
+
+        Args:
+            around: a class by its number; a kernel, by its name or by a buffer that it writes, with the classes that it
+                can be built from; or a uop, with the class of its value.
+            steps: edges to go on from there, towards operands and readers.
+
+        Raises:
+            EqsatError: InvalidOption, if nothing has this name.
+        """
+        view = self.history.view
+        return view if around is None else view_around(view, self._centres(around), steps)
+
+    def _centres(self, around: str | int) -> Collection[int]:
+        view = self.history.view
+        if isinstance(around, int) and around in view.classes:
+            return (around,)
+        for call in self.calls:
+            if around == call.name or around in call.writes:
+                inside = {view.tiny[uop] for uop in call.uops}
+                return set(self.history.classes_below([self.history.classes[name] for name in call.writes], inside))
+        if around in view.tiny:
+            return (view.tiny[str(around)],)
+        message = f"there is no class, kernel or uop {around!r} in the e-graph"
+        hint = ", ".join([*(call.name for call in self.calls[:4]), *list(view.tiny)[:4]])
+        fail(Kind.INVALID_OPTION, "explore", message, hint=hint)
 
     def data(self) -> dict[str, Any]:
         """All but the terms, as JSON-ready data."""

@@ -119,6 +119,13 @@ class History:
             hint="a saturation that was ended by the clock may find other kernels in another run",
         )
 
+    def rules_between(self, uop: str, other: str) -> list[str]:
+        """The names of the rules that make two uops equal, in their order; none if they are one term."""
+        loaded = self._replay_of_all
+        terms = {name: term for term, name in loaded.names.items()}
+        wanted = [terms.get(name, loaded.buffers[self.view.tiny[name]]) for name in (uop, other)]
+        return [rewrite.rule.name for rewrite in loaded.replay.explain(*wanted)]
+
     def _derivation_in(
         self, loaded: _LoadedReplay, call: KernelCall, term: KernelTerm, output: int
     ) -> Derivation | None:
@@ -151,7 +158,7 @@ class History:
         """A replay of the uops of a kernel, with the matches in classes below its outputs."""
         loaded = self._load_uops(call.uops, {self.classes[name] for name in sorted(term.reads)})
         written = [self.classes[name] for name in call.writes]
-        cone = self._classes_below(written, {self.view.tiny[uop] for uop in call.uops})
+        cone = self.classes_below(written, {self.view.tiny[uop] for uop in call.uops})
         matches = sorted(numbered for class_ in cone for numbered in self._matches.get(class_, ()))
         loaded.replay.run(match for _, match in matches)
         return loaded
@@ -185,7 +192,7 @@ class History:
             names.setdefault(terms[name], self.names[class_] if is_input or name not in chosen else name)
         return _LoadedReplay(replay, buffers, names)
 
-    def _classes_below(self, roots: Sequence[int], inside: set[int]) -> Iterator[int]:
+    def classes_below(self, roots: Sequence[int], inside: set[int]) -> Iterator[int]:
         """The classes that terms of the roots consist of; a buffer's class only if it is in `inside`."""
         seen = set(roots)
         waiting = list(roots)

@@ -5,35 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eqsat.explanation.chain import Chain, Step, chains_at
+from eqsat.explanation.chain import Chain, Step
+from eqsat.explanation.chain_states import ChainStates, chain_with_states
 from eqsat.explanation.explain import parts_text, plan_text, remark
 from eqsat.explanation.explored_run import ExploredRun
+from eqsat.explanation.fold_uops import FoldedLayer, fold_uops
 from eqsat.explanation.layout import Layout, layout
-from eqsat.explanation.price_text import price_text
+from eqsat.explanation.price_text import micros, price_text
 from eqsat.explanation.why_not import Pairs
 from eqsat.extraction.selection import Selection
 from ir.diagnostics import EqsatError, jsonable
 from ir.module.module import KernelCall
 from ir.module.tag_text import tag_text
 from ir.region.order import order_text
+from ir.region.region import MemRef
+from ir.serde import to_builtins
 from ir.term.rule import Rule
-from ir.tiny.graph import Node
+from ir.tiny.graph import Graph, Node
 from rules.certificates import certificate
 
 LETTER, LINE = 6.6, 15.0
 """Pixels: width of a letter and height of a line in a node of a drawing."""
-KERNEL_WIDTH = 140.0
-"""Pixels: width of a time and its share, as 99,999.9 µs · 100.0 %."""
+SMALL_LETTER = 6.3
+"""Pixels: width of a letter in the second line of a node."""
 
 
-def page_data(run: ExploredRun, with_dot: bool = True) -> dict[str, Any]:
-    """All data of the page. with_dot: lay out the graphs with Graphviz if it is installed."""
+def page_data(
+    run: ExploredRun, with_dot: bool = True, texts: Sequence[str] = (), measured: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """All data of the page.
+
+    with_dot: lay out the graphs with Graphviz if it is installed. texts: of the kernels, launch by launch. measured:
+    the time of each kernel in ns, by a buffer that it writes.
+    """
     chains = [_chains(run, place) for place in range(len(run.kernels))]
+    distinct = list(dict.fromkeys(texts))
     return {
         "summary": _summary(run),
         "uops": _uop_graph(run, with_dot),
-        "program": _kernel_graph(run, with_dot),
-        "kernels": [_kernel(run, place, kernel_chains) for place, kernel_chains in enumerate(chains)],
+        "program": _kernel_graph(run, with_dot, measured or {}),
+        "kernels": [
+            {
+                **_kernel(run, place, kernel_chains),
+                "measured": (measured or {}).get(run.kernels[place].writes[0]),
+                "text": distinct.index(texts[place]) if texts else None,
+            }
+            for place, kernel_chains in enumerate(chains)
+        ],
+        "texts": distinct,
         "rules": _rules(run),
         "phases": [
             {
@@ -57,6 +76,7 @@ def page_data(run: ExploredRun, with_dot: bool = True) -> dict[str, Any]:
 def _summary(run: ExploredRun) -> dict[str, Any]:
     return {
         "target": run.setting.target.name,
+        "language": "CUDA" if run.setting.target.is_gpu else "C",
         "uops": run.uops,
         "kernels_before": run.kernels_before,
         "kernels_after": len(run.kernels),
@@ -87,9 +107,55 @@ def _uop_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
         }
         for node in graph.nodes
     }
-    sizes = {name: (LETTER * len(str(node["label"])) + 18, 24.0) for name, node in nodes.items()}
     edges = [(ref, node.id) for node in graph.nodes for ref in node.refs]
-    return _drawing(nodes, layout(sizes, edges, with_dot), sizes)
+    drawn = _drawing(nodes, edges, with_dot)
+    first = {uop: run.kernels[places[0]].name for uop, places in kernels_of.items()}
+    return drawn | {"folded": _folded_graph(graph, fold_uops(graph, first), nodes, edges, with_dot)}
+
+
+def _folded_graph(
+    graph: Graph,
+    layers: Sequence[FoldedLayer],
+    nodes: Mapping[str, dict[str, Any]],
+    edges: Sequence[tuple[str, str]],
+    with_dot: bool,
+) -> dict[str, Any] | None:
+    """The program by layers, and the drawing of the uops in each; None where there are no layers."""
+    if not layers:
+        return None
+    home = {uop: f"layer{place}" for place, layer in enumerate(layers) for uop in layer.uops}
+    folded = {name: node for name, node in nodes.items() if name not in home}
+    for place, layer in enumerate(layers):
+        inside = [nodes[uop] for uop in layer.uops]
+        folded[f"layer{place}"] = {
+            "label": layer.name,
+            "sub": f"{len(layer.uops)} uops",
+            "uops": list(layer.uops),
+            "kernels": list(dict.fromkeys(kernel for node in inside for kernel in node["kernels"])),
+            "output": any(node["output"] for node in inside),
+            "inner": _drawing(*_inside(layer, nodes, edges), with_dot=False),
+        }
+    between: dict[tuple[str, str], list[str]] = {}
+    for source, reader in edges:
+        ends = home.get(source, source), home.get(reader, reader)
+        if ends[0] != ends[1] and str(graph.types[source]) not in between.setdefault(ends, []):
+            between[ends].append(str(graph.types[source]))
+    drawn = _drawing(folded, list(between), with_dot)
+    for edge in drawn["edges"]:
+        first, *more = between[edge["from"], edge["to"]]
+        edge["type"] = f"{first} +{len(more)}" if more else first
+    return drawn
+
+
+def _inside(
+    layer: FoldedLayer, nodes: Mapping[str, dict[str, Any]], edges: Sequence[tuple[str, str]]
+) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]]]:
+    """The uops of a layer, with those outside that it reads and that read it, and the edges between them."""
+    mine = set(layer.uops)
+    near = [edge for edge in edges if mine.intersection(edge)]
+    shown = mine.union(*near)
+    chosen = {name: {"label": node["label"]} for name, node in nodes.items() if name in shown}
+    return chosen, near
 
 
 def _label(node: Node) -> str:
@@ -100,50 +166,61 @@ def _label(node: Node) -> str:
     return f"{node.id} {operation}"
 
 
-def _kernel_graph(run: ExploredRun, with_dot: bool) -> dict[str, Any]:
+def _kernel_graph(run: ExploredRun, with_dot: bool, measured: Mapping[str, float]) -> dict[str, Any]:
     """The program as it runs: kernels, inputs, and outputs."""
+    total = run.estimated_ns
     written = {name: place for place, call in enumerate(run.calls) for name in call.writes}
-    sizes_of = {name: memref.nbytes for call in run.calls for name, memref in _memrefs(call).items()}
+    memrefs = {name: memref for call in run.calls for name, memref in _memrefs(call).items()}
     nodes: dict[str, dict[str, Any]] = {}
     edges: dict[tuple[str, str], str] = {}
     for place, call in enumerate(run.calls):
         for name in call.reads:
             if name not in written:
-                nodes.setdefault(f"in:{name}", {"label": name, "kind": "input", "bytes": sizes_of[name]})
+                nodes.setdefault(f"in:{name}", _buffer_node(name, "input", memrefs[name]))
             source = f"k{written[name]}" if name in written else f"in:{name}"
             edges[source, f"k{place}"] = name
         label = f"{', '.join(call.writes)} = {call.name}"
-        nodes[f"k{place}"] = {"label": label, "kind": "kernel", "kernel": place}
+        ns, real = run.kernels[place].estimated_ns, measured.get(call.writes[0])
+        beside = f"measured {micros(real)}" if real else f"{100 * ns / total if total else 0:.1f} %"
+        nodes[f"k{place}"] = {"label": label, "kind": "kernel", "kernel": place, "sub": f"{micros(ns)} · {beside}"}
     graph, view = run.setting.bound.graph, run.history.view
     for output in graph.outputs:
         name = run.history.names[view.tiny[output]]
         if name in written:
-            nodes[f"out:{output}"] = {"label": output, "kind": "output", "bytes": sizes_of[name]}
+            nodes[f"out:{output}"] = _buffer_node(output, "output", memrefs[name])
             edges[f"k{written[name]}", f"out:{output}"] = name
-    sizes = {name: _size(node) for name, node in nodes.items()}
-    data = _drawing(nodes, layout(sizes, list(edges), with_dot), sizes)
+    data = _drawing(nodes, list(edges), with_dot)
     pairs = Pairs(run)
     for edge in data["edges"]:
         if edge["from"][0] == edge["to"][0] == "k":
             answer = pairs.why_not(int(edge["from"][1:]), int(edge["to"][1:]))
             edge["why"] = {"verdict": answer.verdict, "reasons": list(answer.reasons)}
         edge["buffer"] = edges[edge["from"], edge["to"]]
-        edge["bytes"] = sizes_of[edge["buffer"]]
+        edge["bytes"] = memrefs[edge["buffer"]].nbytes
+        edge["type"] = str(memrefs[edge["buffer"]])
         edge["order"] = order_text(run.orders.get(edge["buffer"]))
     return data
 
 
-def _memrefs(call: KernelCall) -> Mapping[str, Any]:
+def _memrefs(call: KernelCall) -> Mapping[str, MemRef]:
     return {name: buffer.memref for name, buffer in zip(call.args, call.region.buffers, strict=True)}
 
 
+def _buffer_node(name: str, kind: str, memref: MemRef) -> dict[str, Any]:
+    return {"label": name, "kind": kind, "sub": str(memref), "bytes": memref.nbytes}
+
+
 def _size(node: Mapping[str, Any]) -> tuple[float, float]:
-    lines = 2 if node["kind"] == "kernel" else 1
-    return max(LETTER * len(str(node["label"])) + 24, KERNEL_WIDTH if lines == 2 else 0.0), 10 + LINE * lines
+    """Width and height of a node in pixels."""
+    below = str(node.get("sub", ""))
+    width = max(LETTER * len(str(node["label"])), SMALL_LETTER * len(below))
+    return width + 18, 10 + LINE * (2 if below else 1)
 
 
-def _drawing(nodes: Mapping[str, Any], drawing: Layout, sizes: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+def _drawing(nodes: Mapping[str, Any], edges: Sequence[tuple[str, str]], with_dot: bool) -> dict[str, Any]:
     """Nodes and edges with their positions in whole pixels."""
+    sizes = {name: _size(node) for name, node in nodes.items()}
+    drawing: Layout = layout(sizes, edges, with_dot)
     placed = [
         {
             "id": name,
@@ -155,11 +232,11 @@ def _drawing(nodes: Mapping[str, Any], drawing: Layout, sizes: Mapping[str, tupl
         }
         for name, node in nodes.items()
     ]
-    edges = [
+    routes = [
         {"from": a, "to": b, "route": [round(value) for point in points for value in point]}
         for (a, b), points in drawing.routes.items()
     ]
-    return {"nodes": placed, "edges": edges, "width": round(drawing.width), "height": round(drawing.height)}
+    return {"nodes": placed, "edges": routes, "width": round(drawing.width), "height": round(drawing.height)}
 
 
 def _kernel(run: ExploredRun, place: int, chains: list[dict[str, Any]]) -> dict[str, Any]:
@@ -169,6 +246,7 @@ def _kernel(run: ExploredRun, place: int, chains: list[dict[str, Any]]) -> dict[
         "reads": list(kernel.reads),
         "writes": list(kernel.writes),
         "uops": list(kernel.uops),
+        "function": run.module.running[place].region.name,
         "computes": tag_text(kernel.tags),
         "flops": kernel.flops,
         "bytes": kernel.bytes,
@@ -202,15 +280,19 @@ def _list_rejected(selection: Selection) -> list[dict[str, Any]]:
 def _chains(run: ExploredRun, place: int) -> list[dict[str, Any]]:
     """The chains of a kernel's outputs; none if they can no longer be found."""
     try:
-        return list(map(_chain, chains_at(run, place)))
+        call, term = run.calls[place], run.terms[place]
+        outputs = range(len(call.writes))
+        return [_chain(*chain_with_states(run.history, call, term, output)) for output in outputs]
     except EqsatError:
         return []
 
 
-def _chain(chain: Chain) -> dict[str, Any]:
+def _chain(chain: Chain, states: ChainStates | None) -> dict[str, Any]:
     birth = [] if chain.birth is None else [_step(chain.birth)]
     steps = list(map(_step, chain.steps))
-    return {"output": chain.output, "start": chain.start, "end": chain.end, "birth": birth, "steps": steps}
+    drawn = None if states is None else to_builtins(states)
+    ends = {"output": chain.output, "start": chain.start, "end": chain.end}
+    return {**ends, "birth": birth, "steps": steps, "states": drawn}
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import msgspec
 
 from eqsat.cost.fusion import fusion
 from eqsat.cost.roofline import Roofline
+from eqsat.egraph.barriers import closed_uops
 from eqsat.egraph.enode import ENode
 from eqsat.explanation.attempts import Attempts
 from eqsat.explanation.chain import Chosen
@@ -27,7 +28,7 @@ from ir.pricer import Price, Pricer, Rejected
 from ir.term.text import sizes_text
 from rules import select
 
-Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "loop", "call", "same"]
+Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "barrier", "loop", "call", "same"]
 
 
 class WhyNot(msgspec.Struct, frozen=True):
@@ -39,6 +40,7 @@ class WhyNot(msgspec.Struct, frozen=True):
              limits   the rules do, but one kernel may not hold the accumulators of both
              between  the second kernel reads a result that another kernel computes from the first's
              apart    neither kernel reads the other's result, and a kernel that writes both gains nothing
+             barrier  the second reads the result of a uop with a barrier
              loop     one of them runs once per trip of a loop, or before it, the other one does not
              call     one of them belongs to a call that is optimized by itself, the other one does not
              same     they are the same kernel
@@ -115,6 +117,10 @@ class Pairs:
         return Candidates(self._history.view, bound.graph.outputs, self._pricer, constants, prefix=prefix, cold=cold)
 
     @cached_property
+    def _closed(self) -> Sequence[str]:
+        return sorted(closed_uops(self._chosen.setting.bound.graph))
+
+    @cached_property
     def _roofline(self) -> Roofline:
         return Roofline(self._chosen.setting.target, self._chosen.setting.options.cost_model)
 
@@ -161,6 +167,10 @@ class Pairs:
         """The answer if the second kernel reads `buffer`, which the first writes."""
         one, other = self._kernels[first], self._kernels[second]
         classes, terms = self._history.classes, self._chosen.terms
+        closed = [uop for uop in self._closed if self._history.view.tiny[uop] == classes[buffer]]
+        if closed:
+            verdict = f"the uop {closed[0]} has a barrier: no kernel that reads {buffer} computes it"
+            return self._answer(one, other, "barrier", verdict)
         output = terms[second].outputs_reading(buffer)[0]
         read, written = classes[buffer], classes[other.writes[output]]
         given = {classes[name] for name in terms[first].reads | terms[second].reads} - {read} | self._choices.constant

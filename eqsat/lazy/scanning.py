@@ -143,7 +143,7 @@ def _trace(
     nodes = [Node(ids[key], "INPUT", (), _exact(tensor)) for key, tensor in inputs.items()]
     for tensor in inside:
         src = tuple(ids[id(each)] if isinstance(each, kind.tensor) else Imm(each) for each in tensor.src)
-        nodes.append(Node(ids[id(tensor)], tensor.uop, src, _exact(tensor)))
+        nodes.append(Node(ids[id(tensor)], tensor.uop, src, _exact(tensor), barrier=tensor.barrier))
     graph = Graph.build(nodes, [ids[id(result)] for result in results])
     return graph.named(name.strip("<>") or "scan"), captured
 

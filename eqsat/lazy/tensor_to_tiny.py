@@ -48,7 +48,8 @@ def tensor_to_tiny(
             arg["graph"] = graphs[arg["graph"]]
         src = [ids[id(operand)] if isinstance(operand, Tensor) else operand for operand in tensor.src]
         tag = {"tag": tensor.tag} if tensor.tag is not None and tensor.uop != "INPUT" else {}
-        uops.append({"id": ids[id(tensor)], "uop": tensor.uop, "src": src, "arg": arg, **tag})
+        barrier = {"barrier": True} if tensor.barrier else {}
+        uops.append({"id": ids[id(tensor)], "uop": tensor.uop, "src": src, "arg": arg, **tag, **barrier})
     constants = {names[id(tensor)]: tensor.array for tensor in tensors if tensor.array is not None}
     program = {"uops": uops, "outputs": [ids[id(root)] for root in roots]}
     return {**program, **({"graphs": graphs_json(graphs)} if graphs else {})}, constants

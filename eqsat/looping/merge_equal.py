@@ -18,15 +18,19 @@ from ir.uop.args import Arg
 
 def merge_equal(graph: Graph) -> Graph:
     """The graph with equal outputs, of the same names. An output that equals an earlier uop becomes a movement, which
-    leaves that uop's value as it is. A uop of several calls belongs to the call around them."""
+    leaves that uop's value as it is. A uop of several calls belongs to the call around them. A uop has a barrier if an
+    equal uop has one."""
     first: dict[object, Ref] = {}
     same: dict[Ref, Ref] = {}
     outputs = set(graph.outputs)
     nodes: list[Node] = []
     calls: dict[Ref, tuple[Ref, ...]] = {}
+    barriers: set[Ref] = set()
     for node in graph.nodes:
         src = tuple(read if isinstance(read, Imm) else same.get(read, read) for read in node.src)
         equal = first.setdefault(uop_key(node, src), node.id)
+        if node.barrier:
+            barriers.add(equal)
         calls[equal] = tuple(_common(calls.get(equal, node.calls), node.calls))
         if equal != node.id:
             same[node.id] = equal
@@ -37,7 +41,9 @@ def merge_equal(graph: Graph) -> Graph:
             nodes.append(Node(node.id, "RESHAPE", (equal,), arg, node.tag))
     if not same:
         return graph
-    merged = [msgspec.structs.replace(node, calls=calls.get(node.id, ())) for node in nodes]
+    merged = [
+        msgspec.structs.replace(node, calls=calls.get(node.id, ()), barrier=node.id in barriers) for node in nodes
+    ]
     return Graph.build(merged, graph.outputs)
 
 

@@ -11,8 +11,8 @@ from ir.tiny.graph import Imm, Ref
 
 
 def part_form(part: Part) -> object:
-    """Equal for parts that have the same uops in the same order, and inputs of the same types of which the same are
-    constants."""
+    """Equal for parts that have the same uops and barriers in the same order, and inputs of the same types, the same of
+    which are constants."""
     graph = part.graph
     uops = {node.id: number for number, node in enumerate(graph.nodes)}
     tensors = {tensor: number for number, tensor in enumerate(graph.inputs)}
@@ -22,7 +22,8 @@ def part_form(part: Part) -> object:
             tensor, type_ = node.arg["tensor_id"], graph.types[node.id]
             entries.append((tensors[tensor], type_.dtype.name, type_.shape, tensor in part.constants))
         else:
-            entries.append(uop_key(node, (read if isinstance(read, Imm) else uops[read] for read in node.src)))
+            key = uop_key(node, (read if isinstance(read, Imm) else uops[read] for read in node.src))
+            entries.append((key, node.barrier))
     return tuple(entries), tuple(uops[output] for output in graph.outputs)
 
 

@@ -17,6 +17,8 @@ from ir.region.region import Region
 STAGE = "tuning"
 MOST_PLANS, SLOWEST = 8, 3.0
 """Plans of a region that are measured, and how many times the first one's estimate theirs may be."""
+UNCHANGED = "the estimate's choice"
+"""The end of a note on a region whose plan is that which the estimate puts first."""
 MARGIN = 0.03
 """A plan that is faster than the estimate's first choice by less than this share may be so by chance."""
 Timer = Callable[[Region, Sequence[Plan]], Sequence[float | EqsatError]]
@@ -64,7 +66,7 @@ def _measurement_notes(name: str, found: MeasuredPlan, first: Plan) -> list[Diag
     not be measured."""
     message = f"the fastest of {found.tried} plans that were measured, {found.ns / 1e3:.1f} µs"
     if found.plan == first:
-        message += ": the estimate's choice"
+        message += f": {UNCHANGED}"
     else:
         took = "could not be built" if found.first_ns is None else f"took {found.first_ns / 1e3:.1f} µs"
         message += f": {what_changed(first, found.plan)}; the estimate's choice {took}"

@@ -82,7 +82,8 @@ class Rule:
     """`lhs` may be replaced by `rhs` where every condition in `when` holds.
 
     `equation` says the rule in mathematics; `rhs` may call primitives, and each must answer. passing: the buffer that
-    the right side reads is a step to others, and worth no views of its own.
+    the right side reads is a step to others, and worth no views of its own. opens: in a program with barriers, readers
+    may compute the buffers that the right side stores.
 
     Raises:
         TypeError: the sides' sorts differ, a term is built wrongly, or a field is of another type.
@@ -97,6 +98,7 @@ class Rule:
     when: tuple[Condition, ...] = ()
     exactness: Exactness = Exactness.EXACT
     passing: bool = False
+    opens: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -163,6 +163,13 @@ def check_call_ids(value: object) -> tuple[Ref, ...]:
     return tuple(map(check_id, value))
 
 
+def check_barrier(value: object) -> bool:
+    """Whether a uop has a barrier; MalformedGraph unless it is true or false."""
+    if not isinstance(value, bool):
+        fail(Kind.MALFORMED_GRAPH, STAGE, "`barrier` is true or false", hint='"barrier": true')
+    return value
+
+
 def _addressed_elements(type_: TensorType) -> int:
     """The elements of a value with sizes of 0 counted as 1, as address arithmetic needs."""
     return math.prod(size or 1 for size in type_.shape)

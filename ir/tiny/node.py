@@ -31,7 +31,8 @@ class Imm(msgspec.Struct, frozen=True):
 class Node(msgspec.Struct, frozen=True):
     """One uop. `src` are ids or immediates in the operands' order. `tag` names the part of the model that
     the uop belongs to, for reports. `calls` are the calls whose graphs the uop stood in, the outermost first, each by
-    the id that the call has in the graph around it."""
+    the id that the call has in the graph around it. `barrier`: the result is stored in memory, and no kernel that reads
+    the result computes it."""
 
     id: Ref
     uop: str
@@ -39,6 +40,7 @@ class Node(msgspec.Struct, frozen=True):
     arg: Arg = Arg()
     tag: str | None = None
     calls: tuple[Ref, ...] = ()
+    barrier: bool = False
 
     @property
     def op(self) -> UOp:
@@ -70,6 +72,8 @@ class Node(msgspec.Struct, frozen=True):
             record["tag"] = self.tag
         if self.calls:
             record["calls"] = list(self.calls)
+        if self.barrier:
+            record["barrier"] = True
         return record
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.tiny.check_calls import check_calls
-from ir.tiny.graph import STAGE, check_arg, check_call_ids, check_id, check_operands
+from ir.tiny.graph import STAGE, check_arg, check_barrier, check_call_ids, check_id, check_operands
 from ir.tiny.node import CALL, GraphCall, Imm, Node, Ref, StatedType
 from ir.tiny.source import Source, source_of
 from ir.tiny.text_to_source import is_tiny_text, text_to_source
@@ -134,7 +134,7 @@ def _uop(record: object, index: int) -> Node | GraphCall:
     if name == CALL:
         return _call(record, place)
     ref = _id(record.get("id"), place)
-    _check_keys(record, ("id", "uop", "src", "arg", "tag", "calls", "type"), "a uop", at=ref)
+    _check_keys(record, ("id", "uop", "src", "arg", "tag", "calls", "barrier", "type"), "a uop", at=ref)
     if not isinstance(name, str):
         fail(Kind.MALFORMED_GRAPH, STAGE, "`uop` must name a uop", at=ref)
     if name not in UOPS:
@@ -146,7 +146,8 @@ def _uop(record: object, index: int) -> Node | GraphCall:
     try:
         check_operands(UOPS[name], src)
         calls = check_call_ids(record.get("calls"))
-        return Node(ref, name, src, check_arg(UOPS[name], arg, bound=False), tag, calls)
+        barrier = check_barrier(record.get("barrier", False))
+        return Node(ref, name, src, check_arg(UOPS[name], arg, bound=False), tag, calls, barrier)
     except EqsatError as error:
         raise error.locate(at=ref, op=UOPS[name].label(arg)) from None
 

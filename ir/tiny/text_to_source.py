@@ -32,6 +32,7 @@ from ir.tiny.graph import (
     check_arg,
     check_attribute,
     check_attribute_name,
+    check_barrier,
     check_call_ids,
     check_id,
     check_operands,
@@ -369,11 +370,12 @@ class _Reader:
         arg: dict[str, Any] = {}
         tags: list[str] = []
         calls: list[Ref] = []
-        self._listed(lambda: self._item(body, op, src, arg, tags, calls), ")")
+        barriers: list[bool] = []
+        self._listed(lambda: self._item(body, op, src, arg, tags, calls, barriers), ")")
         with self._errors_at(ref.start, ref.text, op.label(arg)):
             check_operands(op, src)
             filled = check_arg(op, fill_arg(op, arg, ref.text, stated), bound=False)
-        return Node(ref.text, op.name, tuple(src), filled, tags[-1] if tags else None, tuple(calls))
+        return Node(ref.text, op.name, tuple(src), filled, tags[-1] if tags else None, tuple(calls), any(barriers))
 
     def _op(self, name: _Token) -> UOp:
         if name.text.upper() in UOPS:
@@ -391,6 +393,7 @@ class _Reader:
         arg: dict[str, Any],
         tags: list[str],
         calls: list[Ref],
+        barriers: list[bool],
     ) -> None:
         """One operand or attribute of a uop."""
         token = self._token
@@ -401,6 +404,8 @@ class _Reader:
             tags.append(self._attribute_text())
         elif self._is("word", "calls"):
             calls[:] = self._call_ids()
+        elif self._is("word", "barrier"):
+            barriers.append(self._barrier())
         elif self._is("number") or (self._is("word") and token.text in ("true", "false")):
             src.append(Imm(self._value(0)))
         elif self._is("word"):
@@ -433,6 +438,14 @@ class _Reader:
         start = self._token.start
         with self._errors_at(start):
             return check_call_ids(self._value(0))
+
+    def _barrier(self) -> bool:
+        """The value of `barrier=true`."""
+        self._take()
+        self._expect("mark", "=", "`=` and true or false", hint="barrier=true")
+        start = self._token.start
+        with self._errors_at(start):
+            return check_barrier(self._value(0))
 
     # types and values
 

@@ -43,7 +43,7 @@ def count_parameters(uops: Sequence[Node | GraphCall]) -> int:
     """The uops at the beginning that the head of a graph can state: inputs whose type says all."""
     count = 0
     for uop in uops:
-        if not isinstance(uop, Node) or uop.uop != "INPUT" or uop.tag is not None or uop.calls:
+        if not isinstance(uop, Node) or uop.uop != "INPUT" or uop.tag is not None or uop.calls or uop.barrier:
             break
         stated = type_of_source(uop)
         if stated is None or shorten_arg(uop, stated):
@@ -69,7 +69,7 @@ def _node_line(node: Node, stated: StatedType | None) -> str:
         value_text(operand.value) if isinstance(operand, Imm) else f"%{id_text(operand)}" for operand in node.src
     ]
     attributes = [f"{key}={value_text(value)}" for key, value in shorten_arg(node, stated).items()]
-    words = [*operands, *attributes, *_tag(node.tag), *_calls(node.calls)]
+    words = [*operands, *attributes, *_tag(node.tag), *_calls(node.calls), *_barrier(node)]
     return f"{_typed(node.id, stated)} = {node.op.fn}({', '.join(words)})"
 
 
@@ -89,6 +89,10 @@ def _tag(tag: str | None) -> list[str]:
 
 def _calls(calls: tuple[Ref, ...]) -> list[str]:
     return [f"calls={value_text(calls)}"] if calls else []
+
+
+def _barrier(node: Node) -> list[str]:
+    return ["barrier=true"] if node.barrier else []
 
 
 def _refs_text(refs: Iterable[Ref]) -> str:

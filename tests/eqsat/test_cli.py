@@ -19,12 +19,14 @@ from codegen.run.device import find_device
 from eqsat import load, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cli import app
-from eqsat.command_words import in_words_of
+from eqsat.command_words import in_words_of, tuned_text
 from eqsat.explanation.measurement import COLUMNS
 from eqsat.explanation.profile import Profile
 from eqsat.frontends.onnx.operator_table import LOWERINGS
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
-from ir.diagnostics import Diagnostic, Kind
+from eqsat.planning.tuning import STAGE as TUNING_STAGE
+from eqsat.planning.tuning import UNCHANGED
+from ir.diagnostics import Diagnostic, Kind, note
 from rules import RULES
 from tests.support.stages.calibrations import calibration
 
@@ -204,13 +206,34 @@ def test_a_trace_has_a_process_for_each_size(folder: Path, tmp_path: Path) -> No
 
 
 def test_commands_of_one_size_refuse_several(folder: Path, tmp_path: Path) -> None:
-    for verb in ("run", "explain", "explore", "show"):
+    for verb in ("run", "explain", "explore"):
         told = bad(verb, folder / "free.json", "-d", "M=1,4")
         assert f"eqsat {verb} takes one size of M, not 2" in told
         assert "try: -d M=1" in told
     assert "takes one size" in bad("compile", folder / "free.json", "-d", "M=1,4", "--dump", "plan")
     assert "takes one size" in bad("check", folder / "free.json", "-d", "M=1,4", "--inputs", tmp_path / "x.npz")
     assert "10000 are the most" in bad("bench", folder / "free.json", "-d", "M=1..10000000000")
+
+
+def test_show_takes_several_sizes(folder: Path, tmp_path: Path) -> None:
+    shown = good("show", folder / "free.json", "-d", "M=1,4")
+    assert [line for line in shown.splitlines() if line.startswith("M=")] == ["M=1:", "M=4:"]
+    assert "fp32[M=4, 3] = neg" in shown
+    good("show", folder / "free.json", "-d", "M=1,4", "--svg", tmp_path / "x.svg")
+    assert "M=4, free.json" in (tmp_path / "x.svg").read_text()
+
+
+def test_what_autotuning_changed_is_told_once() -> None:
+    changed = note(
+        Kind.TUNED, TUNING_STAGE, "the fastest of 3 plans: tile 2 → 4; the estimate's choice took 2.0 µs", at="a"
+    )
+    same = note(Kind.TUNED, TUNING_STAGE, f"the fastest of 3 plans: {UNCHANGED}", at="b")
+    other = note(Kind.TUNED, "replan", "chosen by hand", at="c")
+    told, others = tuned_text([changed, same, other])
+    assert told.splitlines()[0].startswith("autotuned: 1 of 2 kernels")
+    assert told.splitlines()[1:] == [f"  a: {changed.message}"]
+    assert others == [other]
+    assert tuned_text([other]) == ("", [other])
 
 
 def test_show_prints_text_that_every_command_reads(folder: Path, tmp_path: Path) -> None:

@@ -23,11 +23,14 @@ class Graph {
   /**
    * @param home     the element that contains the drawing
    * @param graph    nodes, edges, width, height
-   * @param dress    (node) → {kind, hue, share, sub, title}
+   * @param dress    (node) → {kind, hue, share, title}
    * @param choose   (node) called when a node is chosen
    * @param chooseEdge  (edge) called when an edge is chosen; edges cannot be chosen without it
+   * @param type     (edge) → shape and dtype of the value that the edge carries; null to write none
+   * @param legend   elements that explain the drawing
+   * @param isPlain  without buttons
    */
-  constructor(home, graph, dress, choose, chooseEdge, legend) {
+  constructor(home, graph, { dress, choose, chooseEdge, type = () => null, legend, isPlain = false }) {
     this.home = home;
     this.graph = graph;
     this.choose = choose;
@@ -38,14 +41,17 @@ class Graph {
     this.svg = make("svg:svg", { role: "group", "aria-label": home.getAttribute("aria-label") || "graph" }, this.world);
     this.view = { x: 0, y: 0, scale: 1 };
     this.isFitted = false;
-    this.drawEdges(chooseEdge);
+    this.isWhole = false;
+    this.drawEdges(chooseEdge, type);
     for (const node of graph.nodes) this.drawNode(node, dress(node));
-    home.append(this.svg, this.tools(), make("div", { class: "legend" }, legend));
+    home.append(this.svg);
+    if (!isPlain) home.append(this.tools(), make("div", { class: "legend" }, legend));
     this.listen();
   }
 
-  drawEdges(chooseEdge) {
+  drawEdges(chooseEdge, type) {
     this.edges = [];
+    const written = new Set();
     for (const edge of this.graph.edges) {
       this.near.get(edge.from).out.push(edge.to);
       this.near.get(edge.to).in.push(edge.from);
@@ -54,9 +60,13 @@ class Graph {
       this.edges.push({ edge, path });
       if (chooseEdge) {
         const hit = make("svg:path", { class: "edge hit", d: curve(edge.route), onclick: () => chooseEdge(edge) });
-        hit.append(make("svg:title", {}, edge.buffer));
+        hit.append(make("svg:title", {}, `${edge.buffer}: ${edge.type}`));
         this.world.append(hit);
       }
+      const text = type(edge);
+      if (text == null || written.has(`${edge.from} ${text}`)) continue;
+      written.add(`${edge.from} ${text}`);
+      this.world.append(make("svg:text", { class: "type", x: edge.route[0] + 5, y: edge.route[1] + 12 }, text));
     }
   }
 
@@ -68,9 +78,9 @@ class Graph {
     });
     group.append(make("svg:title", {}, look.title));
     group.append(make("svg:rect", { class: "body", x: left, y: top, width: node.w, height: node.h }));
-    const lines = look.sub ? [node.y - 4, node.y + 10] : [node.y + 4];
+    const lines = node.sub ? [node.y - 3, node.y + 10] : [node.y + 4];
     group.append(make("svg:text", { x: node.x, y: lines[0] }, node.label));
-    if (look.sub) group.append(make("svg:text", { x: node.x, y: lines[1], class: "sub" }, look.sub));
+    if (node.sub) group.append(make("svg:text", { x: node.x, y: lines[1], class: "sub" }, node.sub));
     if (look.share != null) {
       const width = Math.max(1, (node.w - 8) * look.share);
       group.append(make("svg:rect", { class: "share", x: left + 4, y: top + node.h - 5, width, height: 3 }));
@@ -90,25 +100,24 @@ class Graph {
   listen() {
     let held = null;
     this.svg.addEventListener("pointerdown", (event) => {
-      held = { x: event.clientX, y: event.clientY, view: { ...this.view }, moved: false };
+      held = { x: event.clientX, y: event.clientY, view: { ...this.view }, moved: false, group: event.target.closest(".node") };
     });
-    window.addEventListener("pointermove", (event) => {
+    this.svg.addEventListener("pointermove", (event) => {
       if (!held) return;
       const dx = event.clientX - held.x, dy = event.clientY - held.y;
       if (Math.abs(dx) + Math.abs(dy) > 4) held.moved = true;
       if (!held.moved) return;
+      this.svg.setPointerCapture(event.pointerId);
       this.svg.classList.add("dragged");
       this.show({ ...held.view, x: held.view.x + dx, y: held.view.y + dy });
     });
-    window.addEventListener("pointerup", (event) => {
-      const wasMoved = held && held.moved;
+    this.svg.addEventListener("pointerup", () => {
       const mine = held;
       held = null;
       this.svg.classList.remove("dragged");
-      if (!mine || wasMoved) return;
-      const group = event.target.closest && event.target.closest(".node");
-      if (group && this.svg.contains(group)) this.choose(this.byId.get(group.dataset.id));
+      if (mine?.group && !mine.moved) this.choose(this.byId.get(mine.group.dataset.id));
     });
+    this.svg.addEventListener("pointerleave", () => { if (!held?.moved) held = null; });
     this.svg.addEventListener("wheel", (event) => {
       event.preventDefault();
       if (event.ctrlKey || event.metaKey || !event.shiftKey) {
@@ -161,6 +170,7 @@ class Graph {
   fit(whole = true) {
     const { clientWidth: width, clientHeight: height } = this.svg;
     const all = Math.min(width / this.graph.width, height / this.graph.height, 1.25) * 0.96;
+    this.isWhole = all > READABLE;
     const scale = whole || all > READABLE ? all : Math.min(1, Math.max((width / this.graph.width) * 0.96, READABLE));
     const first = this.graph.nodes[0];
     const x = this.graph.width * scale <= width ? (width - this.graph.width * scale) / 2 : width / 2 - (first ? first.x : 0) * scale;

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from eqsat import tensor as t
@@ -80,7 +81,7 @@ def opened(chromium: Any, written: Path) -> Iterator[Opened]:
 def test_it_shows_the_kernels_with_their_prices(opened: Opened, run: Exploration) -> None:
     assert opened.page.title() == "attention"
     assert f"{run.uops}" in opened.page.inner_text(".tiles")
-    assert opened.page.locator("#after .node.kernel").count() == len(run.kernels)
+    assert opened.page.locator("#kernels .node.kernel").count() == len(run.kernels)
     dearest = max(run.kernels, key=lambda kernel: kernel.estimated_ns)
     assert opened.title.startswith(f"{', '.join(dearest.writes)} = {dearest.name}")
     assert f"{dearest.estimated_ns / 1e3:.2f} µs" in opened.page.inner_text("#details")
@@ -90,7 +91,7 @@ def test_no_text_is_wider_than_its_node(chromium: Any, tmp_path: Path) -> None:
     x, y = t.input("x", (512, 512)), t.input("y", (512, 512))
     explore(x @ y, target="cpu").html(tmp_path / "dot.html")
     opened = Opened(chromium, tmp_path / "dot.html")
-    for graph, key in (("after", "1"), ("before", "2")):
+    for graph, key in (("kernels", "1"), ("uops", "2")):
         opened.press(key, "0")
         wide = opened.page.evaluate(f"""[...document.querySelectorAll("#{graph} .node")].filter((node) => {{
             const box = node.querySelector("rect").getBoundingClientRect();
@@ -104,7 +105,7 @@ def test_no_text_is_wider_than_its_node(chromium: Any, tmp_path: Path) -> None:
 def test_a_kernel_shows_its_candidates_and_its_chain(opened: Opened, run: Exploration) -> None:
     for place, kernel in enumerate(run.kernels):
         opened.press("0")
-        opened.node("after", f"k{place}").click()
+        opened.node("kernels", f"k{place}").click()
         assert opened.title.startswith(f"{', '.join(kernel.writes)} = {kernel.name}")
         rows = opened.page.locator("#details table tbody tr").count()
         assert rows == (len(kernel.selection.rivals) + 1 if kernel.selection.rivals else 0)
@@ -122,18 +123,19 @@ def test_a_kernel_shows_its_candidates_and_its_chain(opened: Opened, run: Explor
 
 @pytest.mark.slow
 def test_the_tabs_open_by_click_and_by_key(opened: Opened, run: Exploration) -> None:
-    panels = ("after", "before", "table", "run", "rules")
+    panels = ("kernels", "uops", "prices", "rewrites", "source", "rules", "run")
     for number, name in enumerate(panels, 1):
         opened.press(str(number))
         assert [each for each in panels if opened.page.locator(f"#{each}").is_visible()] == [name]
-    opened.page.click("#tab-before")
-    assert opened.page.locator("#before .node").count() == run.uops
-    opened.press("ArrowRight")
-    assert opened.page.locator("#table").is_visible()
-    assert opened.page.locator("#table tbody tr").count() == len(run.kernels)
-    opened.press("5")
+    opened.page.click("#tab-uops")
+    opened.page.click("text=All uops")
+    assert opened.page.locator("#uops .node").count() == run.uops
+    opened.page.locator("#tab-uops").press("ArrowRight")
+    assert opened.page.locator("#prices").is_visible()
+    assert opened.page.locator("#prices tbody tr").count() == len(run.kernels)
+    opened.press("6")
     assert opened.page.locator("#rules tbody tr").count() == len(run.matches)
-    opened.press("4")
+    opened.press("7")
     assert opened.page.locator("#run tbody tr").count() == len(run.phases)
     opened.page.locator("#run .plot").hover()
     assert "e-nodes" in opened.page.inner_text("#at")
@@ -154,7 +156,7 @@ def test_search_finds_kernels_rules_and_uops_by_keyboard(opened: Opened, run: Ex
     opened.page.keyboard.type("n8 reduce")
     opened.press("Enter")
     assert opened.title.startswith("n8")
-    assert opened.page.locator("#before").is_visible()
+    assert opened.page.locator("#uops").is_visible()
     opened.press("/")
     opened.page.keyboard.type("nothing is called so")
     assert "Nothing is called so" in opened.page.inner_text("#found")
@@ -164,22 +166,24 @@ def test_search_finds_kernels_rules_and_uops_by_keyboard(opened: Opened, run: Ex
 
 @pytest.mark.slow
 def test_uops_lead_to_their_kernels_and_back(opened: Opened, run: Exploration) -> None:
-    opened.press("2", "0")
+    opened.press("2")
+    opened.page.click("text=All uops")
+    opened.press("0")
     place, kernel = next((place, each) for place, each in enumerate(run.kernels) if each.uops)
-    opened.node("before", kernel.uops[-1]).click()
+    opened.node("uops", kernel.uops[-1]).click()
     assert opened.title.startswith(kernel.uops[-1])
     opened.page.locator("#details .link", has_text=f"{kernel.writes[0]} = ").first.click()
     assert opened.title.startswith(f"{kernel.writes[0]} = {kernel.name}")
-    assert opened.page.locator("#after").is_visible()
+    assert opened.page.locator("#kernels").is_visible()
     opened.page.locator("#details .chip", has_text=re.compile(f"^{kernel.uops[0]}$")).click()
-    assert opened.page.locator("#before").is_visible()
+    assert opened.page.locator("#uops").is_visible()
     assert run.kernels[place].uops[0] in opened.title
 
 
 @pytest.mark.slow
 def test_zoom_pan_and_walking_by_keys(opened: Opened) -> None:
     def scale() -> float:
-        style = opened.page.locator("#after .world").get_attribute("style")
+        style = opened.page.locator("#kernels .world").get_attribute("style")
         return float(re.search(r"scale\(([\d.]+)\)", style).group(1))  # type: ignore[union-attr]
 
     opened.press("0")
@@ -192,14 +196,14 @@ def test_zoom_pan_and_walking_by_keys(opened: Opened) -> None:
     while scale() >= grown and time.monotonic() < end:
         opened.page.wait_for_timeout(20)
     assert scale() < grown
-    before = opened.page.locator("#after .world").get_attribute("style")
+    before = opened.page.locator("#kernels .world").get_attribute("style")
     opened.page.mouse.down()
     opened.page.mouse.move(360, 460, steps=4)
     opened.page.mouse.up()
-    assert opened.page.locator("#after .world").get_attribute("style") != before
+    assert opened.page.locator("#kernels .world").get_attribute("style") != before
     opened.press("0")
     assert scale() == fitted
-    opened.page.locator('#after .node[tabindex="0"]').focus()
+    opened.page.locator('#kernels .node[tabindex="0"]').focus()
     opened.press("ArrowDown", "Enter")
     assert " = " in opened.title
 
@@ -227,9 +231,9 @@ def test_an_edge_tells_why_its_ends_are_two_kernels(opened: Opened, run: Explora
         for first in range(second)
         if set(run.kernels[first].writes) & set(kernel.reads)
     )
-    opened.node("after", f"k{second}").click()
+    opened.node("kernels", f"k{second}").click()
     opened.page.locator("#details h3", has_text="not one kernel with").locator("+ div .link").first.click()
-    assert opened.page.locator("#after .edge.on").count() == 1
+    assert opened.page.locator("#kernels .edge.on").count() == 1
     shown = opened.page.inner_text("#details")
     assert "Why they are not one kernel" in shown
     verdicts = [run.why_not(a, b).verdict for a in range(second + 1) for b in range(len(run.kernels)) if a < b]
@@ -238,26 +242,95 @@ def test_an_edge_tells_why_its_ends_are_two_kernels(opened: Opened, run: Explora
 
 
 @pytest.mark.slow
-def test_links_lead_to_what_they_name(chromium: Any, written: Path, run: Exploration) -> None:
-    kernel = run.kernels[0]
-    for fragment, title in (
-        (f"#kernel={kernel.writes[0]}", kernel.writes[0]),
-        ("#rule=sum_of_products", "sum_of_products"),
+def test_addresses_lead_to_what_they_name(opened: Opened, run: Exploration) -> None:
+    kernel = run.kernels[1]
+    title = f"{', '.join(kernel.writes)} = {kernel.name}"
+    for fragment, heading, view in (
+        (f"kernel={kernel.writes[0]}", title, "kernels"),
+        (f"kernel={kernel.name}", title, "kernels"),
+        (f"tab=source&kernel={kernel.name}", title, "source"),
+        ("tab=prices", "", "prices"),
+        ("rule=sum_of_products", "sum_of_products", "rules"),
+        ("uop=n8", "n8", "uops"),
     ):
-        opened = Opened(chromium, written, fragment)
-        assert opened.title.startswith(title)
-        assert opened.errors == []
+        opened.page.evaluate(f"location.hash = {fragment!r}")
+        opened.page.wait_for_selector(f"#{view}:visible")
+        assert opened.title.startswith(heading)
+    opened.page.evaluate("location.hash = 'kernel=no_such_kernel'")
+    assert "There is no kernel called “no_such_kernel”" in opened.page.inner_text("[role=alert]")
+    opened.page.evaluate(f"location.hash = 'kernel={kernel.name}'")
+    opened.page.wait_for_selector('#kernels .node.here[data-id="k1"]')
+    opened.press("3")
+    assert opened.page.url.endswith(f"#tab=prices&kernel={kernel.name}")
+    assert opened.page.locator("#prices tr.chosen .link").inner_text() == title
+
+
+@pytest.mark.slow
+def test_a_chain_is_played_with_the_graphs_before_and_after(opened: Opened, run: Exploration) -> None:
+    place = max(range(len(run.kernels)), key=lambda place: len(run.chain(place).steps))
+    chain = run.chain(place)
+    opened.page.evaluate(f"location.hash = 'tab=rewrites&kernel={run.kernels[place].name}'")
+    told = opened.page.locator("#rewrites .told")
+    for number, step in enumerate(chain.steps, 1):
+        assert f"{number} of {len(chain.steps)}" in opened.page.inner_text(".bar-of-player")
+        assert told.locator(".term").all_inner_texts() == [step.before, step.after]
+        assert opened.page.locator("#rewrites .node.gone, #rewrites .node.fresh").count() > 0
+        opened.press("ArrowRight")
+    after = opened.page.locator("#rewrites .pane").nth(1).locator(".node").all_inner_texts()
+    opened.press("Home", "End")
+    assert opened.page.locator("#rewrites .pane").nth(1).locator(".node").all_inner_texts() == after
+    assert f"step={len(chain.steps)}" in opened.page.url
+    opened.press("Home", " ")
+    opened.page.wait_for_selector(f"text=2 of {len(chain.steps)}")
+
+
+@pytest.mark.slow
+def test_a_page_of_parts_shows_texts_and_measured_times(chromium: Any, run: Exploration, tmp_path: Path) -> None:
+    measured = [msgspec.structs.replace(kernel, measured_ns=2 * kernel.estimated_ns) for kernel in run.kernels]
+    write_page({"main": run, "block1": run}, tmp_path / "parts.html", measured=measured)
+    opened = Opened(chromium, tmp_path / "parts.html", "#part=block1&tab=prices")
+    assert opened.page.input_value("#part") == "block1"
+    assert set(opened.page.locator("#prices tbody tr td:nth-child(5)").all_inner_texts()) == {"0.50"}
+    assert "measured" in opened.page.inner_text(".tiles")
+    opened.press("5")
+    assert opened.page.inner_text("pre.code") in "".join(run.source())
+    opened.page.select_option("#part", "main")
+    opened.page.wait_for_selector("html[data-ready=yes]")
+    assert opened.errors == []
+    opened.context.close()
+
+
+def test_no_view_is_cut_at_either_width(chromium: Any, written: Path) -> None:
+    for width in (1000, 1600):
+        opened = Opened(chromium, written)
+        opened.page.set_viewport_size({"width": width, "height": 900})
+        for key, view in (("3", "prices"), ("6", "rules"), ("7", "run")):
+            opened.press(key)
+            wider = opened.page.evaluate(f"(v => v.scrollWidth - v.clientWidth)(document.getElementById({view!r}))")
+            assert wider <= 0, f"{view} at {width}"
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
         opened.context.close()
+
+
+def test_differences_of_times_have_one_sign(chromium: Any, written: Path) -> None:
+    opened = Opened(chromium, written)
+    assert opened.page.evaluate("[signed(-18880), signed(18880), signed(0), signed(null)]") == [
+        "−18.88 µs",
+        "+18.88 µs",
+        "±0",
+        "",
+    ]
+    opened.context.close()
 
 
 def test_tables_are_sorted_by_their_columns(opened: Opened, run: Exploration) -> None:
     opened.press("3")
-    shares = opened.page.locator("#table tbody tr td:nth-child(4)").all_inner_texts()
+    shares = opened.page.locator("#prices tbody tr td:nth-child(4)").all_inner_texts()
     figures = [float(each.split()[0]) for each in shares]
     assert figures == sorted(figures, reverse=True)
-    opened.page.locator("#table th button", has_text="#").click()
-    opened.page.locator("#table th button", has_text="#").click()
-    places = [int(each) for each in opened.page.locator("#table tbody tr td:nth-child(1)").all_inner_texts()]
+    opened.page.locator("#prices th button", has_text="#").click()
+    opened.page.locator("#prices th button", has_text="#").click()
+    places = [int(each) for each in opened.page.locator("#prices tbody tr td:nth-child(1)").all_inner_texts()]
     assert places == list(range(1, len(run.kernels) + 1))
 
 
@@ -277,7 +350,7 @@ def test_a_program_without_kernels_has_a_page(chromium: Any, tmp_path: Path) -> 
     tiny = graphs.Tiny()
     explore(tiny.graph(tiny.input("x", 3))).html(tmp_path / "p.html")
     opened = Opened(chromium, tmp_path / "p.html")
-    opened.press("1", "2", "3", "4", "5", "0", "+")
+    opened.press("1", "2", "3", "4", "5", "6", "7", "0", "+")
     assert opened.errors == []
     opened.context.close()
 
@@ -300,8 +373,10 @@ def test_resnet_50_stays_usable(chromium: Any, tmp_path: Path) -> None:
     assert opened.seconds < SLOWEST_SECONDS
     start = time.perf_counter()
     opened.press("2")
-    opened.page.wait_for_selector("#before .node")
-    assert opened.page.locator("#before .node").count() == run.uops
+    opened.page.wait_for_selector("#uops .node")
+    assert opened.page.locator("#uops .node").count() < 100
+    opened.page.click("text=All uops")
+    assert opened.page.locator("#uops .node").count() == run.uops
     opened.press("/")
     opened.page.keyboard.type(run.kernels[30].writes[0])
     opened.press("Enter")

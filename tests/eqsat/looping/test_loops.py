@@ -261,9 +261,8 @@ def test_commands_show_the_parts_of_a_model(tmp_path: Path) -> None:
     (loop,) = found.keys() - {"main", "main.2"}
     assert json.loads(invoke("explore", str(model), "--json", "--part", loop))["uops"] == found[loop]["uops"]
     page, picture = tmp_path / "page.html", tmp_path / "kernels.svg"
-    assert "a page shows one part" in invoke("explore", str(model), "--html", str(page), status=1)
-    invoke("explore", str(model), "--html", str(page), "--part", loop)
-    assert page.stat().st_size > 1000
+    invoke("explore", str(model), "--html", str(page))
+    assert all(f'"{part}":{{"summary"' in page.read_text() for part in found)
     invoke("show", str(model), "--kernels", "--svg", str(picture))
     assert f"{loop}, after" in picture.read_text()
 
