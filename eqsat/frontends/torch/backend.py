@@ -63,7 +63,7 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
 
 def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
     """Warns of operators that run in eager, or refuses them."""
-    if not options.fallback:
+    if options.fallback is False:
         survey.require_operators(graph.graph.nodes)
         return
     missing = survey.missing_operators(graph.graph.nodes)
