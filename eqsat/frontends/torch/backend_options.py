@@ -20,11 +20,13 @@ _NOT_OURS = frozenset({"source", "constants", "strict"})
 class BackendOptions(NamedTuple):
     """fallback: whether eager runs operators that eqsat lacks, and graphs that it cannot compile; False: they are
     errors. None: eager runs them, but a defect of eqsat itself is an error. on_program: is called with each new
-    program. dims: buckets of free sizes by name. when_missing: what answers calls whose code is not built. program:
-    keywords of `eqsat.optimize_and_compile`, for each program."""
+    program. freezing: whether parameters are constants of graphs without gradients. dims: buckets of free sizes by
+    name. when_missing: what answers calls whose code is not built. program: keywords of `eqsat.optimize_and_compile`,
+    for each program."""
 
     fallback: bool | None = None
     on_program: Callable[[Program], object] = lambda program: None
+    freezing: bool = False
     dims: Mapping[str, Buckets] = {}
     when_missing: WhenMissing = WAIT
     program: Mapping[str, Any] = {}
@@ -35,7 +37,7 @@ def backend_options(given: Any) -> BackendOptions:
     if given is not None and not isinstance(given, Mapping):
         fail(Kind.INVALID_OPTION, "options", "options= is a mapping", hint='options={"exactness": "exact"}')
     options = dict(given or {})
-    known = sorted({"fallback", "on_program", *signature(optimize_and_compile).parameters} - _NOT_OURS)
+    known = sorted({"fallback", "freezing", "on_program", *signature(optimize_and_compile).parameters} - _NOT_OURS)
     unknown = [name for name in options if name not in known]
     if unknown:
         message = f"the backend has no option {', '.join(map(repr, unknown))}"
@@ -53,6 +55,7 @@ def backend_options(given: Any) -> BackendOptions:
     return BackendOptions(
         fallback if fallback is None else flag(fallback, "fallback"),
         on_program,
+        flag(options.pop("freezing", usual.freezing), "freezing"),
         {name: buckets_of(sizes) for name, sizes in dims.items()},
         when_missing,
         options,

@@ -6,12 +6,17 @@ in `x * n`, are constants of a program: the function has a program for each.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from eqsat.api import optimize_and_compile
 from eqsat.frontends.torch.backend_options import BackendOptions
+from eqsat.frontends.torch.frozen import MOST_CHANGES, Stamp, copies_of, stamp_of
 from eqsat.frontends.torch.lower_graph import outputs_of
 from eqsat.frontends.torch.sized_graph import GraphArguments, SizedGraph, number_of, outputs_in_order
 from eqsat.runtime.arrays import Family, give_back, is_tensor
@@ -40,6 +45,15 @@ class _Result(NamedTuple):
     number: Any = None
 
 
+class _State(NamedTuple):
+    """The programs for some values of frozen parameters. reads: the places of the arguments that they take."""
+
+    stamp: Stamp
+    constants: Mapping[str, np.ndarray]
+    reads: tuple[int, ...]
+    programs: Variants[Program]
+
+
 class CompiledGraph:
     """Call it with the graph's arguments; the result is a list of the graph's results. It may be called from many
     threads at once: a call of sizes that are ready waits for no build.
@@ -48,16 +62,19 @@ class CompiledGraph:
         module: a torch.fx.GraphModule whose nodes have `meta["val"]`, as those of `aot_autograd`.
         options: with `fallback`, eager runs the graph, with an EqsatWarning, at sizes for which it cannot be compiled.
             With `when_missing`, eager or code for larger sizes answers calls whose code is being built.
+        frozen: the places of tensors that are constants of the programs, until they change.
     """
 
-    def __init__(self, module: Any, options: BackendOptions) -> None:
+    def __init__(self, module: Any, options: BackendOptions, frozen: Sequence[int] = ()) -> None:
         self._module, self._options = module, options
         self._given = GraphArguments(module)
         self._outputs = outputs_in_order(module)
         self._results = self._results_of(module)
         self._answers_eagerly = EAGER in _words(options.when_missing)
         self._pads = PAD in _words(options.when_missing)
-        self._programs: Variants[Program] = Variants(self._make_program, {})
+        self._frozen = [place for place in self._given.tensors if place in frozen]
+        self._changes, self._freezing = 0, threading.Lock()
+        self._current = self._state((), {})
         self._left_to_eager: set[tuple[Any, ...]] = set()
 
     def __call__(self, *arguments: Any) -> list[Any]:
@@ -82,33 +99,61 @@ class CompiledGraph:
     @property
     def programs(self) -> list[Program]:
         """The programs that were called, the latest last."""
-        return list(self._programs.held.values())
+        return list(self._current.programs.held.values())
 
     def _run(self, arguments: Sequence[Any]) -> list[Any]:
         outputs: Sequence[Any] = ()
         if self._outputs:
-            program = self._program(arguments)
-            given = [arguments[place] for place in self._given.tensors]
+            state = self._freeze(arguments) if self._frozen else self._current
+            program = self._program(state, arguments)
+            given = [arguments[place] for place in state.reads]
             if self._answers_eagerly and not program.is_ready(*given, build=True):
                 return self._run_in_eager(arguments)
             found = program(*given)
             outputs = found if isinstance(found, tuple) else (found,)
         return [self._take(result, arguments, outputs) for result in self._results]
 
-    def _program(self, arguments: Sequence[Any]) -> Program:
+    def _freeze(self, arguments: Sequence[Any]) -> _State:
+        """The programs for the present values of the frozen parameters."""
+        tensors = {self._given.names[place]: arguments[place] for place in self._frozen}
+        stamp = stamp_of([*tensors.values()])
+        if self._current.stamp == stamp:
+            return self._current
+        with self._freezing:
+            if self._current.stamp == stamp or not self._frozen:
+                return self._current
+            self._changes += 1
+            if self._changes <= MOST_CHANGES:
+                state = self._current = self._state(stamp, copies_of(tensors))
+                return state
+            message = (
+                f"parameters of a graph with freezing changed {MOST_CHANGES} times: they are arguments from now on"
+            )
+            warnings.warn(message, EqsatWarning, stacklevel=3)
+            self._frozen = []
+            state = self._current = self._state((), {})
+            return state
+
+    def _state(self, stamp: Stamp, constants: Mapping[str, np.ndarray]) -> _State:
+        """No programs yet, with these constants."""
+        reads = tuple(place for place in self._given.tensors if self._given.names[place] not in constants)
+        return _State(stamp, constants, reads, Variants(partial(self._make_program, constants), {}))
+
+    def _program(self, state: _State, arguments: Sequence[Any]) -> Program:
         """The program for the numbers among the arguments, and for torch's present number of threads."""
         import torch
 
         numbers = {name: place.read(arguments) for name, place in self._given.numbers.items()}
         threads = self._options.program.get(_THREADS, torch.get_num_threads())
-        return self._programs({_THREADS: threads, **numbers})
+        return state.programs({_THREADS: threads, **numbers})
 
-    def _make_program(self, dims: Mapping[str, Any]) -> Program:
+    def _make_program(self, constants: Mapping[str, np.ndarray], dims: Mapping[str, Any]) -> Program:
         numbers = {name: value for name, value in dims.items() if name != _THREADS}
-        for key, program in self._programs.held.items():
+        alike = self._current.programs.held if self._current.constants is constants else {}
+        for key, program in alike.items():
             if {name: value for name, value in key if name != _THREADS} == numbers:
                 return program.with_threads(dims[_THREADS])
-        graph = SizedGraph(self._module, self._given, numbers)
+        graph = SizedGraph(self._module, self._given, numbers, constants)
         keywords = {**self._options.program, _THREADS: dims[_THREADS], **self._serving()}
         program = optimize_and_compile(graph, **keywords)
         self._options.on_program(program)
@@ -137,7 +182,7 @@ class CompiledGraph:
         message = f"calls of this graph wait for their code instead of being padded: {error.diagnostics[0]}"
         warnings.warn(message, EqsatWarning, stacklevel=3)
         self._pads = False
-        self._programs = Variants(self._make_program, {})
+        self._current = self._state(self._current.stamp, self._current.constants)
 
     def _run_in_eager(self, arguments: Sequence[Any]) -> list[Any]:
         results = self._module(*arguments)

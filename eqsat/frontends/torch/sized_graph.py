@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph, outputs_of
 from eqsat.frontends.torch.size_names import names_of
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
-from eqsat.tensor import Tensor, input
+from eqsat.tensor import Tensor, constant, input
 from ir.frontend import STAGE, TensorInfo
 from ir.tiny.dims import require_sizes
 
@@ -133,9 +132,12 @@ class GraphArguments:
                     return max(int(bounds.lower), 0), int(greatest) if greatest.isdigit() else None
         return 0, None
 
-    def values(self, dims: Mapping[str, int], numbers: Mapping[str, Number]) -> list[Any]:
+    def values(self, dims: Mapping[str, int], numbers: Mapping[str, Number], constants: Constants) -> list[Any]:
         """A lazy tensor or a number for each argument, at these sizes. Arguments that nothing reads are None."""
-        return [self._value(place, dims, numbers) for place in range(len(self.names))]
+        return [
+            constant(constants[name], name=name) if name in constants else self._value(place, dims, numbers)
+            for place, name in enumerate(self.names)
+        ]
 
     def _value(self, place: int, dims: Mapping[str, int], numbers: Mapping[str, Number]) -> Any:
         name, value = self.names[place], self._values[place]
@@ -154,13 +156,15 @@ class SizedGraph:
 
     Args:
         numbers: the values of `arguments.numbers`.
+        constants: arrays in place of arguments, by name.
     """
 
     results: tuple[str, ...] = ()
-    constants: Constants = MappingProxyType({})
 
-    def __init__(self, module: Any, arguments: GraphArguments, numbers: Mapping[str, Number]) -> None:
-        self._module, self._arguments, self._numbers = module, arguments, numbers
+    def __init__(
+        self, module: Any, arguments: GraphArguments, numbers: Mapping[str, Number], constants: Constants
+    ) -> None:
+        self._module, self._arguments, self._numbers, self.constants = module, arguments, numbers, constants
         self._returned = outputs_of(module)
 
     @property
@@ -173,7 +177,7 @@ class SizedGraph:
         """The sizes that follow from other sizes."""
         return self._arguments.computed
 
-    def lower(self, dims: Mapping[str, int], _: Constants) -> tuple[dict[str, Any], Constants]:
+    def lower(self, dims: Mapping[str, int], constants: Constants) -> tuple[dict[str, Any], Constants]:
         """The Tiny graph at these sizes, and its constants by tensor_id. The results are in the graph's order, so that
         the uops of one layer stand together: a backward graph returns gradients in the order of the parameters.
 
@@ -186,10 +190,10 @@ class SizedGraph:
         require_sizes([size for size in needed if size not in dims], STAGE)
         symbols = {symbol: dims[name] for symbol, name in given.sizes.items()}
         sizes = {**dims, **{name: number_of(size, symbols) for name, size in given.computed.items()}}
-        values = given.values(sizes, self._numbers)
+        values = given.values(sizes, self._numbers, constants)
         results = dict(zip(self._returned, lower_graph(self._module, values), strict=True))
         outputs = {f"out_{node.name}": results[node] for node in outputs_in_order(self._module)}
-        return tensor_to_tiny(outputs, [value for value in values if isinstance(value, Tensor)])
+        return tensor_to_tiny(outputs, [value for value in values if isinstance(value, Tensor) and value.array is None])
 
 
 def outputs_in_order(module: Any) -> list[Any]:

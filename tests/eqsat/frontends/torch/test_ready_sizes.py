@@ -16,6 +16,7 @@ else:
 
 from eqsat import EqsatError, EqsatWarning, Program
 from eqsat.frontends.torch.backend import eqsat as backend
+from eqsat.frontends.torch.frozen import MOST_CHANGES
 from ir.diagnostics import Kind
 
 SECONDS = 60.0
@@ -174,3 +175,27 @@ def test_eager_hides_a_defect_if_the_user_asks_for_it(monkeypatch: pytest.Monkey
     suppressing = torch._dynamo.config.patch(suppress_errors=how == "suppress_errors")
     with suppressing, pytest.warns(EqsatWarning, match="could not compile: InternalError"):
         torch.testing.assert_close(torch.compile(lambda x: x * 2, backend=backend, options=options)(x), x * 2)
+
+
+def test_frozen_parameters_are_constants_until_they_change() -> None:
+    programs: list[Program] = []
+    layer = torch.nn.Linear(4, 3)
+    run = torch.compile(layer, backend=backend, options={"freezing": True, "on_program": programs.append})
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), layer(x))
+        (argument,) = programs[0].arguments
+        assert programs[0].random_inputs()[argument].shape == (2, 4)
+        layer.weight.mul_(2)
+        torch.testing.assert_close(run(x), layer(x))
+        layer.load_state_dict(torch.nn.Linear(4, 3).state_dict())
+        torch.testing.assert_close(run(x), layer(x))
+        assert len(programs) == 3
+        for _ in range(MOST_CHANGES - 3):
+            layer.bias.add_(1)
+            run(x)
+        layer.bias.add_(1)
+        with pytest.warns(EqsatWarning, match="they are arguments from now on"):
+            torch.testing.assert_close(run(x), layer(x))
+    run(x).sum().backward()
+    torch.testing.assert_close(layer.bias.grad, torch.full((3,), 2.0))
