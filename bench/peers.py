@@ -88,6 +88,7 @@ def _workers(find: Find, case: Case, threads: int) -> Iterator[dict[str, Connect
         ours, theirs = context.Pipe()
         process = context.Process(target=worker, args=(find, system, threads, theirs), daemon=True)
         process.start()
+        theirs.close()  # so that `recv` raises EOFError if the process dies
         pipes[system] = ours
         processes.append(process)
     try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -171,12 +171,20 @@ class FrontendModel(Model):
         return BoundModel(graph, constants, results, (*warnings, *notes), self.frontend)
 
 
+@runtime_checkable
 class LowerableGraph(Protocol):
     """A graph of another library. inputs: dtype and sizes (or symbols) of every input in order, including constants.
-    results: the names of the results."""
+    constants: its own, by name. dependent: the symbols whose sizes follow from others. results: the names of the
+    results."""
 
     @property
     def inputs(self) -> Mapping[str, TensorInfo]: ...
+
+    @property
+    def constants(self) -> Constants: ...
+
+    @property
+    def dependent(self) -> Collection[str]: ...
 
     @property
     def results(self) -> tuple[str, ...]: ...
@@ -197,6 +205,10 @@ class LoweredModel(Model):
     def declared(self) -> Mapping[str, TensorInfo]:
         return self.source.inputs
 
+    def infer(self, shapes: Shapes) -> dict[str, int]:
+        found, dependent = super().infer(shapes), self.source.dependent
+        return {symbol: size for symbol, size in found.items() if symbol not in dependent} if dependent else found
+
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
         symbols = {size for info in self.declared.values() for size in info.shape}
         warnings = _unused([symbol for symbol in dims if symbol not in symbols])
@@ -210,9 +222,9 @@ def read_model(source: Any, constants: Mapping[str, Any] | None = None, dims: Ma
 
     Tiny IR (dict, Tiny text, JSON text or file, Source, Graph), lazy tensors (one, several, or by name, or a function
     of them by `tensor.program`), Frontend IR (dict, JSON text or file, FrontendGraph), ONNX (path ending in .onnx,
-    bytes, ModelProto), torch (ExportedProgram). A string is a program's text if it has a line break or a brace or
-    begins with %, else a path. A text, or what a file holds, is Tiny text if it begins with a %id, `graph`, `dims` or
-    `return`, or if the file's name ends in .tiny; else it is JSON.
+    bytes, ModelProto), torch (ExportedProgram), a LowerableGraph. A string is a program's text if it has a line break
+    or a brace or begins with %, else a path. A text, or what a file holds, is Tiny text if it begins with a %id,
+    `graph`, `dims` or `return`, or if the file's name ends in .tiny; else it is JSON.
     """
     model = _read(source)
     sized = replace(model, dims={**model.dims, **check_dims({} if dims is None else dims)})
@@ -229,6 +241,8 @@ def _read(source: Any) -> Model:
         case OpenInput():
             hint = 'tensor.program(lambda x: …, tensor.input("x", ("B", 8)))'
             fail(Kind.MALFORMED_GRAPH, STAGE, "an input whose sizes are symbols is no program", hint=hint)
+        case LowerableGraph():
+            return LoweredModel(source=source, constants=source.constants)
         case Graph():
             return _tiny(parse(source.to_json()))
         case Source():
@@ -253,8 +267,8 @@ def _read(source: Any) -> Model:
     if type(source).__name__ == "ExportedProgram":
         from eqsat.frontends.torch.load_exported import load_exported
 
-        exported, own = load_exported(source)
-        return LoweredModel(source=exported, constants=own)
+        exported = load_exported(source)
+        return LoweredModel(source=exported, constants=exported.constants)
     fail(
         Kind.MALFORMED_GRAPH,
         STAGE,

@@ -48,7 +48,7 @@ Execute = Callable[[Any, Sequence[torch.Tensor]], list[Any]]
 
 def by_kernels(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
     """By eqsat's kernels, the way of `torch.compile`."""
-    return CompiledGraph(graph, BackendOptions(program={"target": "cpu"}))(*tensors)
+    return CompiledGraph(graph, BackendOptions(fallback=False, program={"target": "cpu"}))(*tensors)
 
 
 def by_playback(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:

@@ -6,7 +6,7 @@ Needs torch, torchvision, transformers and onnxscript. Each system runs in proce
 with empty caches, and with the caches that these calls wrote. Then the systems take turns, as in `bench.peers`.
 
 `--update` writes the rows into `bench/results/torch_models.json`, a model at a time; `--resume` leaves out the models
-that the file has.
+that the file has. A model that fails has a row that says why, and `--resume` tries it again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,21 @@ from bench.arguments import among, count
 from bench.facts import RESULTS, facts, warn_of_load, write
 from bench.onnx_models import furthest_from_roofline
 from bench.torch_models.families import families
-from bench.torch_models.first_calls import FirstCalls, in_new_process, loss_difference, result_difference
+from bench.torch_models.first_calls import (
+    FirstCalls,
+    SystemFailedError,
+    failure_text,
+    in_new_process,
+    loss_difference,
+    result_difference,
+)
 from bench.torch_models.systems import EAGER, EQSAT, INDUCTOR, LOSS_TOLERANCE, RESULT_TOLERANCE, Workload
 from bench.torch_models.turns import times
 from codegen.measure.peaks import measure_peaks
 
 NAME = "torch_models"
+FAILED = "failed"
+"""The column of a row that says why a model has no figures."""
 Row = dict[str, Any]
 
 
@@ -41,7 +51,13 @@ def compare(workload: Workload, steps: int) -> tuple[Row, FirstCalls]:
     eager = in_new_process(workload, EAGER, steps)
     row: Row = {}
     for system in (EQSAT, INDUCTOR):
-        cold, cached = (in_new_process(workload, system, least) for least in (steps, min(steps, 1)))
+        try:
+            cold, cached = (in_new_process(workload, system, least) for least in (steps, min(steps, 1)))
+        except SystemFailedError as failure:
+            if system == EQSAT:
+                raise
+            row[f"no {system}"] = str(failure)
+            continue
         differences = result_difference(cold, eager), loss_difference(cold, eager)
         row[f"{system} first calls s"] = _rounded(cold.forward_s, cold.step_s)
         row[f"{system} from cache s"] = _rounded(cached.forward_s, cached.step_s)
@@ -61,7 +77,7 @@ def _rounded(forward: float, step: float) -> list[float]:
 def row_of(workload: Workload, steps: int, rounds: int, peaks: tuple[float, float]) -> Row:
     """A row of the table."""
     row, ours = compare(workload, steps)
-    row |= times(workload, rounds)
+    row |= times(workload, rounds, [INDUCTOR] if f"no {INDUCTOR}" in row else [])
     return {"model": workload.name, **row, "furthest from the roofline": furthest_from_roofline(ours.kernels, *peaks)}
 
 
@@ -90,17 +106,24 @@ def main() -> None:
     about = {**facts(), "threads": options.threads, "rounds": options.rounds}
     peaks = measure_peaks(copy_megabytes=128)
     roofline = tuple(peak[max(n for n in peak if n <= options.threads)] for peak in (peaks.fma_flops, peaks.copy_bytes))
+    failed: list[str] = []
     for name in chosen:
-        if options.resume and name in rows:
+        if options.resume and FAILED not in rows.get(name, {FAILED: ""}):
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.environ["EQSAT_CACHE_DIR"] = f"{folder}/eqsat"
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/inductor"
             workload = Workload(name, options.small, options.threads, Path(folder))
-            rows[name] = row_of(workload, options.steps, options.rounds, (roofline[0], roofline[1]))
+            try:
+                rows[name] = row_of(workload, options.steps, options.rounds, (roofline[0], roofline[1]))
+            except (Exception, SystemExit) as error:  # the other models go on; `--resume` tries this one again
+                rows[name] = {"model": name, FAILED: failure_text(error)}
+                failed.append(name)
         print(*(f"{key}: {value}" for key, value in rows[name].items()), sep="\n  ", flush=True)
         if options.update:
             write(NAME, about, [rows[each] for each in known if each in rows])
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import multiprocessing
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,13 @@ import numpy as np
 from bench.torch_models.systems import EQSAT, Workload, forward_pass, tensors_of, training_step
 from eqsat import EqsatWarning
 from eqsat.runtime.compiled import KernelReport
+
+MOST_SECONDS = 900
+"""The time limit of a system's first calls."""
+
+
+class SystemFailedError(Exception):
+    """Why a system has no first calls."""
 
 
 class FirstCalls(NamedTuple):
@@ -48,9 +56,39 @@ def first_calls(workload: Workload, system: str, steps: int) -> FirstCalls:
 
 
 def in_new_process(workload: Workload, system: str, steps: int) -> FirstCalls:
-    """The first calls of a system in a new process."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(first_calls, (workload, system, steps))
+    """The first calls of a system in a new process.
+
+    Raises:
+        SystemFailedError: what the system raised, the signal that ended the process, or that it took too long.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send_first_calls, args=(theirs, workload, system, steps))
+    process.start()
+    theirs.close()
+    try:
+        answer = ours.recv() if ours.poll(MOST_SECONDS) else f"took more than {MOST_SECONDS} s"
+    except EOFError:
+        process.join()
+        answer = f"the process ended with status {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+    if isinstance(answer, str):
+        raise SystemFailedError(f"{system}: {answer}")
+    return FirstCalls(*answer)
+
+
+def _send_first_calls(pipe: Connection, workload: Workload, system: str, steps: int) -> None:
+    try:
+        pipe.send(tuple(first_calls(workload, system, steps)))
+    except Exception as error:
+        pipe.send(failure_text(error))
+
+
+def failure_text(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def _timed(function: Callable[[], Any]) -> tuple[Any, float]:

@@ -9,7 +9,7 @@ from typing import Any
 from bench.cases import Case, Runner
 from bench.facts import load
 from bench.peers import Times, measure
-from bench.torch_models.first_calls import in_new_process
+from bench.torch_models.first_calls import SystemFailedError, in_new_process
 from bench.torch_models.systems import (
     EQSAT,
     LOSS_TOLERANCE,
@@ -34,25 +34,27 @@ def forward_case(workload: Workload, systems: Sequence[str]) -> Case:
     return Case(workload.name, 0, RESULT_TOLERANCE, {system: partial(build, system) for system in systems})
 
 
-def step_case(workload: Workload) -> Case:
+def step_case(workload: Workload, systems: Sequence[str]) -> Case:
     """The training step as a case of `bench.peers`."""
 
     def build(system: str, _: int) -> Runner:
         return training_step(workload, system)
 
-    return Case(workload.name, 0, LOSS_TOLERANCE, {system: partial(build, system) for system in TRAIN_MODELS})
+    return Case(workload.name, 0, LOSS_TOLERANCE, {system: partial(build, system) for system in systems})
 
 
-def times(workload: Workload, rounds: int) -> dict[str, Any]:
+def times(workload: Workload, rounds: int, absent: Sequence[str]) -> dict[str, Any]:
     """Median milliseconds of a forward pass and of a training step, and how many times as fast as the best other system
-    eqsat is."""
+    eqsat is. absent: the systems that cannot run the model."""
     row: dict[str, Any] = {"load": load()}
     systems, obstacle = _systems_for_forward(workload)
+    systems = [system for system in systems if system not in absent]
     if obstacle:
         row[f"no {ONNXRUNTIME}"] = obstacle
     found = {"forward": measure(partial(forward_case, workload, systems), workload.threads, rounds)}
     if workload.family.loss:
-        found["step"] = measure(partial(step_case, workload), workload.threads, rounds)
+        trainers = [system for system in TRAIN_MODELS if system not in absent]
+        found["step"] = measure(partial(step_case, workload, trainers), workload.threads, rounds)
     for kind, taken in found.items():
         row[f"{kind} ms"] = {system: round(time.median * 1e3, 3) for system, time in taken.items()}
         row[f"{kind} times as fast"] = round(_best_of_others(taken) / taken[EQSAT].median, 2)
@@ -67,7 +69,6 @@ def _systems_for_forward(workload: Workload) -> tuple[Sequence[str], str]:
     """The systems, and why onnxruntime is not among them, if so."""
     try:
         in_new_process(workload, ONNXRUNTIME, 0)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-        return [system for system in RUN_MODELS if system != ONNXRUNTIME], reason
+    except SystemFailedError as failure:
+        return [system for system in RUN_MODELS if system != ONNXRUNTIME], str(failure)
     return RUN_MODELS, ""

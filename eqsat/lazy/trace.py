@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ class TracedGraph(NamedTuple):
     source: TracedFunction
     inputs: Mapping[str, TensorInfo]
     results: tuple[str, ...] = ()
+    constants: Constants = MappingProxyType({})
+    dependent: frozenset[str] = frozenset()
 
     def lower(self, dims: Mapping[str, int], constants: Constants) -> tuple[dict[str, Any], Constants]:
         """The Tiny graph at these sizes, and its constants by tensor_id.

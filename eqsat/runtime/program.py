@@ -16,12 +16,13 @@ from eqsat.failure.reproducer_calls import of_program
 from eqsat.logs.records import tell_call, tell_kernels
 from eqsat.logs.topics import CALL
 from eqsat.model import Model
-from eqsat.options import check_path, check_switches, is_count
-from eqsat.runtime.arrays import STAGE, adopt, any_on_device, give_all, is_on_device, shape_of, writable
+from eqsat.options import check_path, check_switches, check_threads, is_count
+from eqsat.runtime.arrays import adopt, any_on_device, give_all, is_on_device, shape_of
 from eqsat.runtime.bound_call import BoundCall, require_same_memory, runner
 from eqsat.runtime.call_arguments import CallArguments
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.device_call import call_on_device
+from eqsat.runtime.result_memory import memory_of, targets_of
 from eqsat.runtime.stats import Stats
 from eqsat.serving.buckets import Buckets
 from eqsat.serving.preparation import Preparation, combinations
@@ -31,7 +32,6 @@ from eqsat.serving.variants import Key, Specialise, Variants, key_of
 from eqsat.serving.when_missing import EXACT, Serving
 from eqsat.shown_progress import ProgressChoice, telling
 from ir.diagnostics import Diagnostic, Kind, fail
-from ir.dtype import TensorType
 from ir.grammar import with_article, with_count
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Program:
             return self._answer(self._stand_in, given, out)
         compiled = self._variant(given)
         if compiled.on_device is not None and any_on_device(given, out):
-            targets = None if out is None else self._targets(len(compiled.outputs), out)
+            targets = None if out is None else targets_of(len(compiled.outputs), out)
             on_device = call_on_device(compiled.on_device, compiled.bound, given, targets)
             return out if out is not None else on_device[0] if len(on_device) == 1 else on_device
         return self._call(compiled, given, out)
@@ -139,7 +139,7 @@ class Program:
         inputs = self._adopt(compiled, given)
         if out is None:
             out = give_all(compiled.result_arrays.take(), given)
-        outputs, _ = self._memory_of(compiled.outputs, [], out)
+        outputs, _ = memory_of(compiled.outputs, [], out)
         require_same_memory({name: given[name] for name in compiled.inputs}, inputs, outputs)
         return BoundCall(runner(compiled, inputs, outputs, self._threads), out)
 
@@ -398,6 +398,24 @@ class Program:
         with telling(progress, steps=len(preparation)) as told:
             return preparation.wait(progress=told)
 
+    def is_ready(self, /, *args: Any, build: bool = False, **named: Any) -> bool:
+        """Whether a call with arguments of these shapes finds its own code. build: begin to build the code in the
+        background, unless it is ready or an earlier build of it has failed."""
+        in_order = self._of_call.in_order(args, named)
+        if in_order is not None and self._ready(in_order) is not None:
+            return True
+        dims = self._sizes_of(self._of_call.by_name(args, named)) if self._free else {}
+        is_ready = self._variants.ready(key_of(dims)) is not None
+        if build and not is_ready and not self._variants.has_failed(key_of(dims)):
+            self._variants.start(dims)
+        return is_ready
+
+    def with_threads(self, threads: int) -> Program:
+        """This program with so many threads for each call. Both share their code, present and future."""
+        other = object.__new__(Program)
+        other.__dict__.update({**self.__dict__, "_threads": check_threads(threads, threads)})
+        return other
+
     @property
     def buckets(self) -> dict[str, Buckets]:
         """The buckets of the free dims that have some, as `dims=` gave them."""
@@ -427,14 +445,6 @@ class Program:
 
     def _adopt(self, compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
         return [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in compiled.inputs.items()]
-
-    def _targets(self, wanted: int, out: Any) -> list[Any]:
-        """The arrays of `out=`, one for each of the `wanted` outputs."""
-        targets = list(out) if isinstance(out, tuple | list) else [out]
-        if len(targets) != wanted:
-            arrays, outputs = with_count(len(targets), "array"), with_count(wanted, "output")
-            fail(Kind.INPUT_MISMATCH, STAGE, f"out= has {arrays} for {outputs}")
-        return targets
 
     def _variant(self, given: Mapping[str, Any]) -> Compiled:
         """The code for the shapes of these arguments, compiled at the first call with them."""
@@ -473,7 +483,7 @@ class Program:
         inputs = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in types]
         if out is None:
             return give_all(answer.run(inputs, self._threads), given)
-        outputs, inputs = self._memory_of(answer.bound.outputs, inputs, out)
+        outputs, inputs = memory_of(answer.bound.outputs, inputs, out)
         for target, result in zip(outputs, answer.run(inputs, self._threads), strict=True):
             target[...] = result
         return out
@@ -483,18 +493,6 @@ class Program:
         inputs = self._adopt(compiled, given)
         if out is None:
             return give_all(compiled.run(inputs, self._threads), given)
-        outputs, inputs = self._memory_of(compiled.outputs, inputs, out)
+        outputs, inputs = memory_of(compiled.outputs, inputs, out)
         compiled.executable.run(inputs, outputs, self._threads)
         return out
-
-    def _memory_of(
-        self, types: Sequence[tuple[str, TensorType]], inputs: list[np.ndarray], out: Any
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The memory of the arrays of `out=`, and the inputs, of which those that share memory with it are copies."""
-        outputs = [
-            writable(name, target, type_.dtype, type_.shape)
-            for target, (name, type_) in zip(self._targets(len(types), out), types, strict=True)
-        ]
-        if any(np.may_share_memory(one, other) for place, one in enumerate(outputs) for other in outputs[:place]):
-            fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
-        return outputs, [a.copy() if any(np.may_share_memory(a, other) for other in outputs) else a for a in inputs]

@@ -12,6 +12,7 @@ from concurrent.futures import TimeoutError as WaitedLongEnough
 import msgspec
 
 from eqsat.failure.internal_error import callers_code
+from eqsat.runtime.compiled import Compiled
 from eqsat.serving.buckets import Buckets, buckets_of, check_symbols
 from eqsat.serving.variants import Build, Variants, key_of
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
@@ -49,7 +50,7 @@ def combinations(
 class Preparation:
     """Builds that `Program.prepare` has begun. `wait()` returns when all are ready; `print` shows how far they are."""
 
-    def __init__(self, variants: Variants, sizes: Sequence[Mapping[str, int]], shown: Sequence[str]) -> None:
+    def __init__(self, variants: Variants[Compiled], sizes: Sequence[Mapping[str, int]], shown: Sequence[str]) -> None:
         self._variants, self._shown = variants, tuple(shown)
         self._builds = [variants.start(each, keep=True) for each in sizes]
 
@@ -119,13 +120,13 @@ class Preparation:
             for one in error.diagnostics:
                 yield msgspec.structs.replace(one, details={"sizes": sizes, **one.details})
 
-    def _sizes_of(self, build: Build) -> dict[str, int]:
+    def _sizes_of(self, build: Build[Compiled]) -> dict[str, int]:
         return {symbol: size for symbol, size in key_of(build.dims) if symbol in self._shown}
 
-    def _text_of(self, build: Build) -> str:
+    def _text_of(self, build: Build[Compiled]) -> str:
         return ", ".join(f"{symbol}={size}" for symbol, size in self._sizes_of(build).items())
 
 
-def _is_ready(build: Build) -> bool:
+def _is_ready(build: Build[Compiled]) -> bool:
     result = build.result
     return result.done() and not result.cancelled() and result.exception() is None

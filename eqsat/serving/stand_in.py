@@ -35,7 +35,7 @@ class Answer(Protocol):
 class StandIn:
     """Chooses what answers a call. model, variants: of the program. serving: what the user allows."""
 
-    def __init__(self, model: Model, variants: Variants, serving: Serving) -> None:
+    def __init__(self, model: Model, variants: Variants[Compiled], serving: Serving) -> None:
         self._model, self._variants, self._serving = model, variants, serving
         self._proven: dict[tuple[Key, Key], BoundModel] = {}
 

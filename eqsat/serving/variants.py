@@ -1,4 +1,4 @@
-"""The compiled variants of one program: one per binding of its free sizes."""
+"""What is built once per set of sizes, such as the compiled variants of one program."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
 
 from eqsat.runtime.compiled import Compiled
 from eqsat.serving.background import in_background
 
 Specialise = Callable[[Mapping[str, int]], Compiled]
 Key = tuple[tuple[str, int], ...]
+T = TypeVar("T")
 
 MOST_VARIANTS = 64
 """Variants that a program keeps beside the prepared ones; beyond that, the least recently used variant is dropped."""
@@ -24,7 +26,7 @@ def key_of(dims: Mapping[str, int]) -> Key:
     return tuple(sorted(dims.items()))
 
 
-class Build:
+class Build(Generic[T]):
     """A variant that is being built, or waits for a thread that builds it.
 
     result: the variant, or the error. has_begun: a thread builds. was_left: the thread was interrupted, and says
@@ -33,12 +35,12 @@ class Build:
 
     def __init__(self, dims: Mapping[str, int], keep: bool) -> None:
         self.dims, self.keep = dict(dims), keep
-        self.result: Future[Compiled] = Future()
+        self.result: Future[T] = Future()
         self.has_begun = self.was_left = False
 
 
-class Variants:
-    """Compiled code by sizes, safe to use from many threads.
+class Variants(Generic[T]):
+    """Compiled code by sizes, or anything else that is built for numbers by name, safe to use from many threads.
 
     The variants of several sizes are built side by side; one that several calls want is built once. Sizes that are
     ready wait for no build.
@@ -48,16 +50,16 @@ class Variants:
         known: variants that exist already, the least recently used first.
     """
 
-    def __init__(self, specialise: Specialise, known: Mapping[Key, Compiled]) -> None:
+    def __init__(self, specialise: Callable[[Mapping[str, int]], T], known: Mapping[Key, T]) -> None:
         self._specialise = specialise
-        self._held: OrderedDict[Key, Compiled] = OrderedDict(known)
+        self._held: OrderedDict[Key, T] = OrderedDict(known)
         self._kept: set[Key] = set()
         self._latest: Key | None = None
         self._failed: set[Key] = set()
         self._begin_anew()
         _ALIVE.add(self)
 
-    def __call__(self, dims: Mapping[str, int]) -> Compiled:
+    def __call__(self, dims: Mapping[str, int]) -> T:
         """The code for these sizes. If there is none, this thread builds it, or waits for the thread that does."""
         key = key_of(dims)
         while True:
@@ -78,12 +80,12 @@ class Variants:
             self.ready(key)
             return compiled
 
-    def ready(self, key: Key) -> Compiled | None:
+    def ready(self, key: Key) -> T | None:
         """The code for these sizes, if it exists; this is a use of it."""
         with self._using:
             return self._use(key)
 
-    def start(self, dims: Mapping[str, int], keep: bool = False) -> Build:
+    def start(self, dims: Mapping[str, int], keep: bool = False) -> Build[T]:
         """Builds the variant of these sizes in a thread of its own, unless it exists or is being built. keep: the
         variant is not dropped by age."""
         key = key_of(dims)
@@ -91,7 +93,7 @@ class Variants:
             if keep:
                 self._kept.add(key)
             if key in self._held:
-                build = Build(dims, keep)
+                build = Build[T](dims, keep)
                 build.has_begun = True
                 build.result.set_result(self._held[key])
                 return build
@@ -101,7 +103,7 @@ class Variants:
         in_background(lambda: self._run_claimed(key, build))
         return build
 
-    def cancel(self, build: Build) -> bool:
+    def cancel(self, build: Build[T]) -> bool:
         """Gives up a build that no thread has begun; False if one has."""
         with self._using:
             if build.has_begun:
@@ -115,13 +117,13 @@ class Variants:
         return key in self._failed
 
     @property
-    def held(self) -> dict[Key, Compiled]:
+    def held(self) -> dict[Key, T]:
         """All variants, that of the latest call last."""
         with self._using:
             return dict(self._held)
 
     @property
-    def latest(self) -> Compiled | None:
+    def latest(self) -> T | None:
         """The variant of the latest call; before the first one, that built last; None if there is none."""
         with self._using:
             return next(reversed(self._held.values()), None)
@@ -129,33 +131,33 @@ class Variants:
     def _begin_anew(self) -> None:
         """New locks, and no builds under way."""
         self._using = threading.Lock()
-        self._building: dict[Key, Build] = {}
+        self._building: dict[Key, Build[T]] = {}
 
-    def _use(self, key: Key) -> Compiled | None:
+    def _use(self, key: Key) -> T | None:
         compiled = self._held.get(key)
         if compiled is not None and key != self._latest:
             self._held.move_to_end(key)
             self._latest = key
         return compiled
 
-    def _enter(self, key: Key, dims: Mapping[str, int], keep: bool) -> Build:
+    def _enter(self, key: Key, dims: Mapping[str, int], keep: bool) -> Build[T]:
         """The build of these sizes: the one under way, or a new one."""
-        return self._building.setdefault(key, Build(dims, keep))
+        return self._building.setdefault(key, Build[T](dims, keep))
 
     @staticmethod
-    def _claim(build: Build) -> bool:
+    def _claim(build: Build[Any]) -> bool:
         """Whether the build has waited for a thread until now; then it is the caller's."""
         is_mine, build.has_begun = not build.has_begun, True
         return is_mine
 
-    def _run_claimed(self, key: Key, build: Build) -> None:
+    def _run_claimed(self, key: Key, build: Build[T]) -> None:
         """Builds, unless a call that would not wait has taken the build over."""
         with self._using:
             is_mine = self._claim(build)
         if is_mine:
             self._run(key, build)
 
-    def _run(self, key: Key, build: Build) -> None:
+    def _run(self, key: Key, build: Build[T]) -> None:
         """Builds the variant, and hands it, or the error, to all that wait."""
         try:
             compiled = self._specialise(build.dims)
@@ -172,7 +174,7 @@ class Variants:
             self._hold(key, compiled)
         build.result.set_result(compiled)
 
-    def _hold(self, key: Key, compiled: Compiled) -> None:
+    def _hold(self, key: Key, compiled: T) -> None:
         """Adds a variant. That of the latest call stays the last in order."""
         self._held[key] = compiled
         if self._latest is not None and self._latest in self._held:
@@ -182,7 +184,7 @@ class Variants:
             del self._held[oldest]
 
 
-_ALIVE: weakref.WeakSet[Variants] = weakref.WeakSet()
+_ALIVE: weakref.WeakSet[Variants[Any]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -10,6 +10,7 @@ from eqsat.frontends.torch.backend_options import BackendOptions, backend_option
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.draws import draw_again, draw_by_seed, new_seeds, take_seeds
+from eqsat.frontends.torch.frozen import parameters
 from eqsat.frontends.torch.partition import compile_supported_parts
 from eqsat.frontends.torch.survey import TorchSurvey, listed
 from ir.diagnostics import EqsatError, EqsatWarning
@@ -40,10 +41,10 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         draw_again(forward, backward)
         return forward, backward
 
-    def compile_inference(graph: Any, inputs: Sequence[Any]) -> Compiled:
+    def compile_inference(graph: Any, _: Sequence[Any]) -> Compiled:
         draw_by_seed(graph)
         _check(graph, chosen, survey)
-        return compile_graph(graph, inputs)
+        return _boxed(graph, chosen, survey, parameters() if chosen.freezing else ())
 
     def compile_graph(graph: Any, _: Sequence[Any]) -> Compiled:
         return _boxed(graph, chosen, survey)
@@ -63,7 +64,7 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
 
 def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
     """Warns of operators that run in eager, or refuses them."""
-    if not options.fallback:
+    if options.fallback is False:
         survey.require_operators(graph.graph.nodes)
         return
     missing = survey.missing_operators(graph.graph.nodes)
@@ -72,13 +73,14 @@ def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
         warnings.warn(message, EqsatWarning, stacklevel=2)
 
 
-def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey) -> Compiled:
-    """The graph as a function of a list, in kernels where eqsat has the operators."""
+def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Sequence[int] = ()) -> Compiled:
+    """The graph as a function of a list, in kernels where eqsat has the operators. frozen: the places of arguments that
+    become constants, if all of the graph is compiled."""
     seeds = take_seeds(graph)
     if survey.missing_operators(graph.graph.nodes):
         run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options, survey)
     else:
-        run = CompiledGraph(graph, options)
+        run = CompiledGraph(graph, options, frozen)
 
     def call(arguments: list[Any]) -> list[Any]:
         given = list(arguments)

@@ -1,162 +1,227 @@
 """An FX graph of ATen operators → a function of torch tensors and sizes that runs eqsat's kernels.
 
-Sizes that are symbols in the graph are numbers in a program: the function builds a program for each set of sizes.
+Sizes that are symbols in the graph are free dims of a program (`eqsat.serving`). Numbers that no shape tells, such as n
+in `x * n`, are constants of a program: the function has a program for each.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from eqsat.api import optimize_and_compile
 from eqsat.frontends.torch.backend_options import BackendOptions
-from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.lower_graph import lower_graph, outputs_of
+from eqsat.frontends.torch.frozen import MOST_CHANGES, Stamp, copies_of, stamp_of
+from eqsat.frontends.torch.lower_graph import outputs_of
+from eqsat.frontends.torch.sized_graph import GraphArguments, SizedGraph, number_of, outputs_in_order
 from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
-from eqsat.tensor import Tensor, input
+from eqsat.serving.buckets import Buckets
+from eqsat.serving.variants import Variants
+from eqsat.serving.when_missing import EAGER, PAD, WAIT, WhenMissing
 from ir.diagnostics import EqsatError, EqsatWarning, Kind
+from ir.tiny.restriction import STAGE as PADDING
 
-Sizes = tuple[Any, ...]
-"""The number of threads; then, per argument whose sizes the graph leaves open, its shape, or the number itself."""
-
-
-_NOT_OF_THE_GRAPH = (Kind.INVALID_OPTION, Kind.UNKNOWN_TARGET, Kind.NO_DEVICE, Kind.NO_COMPILER)
-"""Errors of the options and of the machine, which eager would hide."""
+_NOT_OF_THE_GRAPH = (
+    *(Kind.INVALID_OPTION, Kind.UNKNOWN_TARGET, Kind.NO_DEVICE, Kind.NO_COMPILER),
+    *(Kind.INPUT_MISMATCH, Kind.AXIS_SIZE_MISMATCH, Kind.WRONG_RESULT),
+)
+"""Errors of the options, of the machine and of a call's arguments, which eager would hide."""
+_THREADS = "threads"
+"""The symbol of the number of threads in the key of a program."""
 
 
 class _Result(NamedTuple):
-    """Where one result of the graph comes from: the output of the program at this place, an argument at this place, or
-    a number that the sizes determine."""
+    """Where one result of the graph comes from: the output of the program at this place, the argument at this place, or
+    a number. number: SymInt, SymFloat or SymBool, or a Python value."""
 
     output: int | None = None
     argument: int | None = None
     number: Any = None
 
 
-class _Eager(NamedTuple):
-    """A graph that eqsat cannot compile at some sizes, run by torch."""
+class _State(NamedTuple):
+    """The programs for some values of frozen parameters. reads: the places of the arguments that they take."""
 
-    module: Any
-    program: None = None
+    stamp: Stamp
+    constants: Mapping[str, np.ndarray]
+    reads: tuple[int, ...]
+    programs: Variants[Program]
 
-    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
-        results = self.module(*arguments)
+
+class CompiledGraph:
+    """Call it with the graph's arguments; the result is a list of the graph's results. It may be called from many
+    threads at once: a call of sizes that are ready waits for no build.
+
+    Args:
+        module: a torch.fx.GraphModule whose nodes have `meta["val"]`, as those of `aot_autograd`.
+        options: with `fallback`, eager runs the graph, with an EqsatWarning, at sizes for which it cannot be compiled.
+            With `when_missing`, eager or code for larger sizes answers calls whose code is being built.
+        frozen: the places of tensors that are constants of the programs, until they change.
+    """
+
+    def __init__(self, module: Any, options: BackendOptions, frozen: Sequence[int] = ()) -> None:
+        self._module, self._options = module, options
+        self._given = GraphArguments(module)
+        self._outputs = outputs_in_order(module)
+        self._results = self._results_of(module)
+        self._answers_eagerly = EAGER in _words(options.when_missing)
+        self._pads = PAD in _words(options.when_missing)
+        self._frozen = [place for place in self._given.tensors if place in frozen]
+        self._changes, self._freezing = 0, threading.Lock()
+        self._current = self._state((), {})
+        self._left_to_eager: set[tuple[Any, ...]] = set()
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        import torch
+
+        with torch.no_grad():
+            if self._left_to_eager and self._sizes(arguments) in self._left_to_eager:
+                return self._run_in_eager(arguments)
+            try:
+                return self._run(arguments)
+            except EqsatError as error:
+                if self._pads and error.diagnostics[0].stage == PADDING:
+                    self._stop_padding(error)
+                    return self._run(arguments)
+                if not _may_fall_back(error, self._options.fallback):
+                    raise
+                message = f"eager runs a graph that eqsat could not compile: {error.diagnostics[0]}"
+                warnings.warn(message, EqsatWarning, stacklevel=2)
+                self._left_to_eager.add(self._sizes(arguments))
+                return self._run_in_eager(arguments)
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs that were called, the latest last."""
+        return list(self._current.programs.held.values())
+
+    def _run(self, arguments: Sequence[Any]) -> list[Any]:
+        outputs: Sequence[Any] = ()
+        if self._outputs:
+            state = self._freeze(arguments) if self._frozen else self._current
+            program = self._program(state, arguments)
+            given = [arguments[place] for place in state.reads]
+            if self._answers_eagerly and not program.is_ready(*given, build=True):
+                return self._run_in_eager(arguments)
+            found = program(*given)
+            outputs = found if isinstance(found, tuple) else (found,)
+        return [self._take(result, arguments, outputs) for result in self._results]
+
+    def _freeze(self, arguments: Sequence[Any]) -> _State:
+        """The programs for the present values of the frozen parameters."""
+        tensors = {self._given.names[place]: arguments[place] for place in self._frozen}
+        stamp = stamp_of([*tensors.values()])
+        if self._current.stamp == stamp:
+            return self._current
+        with self._freezing:
+            if self._current.stamp == stamp or not self._frozen:
+                return self._current
+            self._changes += 1
+            if self._changes <= MOST_CHANGES:
+                state = self._current = self._state(stamp, copies_of(tensors))
+                return state
+            message = (
+                f"parameters of a graph with freezing changed {MOST_CHANGES} times: they are arguments from now on"
+            )
+            warnings.warn(message, EqsatWarning, stacklevel=3)
+            self._frozen = []
+            state = self._current = self._state((), {})
+            return state
+
+    def _state(self, stamp: Stamp, constants: Mapping[str, np.ndarray]) -> _State:
+        """No programs yet, with these constants."""
+        reads = tuple(place for place in self._given.tensors if self._given.names[place] not in constants)
+        return _State(stamp, constants, reads, Variants(partial(self._make_program, constants), {}))
+
+    def _program(self, state: _State, arguments: Sequence[Any]) -> Program:
+        """The program for the numbers among the arguments, and for torch's present number of threads."""
+        import torch
+
+        numbers = {name: place.read(arguments) for name, place in self._given.numbers.items()}
+        threads = self._options.program.get(_THREADS, torch.get_num_threads())
+        return state.programs({_THREADS: threads, **numbers})
+
+    def _make_program(self, constants: Mapping[str, np.ndarray], dims: Mapping[str, Any]) -> Program:
+        numbers = {name: value for name, value in dims.items() if name != _THREADS}
+        alike = self._current.programs.held if self._current.constants is constants else {}
+        for key, program in alike.items():
+            if {name: value for name, value in key if name != _THREADS} == numbers:
+                return program.with_threads(dims[_THREADS])
+        graph = SizedGraph(self._module, self._given, numbers, constants)
+        keywords = {**self._options.program, _THREADS: dims[_THREADS], **self._serving()}
+        program = optimize_and_compile(graph, **keywords)
+        self._options.on_program(program)
+        return program
+
+    def _serving(self) -> dict[str, Any]:
+        """The keywords `dims` and `when_missing` of this graph's programs: of the sizes that the options name, those
+        that are free here."""
+        names, words = self._given.aliases, self._options.when_missing
+        if isinstance(words, Mapping):
+            words = {names[name]: WAIT if word == EAGER else word for name, word in words.items() if name in names}
+        elif words == EAGER or (words == PAD and not self._pads):
+            words = WAIT
+        buckets: dict[str, Buckets] = {}
+        for name, sizes in self._options.dims.items():
+            if name not in names:
+                continue
+            least, greatest = self._given.range_of(names[name])
+            fitting = [size for size in sizes if least <= size and (greatest is None or size <= greatest)]
+            if fitting:
+                buckets[names[name]] = Buckets(*fitting)
+        return {"dims": buckets, "when_missing": words if self._pads else WAIT}
+
+    def _stop_padding(self, error: EqsatError) -> None:
+        """Forgets programs that pad, as padding would change their results."""
+        message = f"calls of this graph wait for their code instead of being padded: {error.diagnostics[0]}"
+        warnings.warn(message, EqsatWarning, stacklevel=3)
+        self._pads = False
+        self._current = self._state(self._current.stamp, self._current.constants)
+
+    def _run_in_eager(self, arguments: Sequence[Any]) -> list[Any]:
+        results = self._module(*arguments)
         return list(results) if isinstance(results, tuple | list) else [results]
 
-
-class _Variant(NamedTuple):
-    """The code for one set of sizes. reads: the places of the arguments that the program takes."""
-
-    program: Program | None
-    reads: tuple[int, ...]
-    results: tuple[_Result, ...]
-
-    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
-        outputs: Sequence[Any] = ()
-        if self.program is not None:
-            found = self.program(*(arguments[place] for place in self.reads))
-            outputs = found if isinstance(found, tuple) else (found,)
-        return [self._take(result, arguments, outputs) for result in self.results]
+    def _sizes(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(place.read(arguments) for place in self._given.sized)
 
     def _take(self, result: _Result, arguments: Sequence[Any], outputs: Sequence[Any]) -> Any:
         if result.output is not None:
             value = outputs[result.output]
             return value if is_tensor(value) else give_back(value, Family.TORCH)
-        return arguments[result.argument] if result.argument is not None else result.number
+        if result.argument is not None:
+            return arguments[result.argument]
+        number = result.number
+        if not hasattr(number, "node"):
+            return number
+        places = self._given.places
+        return number_of(number, {symbol: places[symbol].read(arguments) for symbol in number.node.expr.free_symbols})
 
-
-class CompiledGraph:
-    """Call it with the graph's arguments; the result is a list of the graph's results. It may be called from many
-    threads at once.
-
-    Args:
-        module: a torch.fx.GraphModule.
-        options: with `fallback`, eager runs the graph, with an EqsatWarning, at sizes for which it cannot be compiled.
-    """
-
-    def __init__(self, module: Any, options: BackendOptions) -> None:
-        self._module = module
-        self._options = options
-        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-        self._names = [node.name for node in placeholders]
-        self._sized = [place for place, node in enumerate(placeholders) if not _has_known_sizes(node)]
-        self._variants: dict[Sizes, _Variant | _Eager] = {}
-        self._building = threading.Lock()
-
-    def __call__(self, *arguments: Any) -> list[Any]:
-        import torch
-
-        sizes = tuple(
-            arguments[place].shape if is_tensor(arguments[place]) else arguments[place] for place in self._sized
-        )
-        key = (torch.get_num_threads(), *sizes)
-        variant = self._variants.get(key)
-        with torch.no_grad():
-            if variant is None:
-                with self._building:
-                    variant = self._variants.get(key) or self._build_or_fall_back(arguments)
-                    self._variants[key] = variant
-            return variant(arguments)
-
-    @property
-    def programs(self) -> list[Program]:
-        """The programs of all sizes that were called."""
-        return [variant.program for variant in self._variants.values() if variant.program is not None]
-
-    def _build_or_fall_back(self, arguments: Sequence[Any]) -> _Variant | _Eager:
-        try:
-            return self._build(arguments)
-        except EqsatError as error:
-            if not self._options.fallback or error.kind in _NOT_OF_THE_GRAPH:
-                raise
-            message = f"eager runs a graph that eqsat could not compile: {error.diagnostics[0]}"
-            warnings.warn(message, EqsatWarning, stacklevel=2)
-            return _Eager(self._module)
-
-    def _build(self, arguments: Sequence[Any]) -> _Variant:
-        import torch
-
-        values = [
-            input(name, tuple(value.shape), element_type(value.dtype)) if is_tensor(value) else value
-            for name, value in zip(self._names, arguments, strict=True)
+    def _results_of(self, module: Any) -> list[_Result]:
+        output = {node: place for place, node in enumerate(self._outputs)}
+        argument = {node: place for place, node in enumerate(self._given.nodes)}
+        return [
+            _Result(output.get(node), argument.get(node), node.meta["val"] if hasattr(node, "meta") else node)
+            for node in outputs_of(module)
         ]
-        results = lower_graph(self._module, values)
-        places = {id(value): place for place, value in enumerate(values) if isinstance(value, Tensor)}
-        outputs: dict[int, Tensor] = {
-            id(result): result
-            for result in self._in_order_of_graph(results)
-            if isinstance(result, Tensor) and id(result) not in places
-        }
-        order = {key: place for place, key in enumerate(outputs)}
-        keywords = {"threads": torch.get_num_threads(), **self._options.program}
-        program = optimize_and_compile(list(outputs.values()), **keywords) if outputs else None
-        if program is not None:
-            self._options.on_program(program)
-        reads = tuple(self._names.index(name) for name in program.arguments) if program is not None else ()
-        return _Variant(program, reads, tuple(_source(result, order, places) for result in results))
-
-    def _in_order_of_graph(self, results: Sequence[Any]) -> list[Any]:
-        """The results in the order in which the graph computes them, so that the uops of one layer stand together in
-        the program; a backward graph returns gradients in the order of the parameters."""
-        place = {node: place for place, node in enumerate(self._module.graph.nodes)}
-        places = [place.get(node, -1) for node in outputs_of(self._module)]
-        return [results[number] for number in sorted(range(len(results)), key=places.__getitem__)]
 
 
-def _source(result: Any, outputs: Mapping[int, int], arguments: Mapping[int, int]) -> _Result:
-    if not isinstance(result, Tensor):
-        return _Result(number=result)
-    if id(result) in arguments:
-        return _Result(argument=arguments[id(result)])
-    return _Result(output=outputs[id(result)])
+def _words(when_missing: WhenMissing) -> Collection[str]:
+    """The words of the option `when_missing`."""
+    return list(when_missing.values()) if isinstance(when_missing, Mapping) else [when_missing]
 
 
-def _has_known_sizes(placeholder: Any) -> bool:
-    """Whether the graph holds for one shape of an argument only, as its caller's guards make sure."""
+def _may_fall_back(error: EqsatError, fallback: bool | None) -> bool:
+    """Whether eager may run a graph after this error. A defect of eqsat itself is an error, unless the user asks for
+    `fallback=True`, or for torch's `suppress_errors`."""
     import torch
 
-    value = placeholder.meta.get("val")
-    return isinstance(value, torch.Tensor) and all(isinstance(size, int) for size in value.shape)
+    if fallback is False or error.kind in _NOT_OF_THE_GRAPH:
+        return False
+    return error.kind is not Kind.INTERNAL_ERROR or fallback is True or torch._dynamo.config.suppress_errors

@@ -13,6 +13,7 @@ from eqsat.failure.internal_error import public_call
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph
+from eqsat.frontends.torch.size_names import names_of
 from eqsat.frontends.torch.survey import TorchSurvey
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.runtime.arrays import as_numpy
@@ -27,7 +28,8 @@ Constants = Mapping[str, np.ndarray]
 class ExportedGraph(NamedTuple):
     """An exported program in ATen operators that eqsat knows.
 
-    inputs: dtype and sizes (or symbols) of each tensor by name, parameters included. fixed: the values of arguments
+    inputs: dtype and sizes (or symbols) of each tensor by name, parameters included. constants: copies of parameters,
+    buffers and constants by name. fixed: the values of arguments
     that are no tensors, by name. ranges: the least and the greatest size of each symbol. results: the names of the
     results.
     """
@@ -37,6 +39,8 @@ class ExportedGraph(NamedTuple):
     fixed: Mapping[str, Any]
     ranges: Mapping[str, tuple[int, int]]
     results: tuple[str, ...]
+    constants: Constants
+    dependent: frozenset[str] = frozenset()
 
     def lower(self, dims: Mapping[str, int], constants: Constants) -> tuple[dict[str, Any], Constants]:
         """The Tiny graph at these sizes, and its constants by tensor_id.
@@ -71,8 +75,9 @@ class ExportedGraph(NamedTuple):
 
 
 @public_call()
-def load_exported(program: Any) -> tuple[ExportedGraph, dict[str, np.ndarray]]:
-    """The graph of an ExportedProgram, and copies of its parameters, buffers and constants by name.
+def load_exported(program: Any) -> ExportedGraph:
+    """The graph of an ExportedProgram. A free size has the name of its torch.export.Dim, or else of the first axis that
+    has it: `x_0` is axis 0 of x.
 
     Raises:
         EqsatError: UnsupportedOp that names all operators which eqsat lacks, or for a module that changes its buffers
@@ -86,6 +91,12 @@ def load_exported(program: Any) -> tuple[ExportedGraph, dict[str, np.ndarray]]:
     TorchSurvey().require_operators(graph.graph.nodes)
     nodes = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
     stored = {**program.state_dict, **program.constants}
+    names: dict[str, str] = {}
+    for name, node in nodes.items():
+        for axis, size in enumerate(getattr(node.meta.get("val"), "shape", ())):
+            if str(size) not in names:
+                own = [] if isinstance(size, int) else names_of(size)
+                names[str(size)] = own[0] if own else f"{name}_{axis}"
     inputs: dict[str, TensorInfo] = {}
     fixed: dict[str, Any] = {}
     constants: dict[str, np.ndarray] = {}
@@ -97,13 +108,17 @@ def load_exported(program: Any) -> tuple[ExportedGraph, dict[str, np.ndarray]]:
             continue
         if spec.target is not None:
             constants[name] = np.array(as_numpy(name, stored[spec.target].detach()), order="C")
-        inputs[name] = TensorInfo(element_type(value.dtype).name, tuple(_size(size, name) for size in value.shape))
-    ranges = {str(symbol): _bounds(bounds) for symbol, bounds in program.range_constraints.items()}
+        inputs[name] = TensorInfo(
+            element_type(value.dtype).name, tuple(_size(size, name, names) for size in value.shape)
+        )
+    ranges = {
+        names.get(str(symbol), str(symbol)): _bounds(bounds) for symbol, bounds in program.range_constraints.items()
+    }
     used = {size for info in inputs.values() for size in info.shape if isinstance(size, str)}
     results = tuple(spec.arg.name for spec in signature.output_specs if _is_tensor(spec.arg))
     return ExportedGraph(
-        graph, inputs, fixed, {name: ranges.get(name, (0, _MOST)) for name in used}, results
-    ), constants
+        graph, inputs, fixed, {name: ranges.get(name, (0, _MOST)) for name in used}, results, constants
+    )
 
 
 _MOST = 2**62
@@ -121,7 +136,7 @@ def _is_tensor(argument: Any) -> bool:
     return type(argument).__name__ == "TensorArgument"
 
 
-def _size(size: Any, name: str) -> int | str:
+def _size(size: Any, name: str, names: Mapping[str, str]) -> int | str:
     """A size: a number, or the name of a symbol."""
     if isinstance(size, int):
         return size
@@ -129,7 +144,7 @@ def _size(size: Any, name: str) -> int | str:
     if not text.isidentifier():
         message = f"the size {text} of {name} is no symbol by itself"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, hint="one torch.export.Dim per size", at=name)
-    return text
+    return names[text]
 
 
 def _bounds(bounds: Any) -> tuple[int, int]:

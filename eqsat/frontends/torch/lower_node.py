@@ -13,7 +13,7 @@ import msgspec
 
 from eqsat.frontends.torch import operators as operators  # registers the lowerings
 from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
+from eqsat.frontends.torch.operator_table import LOWERINGS, OperandMemory, name_of
 from eqsat.frontends.torch.schema_arguments import schema_arguments
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, fail
@@ -25,6 +25,9 @@ Value = Any
 
 RESULT = "result"
 """The keyword of a lowering that receives the dtype of the result."""
+
+MEMORY = "memory"
+"""The keyword of a lowering that receives the `OperandMemory` of the first operand."""
 
 _SIZE_MODULES = frozenset({operator.__name__, "_operator", math.__name__, "builtins"})
 """Where the functions live that compute with sizes; Dynamo writes Python's own functions into its graphs."""
@@ -46,8 +49,10 @@ def lower_node(node: Any, values: Mapping[Any, Value]) -> Value:
     if lowering is None:
         fail(Kind.UNSUPPORTED_OP, STAGE, "the operator has no lowering", at=node.name, op=str(node.target))
     positional, keywords = schema_arguments(node.target, given, by_name)
-    if _takes_result(lowering):
+    if takes(lowering, RESULT):
         keywords[RESULT] = _dtypes(node.meta["val"])
+    if takes(lowering, MEMORY):
+        keywords[MEMORY] = memory_of_operand(node)
     try:
         found = lowering(*positional, **keywords)
         _check_result(node, found)
@@ -66,8 +71,15 @@ def is_size_function(target: Any) -> bool:
 
 
 @cache
-def _takes_result(lowering: Callable[..., Any]) -> bool:
-    return RESULT in inspect.signature(lowering).parameters
+def takes(lowering: Callable[..., Any], keyword: str) -> bool:
+    """Whether a lowering has this keyword: RESULT or MEMORY."""
+    return keyword in inspect.signature(lowering).parameters
+
+
+def memory_of_operand(node: Any) -> OperandMemory:
+    """Where the elements of a node's first operand lie."""
+    value = node.args[0].meta["val"]
+    return OperandMemory(tuple(value.stride()), value.storage_offset())
 
 
 def _map_nodes(argument: Any, values: Mapping[Any, Value]) -> Any:

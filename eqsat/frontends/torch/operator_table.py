@@ -10,7 +10,8 @@ never are, because they say where and how a tensor lies and not its values.
 
 A tensor is a lazy tensor (`eqsat.tensor.Tensor`), a dtype is a `DType`; numbers, texts, lists and None are Python's.
 A keyword parameter `result` receives the dtype of the result as torch infers it, or a tuple of dtypes where the
-operator has several results. The function returns a lazy tensor or a number, or a tuple or a list of them.
+operator has several results. A keyword parameter `memory` receives the
+`OperandMemory` of the first operand. The function returns a lazy tensor or a number, or a tuple or a list of them.
 
 An operator in the table is never decomposed (`eqsat.frontends.torch.decompositions`).
 """
@@ -18,7 +19,7 @@ An operator in the table is never decomposed (`eqsat.frontends.torch.decompositi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Lowering = Callable[..., Any]
 L = TypeVar("L", bound=Lowering)
@@ -27,6 +28,13 @@ LOWERINGS: dict[str, Lowering] = {}
 """The function of each overload by its name without the namespace `aten`: "add.Tensor", "prims.iota.default"."""
 
 _NAMESPACE = "aten."
+
+
+class OperandMemory(NamedTuple):
+    """Where the elements of a tensor lie, in elements from the start of its memory; symbols stay symbols."""
+
+    strides: tuple[Any, ...]
+    offset: Any
 
 
 def aten(*names: str) -> Callable[[L], L]:

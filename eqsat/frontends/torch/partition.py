@@ -30,7 +30,7 @@ def compile_supported_parts(module: Any, options: BackendOptions, survey: TorchS
             super().__init__()
             (output,) = (node for node in part.graph.nodes if node.op == "output")
             self._has_many = isinstance(output.args[0], tuple | list)
-            self.graph = CompiledGraph(part, options._replace(fallback=True))
+            self.graph = CompiledGraph(part, options)
 
         def forward(self, *arguments: Any) -> Any:
             results = self.graph(*arguments)

@@ -12,7 +12,7 @@ from typing import Any
 
 from eqsat.frontends.torch.draws import is_seeds
 from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.lower_node import is_size_function, lower_node
+from eqsat.frontends.torch.lower_node import MEMORY, is_size_function, lower_node, memory_of_operand, takes
 from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
 from eqsat.tensor import input
 from ir.diagnostics import EqsatError, Kind, fail
@@ -104,7 +104,9 @@ def _signature(node: Any) -> str:
     places = {operand: place for place, operand in enumerate(node.all_input_nodes)}
     arguments = map_arg((node.args, node.kwargs), lambda operand: f"operand {places[operand]}")
     types = [_type_text(value.meta.get("val")) for value in (node, *places)]
-    return f"{node.target} {arguments} {types}"
+    lowering = LOWERINGS[name_of(node.target)]
+    memory = memory_of_operand(node) if takes(lowering, MEMORY) else ""
+    return f"{node.target} {arguments} {types} {memory}"
 
 
 def _type_text(value: Any) -> str:

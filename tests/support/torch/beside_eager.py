@@ -53,7 +53,9 @@ def lowered(function: Function, kernels: bool = True) -> Function:
 
     def compile_graph(graph: Any, _: Any) -> Any:
         TorchSurvey().require_operators(graph.graph.nodes)
-        run = CompiledGraph(graph, BackendOptions(program={"cache": False})) if kernels else Played(graph)
+        run = (
+            CompiledGraph(graph, BackendOptions(fallback=False, program={"cache": False})) if kernels else Played(graph)
+        )
 
         def call(given: list[Any]) -> list[Any]:
             return run(*given)

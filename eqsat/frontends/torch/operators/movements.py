@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 
 import numpy as np
 
-from eqsat.frontends.torch.operator_table import aten
-from eqsat.lazy.argument_checks import axis_in
+from eqsat.frontends.torch.operator_table import OperandMemory, aten
+from eqsat.lazy.argument_checks import STAGE, axis_in
 from eqsat.tensor import Tensor, concatenate, constant, full, iota, stack, where
+from ir.diagnostics import Kind, fail
 
 
 @aten("clone", "alias", "alias_copy", "detach", "detach_copy", "lift_fresh_copy", "lift_fresh", "contiguous")
@@ -180,6 +182,25 @@ def _diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
     along = f"i{len(others)}"
     index_map = [f"i{axis}" for axis in range(len(others))] + [f"{along} + {first}" for first in start]
     return Tensor("VIEW", [matrix], {"result_shape": shape, "index_map": index_map})
+
+
+@aten("as_strided", "as_strided_copy")
+def _as_strided(
+    x: Tensor, size: list[int], stride: list[int], offset: int | None = None, *, memory: OperandMemory
+) -> Tensor:
+    """Element i of the result is the element of x that lies at `offset` + Σ i · `stride` in memory, which x fills
+    without gaps."""
+    strides = memory.strides
+    order = sorted((axis for axis in range(x.ndim) if x.shape[axis] != 1), key=lambda axis: -strides[axis])
+    steps = [math.prod(x.shape[axis] for axis in order[place + 1 :]) for place in range(len(order))]
+    is_known = all(isinstance(number, int) for number in (*strides, memory.offset))
+    if not is_known or 0 in x.shape or steps != [strides[axis] for axis in order]:
+        fail(Kind.UNSUPPORTED_OP, STAGE, "as_strided reads a tensor whose memory has gaps or symbols", strides=strides)
+    ones = [axis for axis in range(x.ndim) if x.shape[axis] == 1]
+    in_memory = x.permute(*order, *ones).reshape(x.size)
+    terms = [f"{step}*i{axis}" for axis, step in enumerate(stride) if step and size[axis] > 1]
+    index = " + ".join([*terms, str(0 if offset is None else offset - memory.offset)])
+    return Tensor("VIEW", [in_memory], {"result_shape": tuple(size), "index_map": [index]})
 
 
 @aten("diagonal_scatter")

@@ -70,7 +70,9 @@ def test_a_parameter_that_changes_is_read_again() -> None:
 
 
 def test_sizes_are_symbols_after_the_first() -> None:
-    counted = torch._dynamo.testing.CompileCounterWithBackend(backend)
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    counted = CompileCounterWithBackend(backend)
     compiled = torch.compile(lambda x: (x.relu().sum(1), x.reshape(-1) * x.shape[0]), backend=counted)
     for batch in (3, 5, 7, 5):
         x = torch.randn(batch, 4)

@@ -116,3 +116,21 @@ def test_numbers_are_those_of_inductor() -> None:
         results.append([y.detach(), *(parameter.grad for parameter in own.parameters())])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_attention_drops_weights_forward_and_backward() -> None:
+    """Over the identity as values, attention returns its weights: each is 0, or what eager computes over 1 − p."""
+    q, k = torch.randn(2, 16, 8), torch.randn(2, 16, 8)
+    v = torch.eye(16).expand(2, 16, 16).contiguous().requires_grad_()
+    attend = torch.compile(
+        lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.25),
+        backend="eqsat",
+        options={"fallback": False},
+    )
+    weights = attend(q, k, v)
+    expected = torch.softmax(q @ k.mT / 8**0.5, -1) / 0.75
+    kept = weights != 0
+    assert 0.6 < kept.float().mean() < 0.9
+    torch.testing.assert_close(weights, expected * kept)
+    weights.sum().backward()
+    torch.testing.assert_close(v.grad, weights.detach().sum(-2).unsqueeze(-1).expand_as(v))

@@ -101,6 +101,15 @@ CASES: dict[str, Case] = {
         lambda x: (x.diagonal(), x.diagonal(1, 1, 2), x.diagonal(-2, 0, 2), x.diagonal(9)),
         (normal(3, 4, 5),),
     ),
+    "strides of memory": (
+        lambda x: (
+            x.as_strided((2, 2), (3, 1), 4),
+            (x.t() * 2).as_strided((4, 3), (1, 4), 0),
+            x.mean((0, 1), keepdim=True).as_strided((1, 1), (7, 7)),
+            (x + 1).as_strided((2, 3, 2), (3, 1, 0), 1),
+        ),
+        (normal(3, 4),),
+    ),
     "writes on a diagonal": (
         lambda x, y: (x.diagonal_scatter(y), x.diagonal_scatter(y, -1), x.t().diagonal_scatter(y, 1)),
         (normal(4, 3), normal(3)),
