@@ -12,6 +12,7 @@ import numpy as np
 
 from codegen.compile.cubins import Cubins
 from codegen.run.device import device_for, runs_cubins
+from codegen.run.launch_log import note_launch
 from codegen.run.slot_memory import Bytes, SlotMemory, Space, flat_bytes
 from ir.diagnostics import Kind, fail
 from ir.module.launch import Launch, LaunchTable
@@ -250,6 +251,7 @@ def _launch(launch: Launch, function: Any, arguments: tuple[Bytes, ...]) -> None
     assert launch.geometry is not None, "a GPU's launches have a geometry"
     grid, threads, shared = launch.geometry.grid, launch.geometry.threads, launch.geometry.shared_bytes
     with _report_driver_errors(launch.function):
+        note_launch(launch.function)
         function(grid, (threads, 1, 1), arguments, shared_mem=shared)
 
 
