@@ -89,6 +89,17 @@ def test_inputs_may_lie_in_one_another() -> None:
     np.testing.assert_array_equal(program(memory[:6], memory[:6]), 2 * memory[:6])
 
 
+def test_rows_above_32_bits() -> None:
+    """Elements beyond 2³¹ are found; of sums over so many the text counts in 64 bits, which nobody waits for."""
+    table, count = np.zeros(2**31 + 1000, np.int8), 2**31 + 1000  # pages that nobody writes take no memory
+    table[-1], table[2**31 - 1] = 7, 5
+    program = emulated(t.input("table", (count,), "i8")[t.input("at", (4,), "i64")])
+    at = np.array([-1, 2**31 - 1, 0, count - 1])
+    np.testing.assert_array_equal(program(table=table, at=at), [7, 5, 0, 7])
+    for reduced in (t.input("x", (count,), "i8").sum(), t.input("x", (count, 4), "i8").sum(axis=0)):
+        assert "long long e = " in emulated(reduced).source()
+
+
 def test_nan_goes_through() -> None:
     x = np.array([[1, np.nan, 3], [np.inf, -np.inf, 0]], np.float32)
     assert np.isnan(emulated(t.input("x", (2, 3)).max(axis=1))(x)).tolist() == [True, False]
