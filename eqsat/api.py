@@ -71,8 +71,9 @@ def optimize_and_compile(
             torch.export.ExportedProgram. A string with a line break or a brace, or that begins with %, is a text;
             others are paths.
         target: "auto" (the GPU, or the CPU if there is none), "cpu" (nominal figures: the same program on every run),
-            "calibrated" (the CPU as measured by `eqsat doctor`), "sm_80" or "sm_90" (compiled on any machine; calls
-            need the GPU, or `emulate`), a name in `eqsat.cost.targets.GPUS`, or a Target.
+            "calibrated" (the CPU as measured by `eqsat doctor`), "sm_80", "sm_90", "sm_100" or "sm_120" (compiled on
+            any machine; calls need such a GPU or a newer one, or `emulate`), a name in `eqsat.cost.targets.GPUS`, or a
+            Target.
         dims: sizes of symbolic dims. If some stay free, the program compiles a variant at each new shape. Several sizes
             (`Buckets(1, 2, 4, 8)`, a list, a range) leave a dim free, and name the sizes that `program.prepare()`
             builds ahead of calls, and that `when_missing="pad"` pads to.

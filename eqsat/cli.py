@@ -69,7 +69,9 @@ Model = Annotated[
     str, typer.Argument(help="Tiny IR (text or JSON), Frontend IR (JSON), an ONNX model, or a saved program: a file")
 ]
 Dims = Annotated[list[str] | None, typer.Option("--dim", "-d", help="a size, or sizes: M=128, M=1,4,8, M=1..64")]
-Target = Annotated[str, typer.Option(help="auto, cpu, calibrated (as measured by doctor), sm_80 or sm_90")]
+Target = Annotated[
+    str, typer.Option(help="auto, cpu, calibrated (as measured by doctor), sm_80, sm_90, sm_100, sm_120")
+]
 Dump = Annotated[str, typer.Option(help="stages to dump, separated by commas: tiny,egraph,module,region,plan,c …")]
 DumpDir = Annotated[Path | None, typer.Option(help="write dumps into this folder instead of standard output")]
 Threads = Annotated[int | None, typer.Option(help="threads of each call; every core if not given")]

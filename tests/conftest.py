@@ -14,7 +14,7 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-DEVICE_SECONDS = 180.0
+DEVICE_SECONDS = 90.0
 """Of one test on a GPU, where a kernel that never ends cannot be interrupted: the whole run ends, and says where."""
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from bench.facts import commit
 from codegen.compile.nvrtc import nvrtc_version
-from codegen.run.device import Device, find_device
+from codegen.run.device import Device, find_device, has_driver
 from eqsat.runtime.artifact_cache import source_digest
+from ir.diagnostics import EqsatError
 
-NO_DEVICE = "there is no CUDA device here that CuPy and NVRTC can use: nothing was run, nothing is written"
+NO_DEVICE = "there is no CUDA device here that CuPy and NVRTC can use ({}): nothing was run, nothing is written"
 PACKAGES = ("torch", "triton", "flash-attn", "cupy-cuda13x", "numpy")
 
 
@@ -25,9 +26,23 @@ def require_device() -> Device:
     """The GPU; without one the process prints a message and ends with status 2."""
     device = find_device()
     if device is None:
-        print(NO_DEVICE, file=sys.stderr)
+        print(NO_DEVICE.format(" ".join(_reason().split())), file=sys.stderr)
         sys.exit(2)
     return device
+
+
+def _reason() -> str:
+    """Why `find_device` finds none."""
+    if not has_driver():
+        return "libcuda is missing or sees no GPU"
+    try:
+        import cupy
+
+        nvrtc_version()
+        cupy.cuda.Device().synchronize()
+    except (ImportError, RuntimeError, EqsatError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "the device does not tell its properties"
 
 
 def device_key(facts: Mapping[str, Any]) -> str:

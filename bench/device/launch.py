@@ -10,6 +10,7 @@ import numpy as np
 from codegen.compile.nvrtc import build
 from codegen.run.device import Device as Found
 from codegen.run.device import find_device
+from codegen.run.launch_log import note_launch
 from codegen.simt import EmulatedKernel, compile_kernels
 from codegen.simt.compile import Kernels
 from ir.diagnostics import Kind, fail
@@ -86,15 +87,16 @@ class CudaDevice:
         function = self._modules[text].get_function(kernel)
         if shared_bytes > 48 * 1024:
             function.max_dynamic_shared_size_bytes = shared_bytes
-        return _OnCuda(function, (*grid, 1, 1)[:3], threads, arguments, shared_bytes)
+        return _OnCuda(kernel, function, (*grid, 1, 1)[:3], threads, arguments, shared_bytes)
 
 
 class _OnCuda:
     def __init__(
-        self, function: Any, grid: tuple[int, ...], threads: int, arguments: Arguments, shared_bytes: int
+        self, name: str, function: Any, grid: tuple[int, ...], threads: int, arguments: Arguments, shared_bytes: int
     ) -> None:
         import cupy
 
+        self._name = name
         self._function, self._grid, self._threads, self._shared = function, grid, threads, shared_bytes
         self._pairs = [
             (array, cupy.asarray(array.view(np.uint8).reshape(-1)))
@@ -105,6 +107,7 @@ class _OnCuda:
         self._passed = tuple(there[id(arg)] if isinstance(arg, np.ndarray) else np.int32(arg) for arg in arguments)
 
     def __call__(self) -> None:
+        note_launch(self._name)
         self._function(self._grid, (self._threads, 1, 1), self._passed, shared_mem=self._shared)
 
     def fetch(self) -> None:

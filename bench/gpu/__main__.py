@@ -1,80 +1,35 @@
 """Compares eqsat with cuBLAS, cuDNN, FlashAttention, torch.compile and Triton on a GPU: `python -m bench.gpu`.
 
     python -m bench.gpu [--only TEXT] [--autotune] [--minutes 18] [--seconds 1.5] [--again] [--to FOLDER] [--list]
-    python -m bench.gpu --all       tests, fixtures, this bench and compute-sanitizer, all bounded, in 20 minutes
+    python -m bench.gpu --all       tests, fixtures, this bench and compute-sanitizer, all bounded, in slices
 
 Outputs are compared before anything is timed. A case has a time limit, in a process that is replaced if it hangs or
-dies. The file `gpu_<device>.json` is complete after every case, and a second run continues where the first ended.
-`--again`, or another source, driver or version, starts from scratch. Without a GPU the bench ends with status 2.
+dies. The file `gpu_<device>_cuda<major version>.json` is complete after every case. A second run continues where the
+first ended, in the same folder or from the file in `bench/results`. `--again`, another source or other versions start
+from scratch. Without a GPU the bench ends with status 2.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bench.device.facts import device_facts, require_device
 from bench.facts import RESULTS
+from bench.gpu.answers import Request, answers
 from bench.gpu.cases import chosen
 from bench.gpu.peers import COMPILING
-from bench.gpu.results import Results, show
-from bench.gpu.worker import Answer, LostError, Worker, working
+from bench.gpu.results import TUNED, Results
+from bench.gpu.tables import show, title
+from bench.gpu.worker import LostError, NoStartError, Worker, working
 
 CASE_SECONDS = 90.0
 """Time limit of a case, its compilation and that of its peers included."""
 LEAST_SECONDS = 15.0
 """No case is started if less time is left of the run."""
-
-
-TUNED = ", autotuned"
-"""Suffix of the names of rows whose plans were chosen by measurement."""
-
-
-class Request(NamedTuple):
-    """A request to a worker: the name of the case, seconds of samples, and the peers to leave out with the reasons.
-    `ceilings` is empty if they were not measured."""
-
-    case: str
-    seconds: float
-    ceilings: Mapping[str, float]
-    autotune: bool = False
-    left_out: Mapping[str, str] | None = None
-
-
-def answers() -> Answer:
-    """Runs in the worker: returns the function that answers "ceilings" and `Request`s by this machine's GPU."""
-    from bench.device.ceilings import Ceilings, measure_ceilings
-    from bench.device.clock import EventClock
-    from bench.device.launch import CudaDevice
-    from bench.gpu.cases import cases
-    from bench.gpu.lab import cuda_lab
-    from bench.gpu.measure import measure_case
-    from codegen.plan.gpu.contraction_work import MMA_SYNC
-    from eqsat.find_target import target_of
-
-    device = CudaDevice()
-    gpu = device.found
-    target = target_of(gpu)
-    if target is None:
-        raise ValueError(f"no kernels are written for {gpu.name} ({gpu.arch})")
-    lab, clock, known = cuda_lab(target), EventClock(), cases()
-
-    def answer(request: str | Request) -> dict[str, Any]:
-        if isinstance(request, str):
-            sheet_flops = target.peak_flops["bf16"] if target.arch in MMA_SYNC else 0.0
-            return measure_ceilings(device, clock, 2 * gpu.units, sheet_flops=sheet_flops)._asdict()
-        case, ceilings = known[request.case], Ceilings(**request.ceilings) if request.ceilings else None
-        try:
-            return measure_case(
-                case, lab, clock, ceilings, request.seconds, request.left_out, autotune=request.autotune
-            )
-        finally:
-            lab.release()
-
-    return answer
 
 
 def bench(
@@ -87,11 +42,17 @@ def bench(
     limit: float = CASE_SECONDS,
     autotune: bool = False,
 ) -> list[str]:
-    """Measures the cases that have no row yet, until the deadline (`time.monotonic`); returns the names left over."""
+    """Measures the cases that have no row yet, until the deadline (`time.monotonic`); returns the names left over.
+
+    Raises:
+        NoStartError: if no worker starts here.
+    """
     if not results.ceilings:
         try:
             results.ceilings = worker.ask("ceilings", limit)
             results.write()
+        except NoStartError:
+            raise
         except LostError as error:
             print(f"the ceilings of this device were not measured: {error}", flush=True)
     left = [name for name in names if not results.is_done(row_name(name, autotune))]
@@ -114,6 +75,8 @@ def _ask(worker: Worker, request: Request, deadline: float, limit: float) -> dic
         try:
             row: dict[str, Any] = worker.ask(request, min(limit, max(1.0, deadline - time.monotonic())))
             return row
+        except NoStartError:
+            raise
         except LostError as error:
             if request.left_out or deadline - time.monotonic() < LEAST_SECONDS:
                 return {"failed": str(error)}
@@ -127,13 +90,6 @@ def _summary(row: dict[str, Any]) -> str:
     beside = f", {row['ratio']:.2f}× {row['best peer']}" if row["best peer"] else ""
     share = f", {100 * row['of ceiling']:.0f} % of the ceiling" if row["of ceiling"] is not None else ""
     return f"{row['times']['eqsat']['us']:,.1f} µs{share}{beside}"
-
-
-def _title(device: str, rates: Mapping[str, float]) -> str:
-    if not rates:
-        return f"{device}, whose ceilings were not measured"
-    memory, products = rates["bytes_per_s"] / 1e9, rates["flops_per_s"] / 1e12
-    return f"{device}: {memory:,.0f} GB/s, {products:,.0f} TFLOP/s by kernels of ours"
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -168,11 +124,12 @@ def main() -> None:
     results = Results(facts, options.to, options.again)
     with working(answers) as worker:
         deadline = start + 60 * options.minutes
-        left = bench(results, names, worker, options.seconds, deadline, autotune=options.autotune)
-    show(
-        [row for name, row in results.rows.items() if name.removesuffix(TUNED) in names],
-        _title(facts["device"], results.ceilings),
-    )
+        try:
+            left = bench(results, names, worker, options.seconds, deadline, autotune=options.autotune)
+        except NoStartError as error:
+            raise SystemExit(f"nothing can be measured here: {error}") from None
+    rows = [row for name, row in results.rows.items() if name.removesuffix(TUNED) in names]
+    show(rows, title(facts["device"], results.ceilings))
     print(f"written to {results.path}")
     if left:
         print(f"{len(left)} cases are left: run the same command again")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bench.device.kernel_by_kernel import wait_for_device
 from bench.gpu.case import Case, Shape
 from ir.dtype import DTYPES
 from ir.target import Target
@@ -32,6 +33,10 @@ class Lab(Protocol):
 
     def get(self, array: Any) -> np.ndarray:
         """An array of the device as fp32."""
+        ...
+
+    def wait(self) -> None:
+        """Waits until the device is idle."""
         ...
 
     def release(self) -> None:
@@ -61,6 +66,10 @@ class TorchLab:
         host: np.ndarray = array.detach().float().cpu().numpy()
         return host
 
+    def wait(self) -> None:
+        if self._device == "cuda":
+            wait_for_device()
+
     def release(self) -> None:
         import torch
 
@@ -88,6 +97,9 @@ class CupyLab:
     def get(self, array: Any) -> np.ndarray:
         host: np.ndarray = array.get()
         return host.astype(np.float32)
+
+    def wait(self) -> None:
+        wait_for_device()
 
     def release(self) -> None:
         _release_cupy()

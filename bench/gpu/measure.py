@@ -10,9 +10,11 @@ import numpy as np
 
 from bench.device.ceilings import Ceilings
 from bench.device.clock import Clock, Runner, Times
+from bench.device.kernel_by_kernel import kernel_by_kernel
 from bench.gpu.case import Case
 from bench.gpu.lab import Lab, draw
 from bench.gpu.peers import AbsentError, peers_of, runner
+from bench.gpu.place import tell
 from eqsat import Program, optimize_and_compile
 
 Row = dict[str, Any]
@@ -33,12 +35,15 @@ def measure_case(
 ) -> Row:
     """The row of a case; its samples take `seconds`. If the outputs are wrong, the row says so and has no times.
     left_out: peers that are not run, with the reasons. autotune: eqsat's plans are chosen by measurement."""
+    tell("eqsat compiles")
     program = optimize_and_compile(
         case.lazy(), target=lab.target, emulate=lab.emulate, exactness=case.exactness, tf32=case.tf32, autotune=autotune
     )
+    tell("inputs are drawn")
     given, out = [lab.put(array) for array in draw(case)], lab.allocate_poisoned(case.result, case.dtype)
     named = dict(zip(case.inputs, given, strict=True))
-    program(named, out=out)
+    with kernel_by_kernel(lambda kernel: tell(f"eqsat's kernel {kernel} runs"), lab.wait):
+        program(named, out=out)
     runs, errors, absent = _peers(case, lab, given, lab.get(out), left_out or {})
     row: Row = {"case": case.name, "group": case.group, "flops": case.flops, "bytes": case.nbytes}
     row |= {"errors": errors, "absent": absent, "kernels": _kernels(program), "estimated us": program.cost / 1e3}
@@ -47,6 +52,7 @@ def measure_case(
         return row | {"failed": f"not timed: eqsat differs from {differences} of the norm"}
     if not errors:
         row["errors"] = {"playback of the small case": _verify_small(case, lab)}
+    tell(f"samples are taken: eqsat ({', '.join(kernel.function for kernel in program.kernels)}), {', '.join(runs)}")
     times = clock.measure({OURS: lambda: program(named, out=out), **runs}, seconds)
     return row | _figures(case, times, ceilings)
 
@@ -69,6 +75,7 @@ def _peers(
         if name in left_out or not lab.has_peers:
             absent[name] = left_out.get(name, "torch with CUDA is not installed")
             continue
+        tell(f"{name} runs")
         try:
             run = runner(name, case, given)
             errors[name] = error_of(result, lab.get(run()))

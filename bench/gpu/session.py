@@ -1,5 +1,5 @@
-"""The twenty-minute session on a GPU: `python -m bench.gpu --all`. The most valuable steps come first; every step has a
-process and a time limit of its own; a step that passed is not run again."""
+"""The session on a GPU: `python -m bench.gpu --all`. The most valuable steps come first; every step has a process and a
+time limit of its own; a step or test that passed is not run again, so that a session may be cut into slices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,18 +19,28 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.facts import RESULTS, ROOT
+from bench.gpu.journal import JOURNAL, Journal
 from bench.gpu.results import Results
+from bench.gpu.tables import show_session
 
 DEVICE_TESTS = (
     "tests/codegen/run/test_cuda_device.py",
-    "tests/codegen/lower/gpu",
+    "tests/codegen/lower/gpu/test_kernels_on_devices.py",
+    "tests/codegen/lower/gpu/test_split_device.py",
     "tests/eqsat/programs/test_gpu_device.py",
 )
+"""Every test that needs a GPU: a file is a group of the table."""
 SMOKE = ("tests/eqsat/programs/test_gpu_device.py", "-k", "programs_compute")
 SANITIZED = ("tests/codegen/lower/gpu/test_kernels_on_devices.py", "-p", "tests.support.gpu.exact_memory")
 """Every template of kernels at small sizes; an access beyond an array is an error."""
 TOOLKIT = "/usr/local/cuda/bin"
 """The folder of CUDA's tools if they are not on PATH."""
+NO_TIME = "there was no time left"
+LEAST_SECONDS = 20.0
+"""No step is started if less time is left of the session."""
+_IN_JOURNAL = ("-p", "tests.support.gpu.journal")
+_NONE_LEFT = 5
+"""pytest's exit status where all tests were left out."""
 TAIL = 4000
 """Characters kept of a step's output."""
 
@@ -37,23 +48,28 @@ TAIL = 4000
 @dataclass(frozen=True)
 class Step:
     """`command` gets the seconds that it may take, at most `seconds`; it returns None if its tool is not installed.
-    `goes_on`: the step runs again although it passed, since it continues where it ended."""
+    `goes_on`: the step runs again although it passed, since it continues where it ended. `tests`: the command is
+    pytest, with a journal."""
 
     name: str
     seconds: float
     command: Callable[[float], Sequence[str] | None]
     goes_on: bool = False
+    tests: bool = False
 
 
 def steps(folder: Path) -> list[Step]:
     """The steps, the most valuable first; `folder` is that of the results."""
     return [
-        Step("smoke", 120, lambda _: _pytest(*SMOKE, *_in_own_process())),
+        Step("smoke", 120, lambda _: _pytest(*SMOKE, *_IN_JOURNAL, *_in_own_process()), tests=True),
         Step("fixtures", 150, lambda _: _python("bench.record_device_functions", *_fixture_folder(folder))),
         Step("marks", 300, lambda left: _bench(folder, left), goes_on=True),
-        Step("tests", 300, lambda _: _pytest(*DEVICE_TESTS, *_in_own_process())),
+        Step("tests", 300, lambda _: _pytest(*DEVICE_TESTS, *_IN_JOURNAL, *_in_own_process()), tests=True),
         Step("bench", 720, lambda left: _bench(folder, left), goes_on=True),
-        *(Step(f"sanitizer {tool}", 120, _sanitizer(tool)) for tool in ("memcheck", "racecheck", "synccheck")),
+        *(
+            Step(f"sanitizer {tool}", 120, _sanitizer(tool))
+            for tool in ("memcheck", "racecheck", "synccheck", "initcheck")
+        ),
         Step("autotuned", 300, lambda left: _bench(folder, left, "--autotune"), goes_on=True),
     ]
 
@@ -66,15 +82,32 @@ def session(facts: Mapping[str, Any], folder: Path, deadline: float) -> int:
             print(f"{step.name}: passed already", flush=True)
             continue
         left = deadline - time.monotonic()
-        row = run(step, left) if left > 20 else {"step": step.name, "skipped": "there was no time left"}
-        Results(facts, folder).keep_step(row)
-    rows = Results(facts, folder).steps.values()
-    for row in rows:
-        print(f"{row['step']}: {_verdict(row)}")
+        if left > LEAST_SECONDS:
+            row = _run_tests(step, left, Journal(done.get("outcomes", {}))) if step.tests else run(step, left)
+        else:
+            row = {"step": step.name, "skipped": NO_TIME}
+        Results(facts, folder).keep_step(done | row if "skipped" in row else row)
+    results = Results(facts, folder)
+    show_session(results)
+    rows = results.steps.values()
+    if any(row.get("skipped") == NO_TIME for row in rows):
+        print(f"steps are left: run the same command again, with {results.path.name} in the folder of the results")
     return 0 if all(row.get("passed") or "skipped" in row for row in rows) else 1
 
 
-def run(step: Step, left: float) -> dict[str, Any]:
+def _run_tests(step: Step, left: float, journal: Journal) -> dict[str, Any]:
+    """Runs a step of tests that have not passed yet; its row holds the outcome of every test."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal"
+        journal.write(path)
+        row = run(step, left, {JOURNAL: str(path)})
+        ended = Journal.read(path)
+    outcomes = {**journal.outcomes, **ended.outcomes}
+    row["passed"] = bool(ended.passed) and row["status"] in (0, _NONE_LEFT) and "lost" not in outcomes.values()
+    return row | {"outcomes": outcomes, "kernels": {**journal.kernels, **ended.kernels}}
+
+
+def run(step: Step, left: float, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Runs a step, ends all its processes, and returns its row."""
     seconds = min(step.seconds, left)
     command = step.command(seconds)
@@ -83,7 +116,13 @@ def run(step: Step, left: float) -> dict[str, Any]:
     print(f"{step.name}: {' '.join(command)}", flush=True)
     start = time.monotonic()
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     lines: list[str] = []
     echo = threading.Thread(target=_echo, args=(process.stdout, lines))
@@ -107,12 +146,6 @@ def _echo(stream: IO[str], lines: list[str]) -> None:
     for line in stream:
         print(line, end="", flush=True)
         lines.append(line)
-
-
-def _verdict(row: Mapping[str, Any]) -> str:
-    if "skipped" in row:
-        return f"skipped, {row['skipped']}"
-    return f"{'passed' if row['passed'] else 'failed'} in {row['seconds']} s"
 
 
 def _python(module: str, *arguments: str) -> list[str]:

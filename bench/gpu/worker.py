@@ -1,5 +1,5 @@
 """A process that answers requests and may hang, die or fail. Every request has a time limit. A process that gives no
-answer is replaced, since a kernel's fault makes its device unusable."""
+answer is replaced, since a kernel's fault makes its device unusable. The error says what the process was doing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from bench.gpu import place
+
 START_SECONDS = 180.0
 """Time limit for imports and for the call of `make`."""
 
@@ -18,7 +20,12 @@ Answer = Callable[[Any], Any]
 
 
 class LostError(Exception):
-    """No answer: the request failed, took too long, or ended the process; the text says which of these."""
+    """No answer: the request failed, took too long, or ended the process; the text says which of these, and what the
+    process was doing."""
+
+
+class NoStartError(LostError):
+    """`make` failed: no request will be answered."""
 
 
 class Worker:
@@ -27,6 +34,7 @@ class Worker:
     def __init__(self, make: Callable[[], Answer]) -> None:
         self._make = make
         self._process: BaseProcess | None = None
+        self._place: Any = None
         self._pipe: Connection | None = None
 
     def ask(self, request: Any, seconds: float) -> Any:
@@ -53,27 +61,33 @@ class Worker:
     def _start(self) -> Connection:
         context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(self._make, theirs))  # no daemon: Inductor starts others
+        self._place = context.Array("c", place.LENGTH, lock=False)
+        arguments = (self._make, theirs, self._place)
+        process = context.Process(target=_serve, args=arguments)  # no daemon: Inductor starts others
         process.start()
         self._process = process
         theirs.close()
         good, value = self._receive(pipe, START_SECONDS)
         if not good:
             self.close()
-            raise LostError(value)
+            raise NoStartError(value)
         self._pipe = pipe
         return pipe
 
     def _receive(self, pipe: Connection, seconds: float) -> tuple[bool, Any]:
-        reason = f"no answer within {seconds:.0f} s"
+        reason = "the process ended"
         with contextlib.suppress(EOFError, OSError):
             if pipe.poll(seconds):
-                answer: tuple[bool, Any] = pipe.recv()
-                return answer
-            self.close()
-            return False, reason
+                good, value = pipe.recv()
+                return good, value if good else self._placed(value)
+            reason = f"no answer within {seconds:.0f} s"
         self.close()
-        return False, "the process ended"
+        return False, self._placed(reason)
+
+    def _placed(self, reason: str) -> str:
+        """The reason, and what the process was doing."""
+        doing = place.read(self._place)
+        return f"{reason}, while {doing}" if doing else reason
 
 
 @contextlib.contextmanager
@@ -86,8 +100,9 @@ def working(make: Callable[[], Answer]) -> Iterator[Worker]:
         worker.close()
 
 
-def _serve(make: Callable[[], Answer], pipe: Connection) -> None:
+def _serve(make: Callable[[], Answer], pipe: Connection, memory: Any) -> None:
     """Runs in the process: sends (True, answer) or (False, reason) for the start and for every request."""
+    place.share(memory)
     try:
         answer = make()
     except Exception as error:
@@ -100,6 +115,7 @@ def _serve(make: Callable[[], Answer], pipe: Connection) -> None:
         except EOFError:
             return
         try:
+            place.tell("")
             pipe.send((True, answer(request)))
         except Exception as error:
             pipe.send((False, _error_text(error)))

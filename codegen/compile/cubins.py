@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,19 +20,22 @@ _STAGE = "cubins"
 
 
 class StoredCubins(msgspec.Struct, frozen=True):
-    """Cubins as one piece of data. Keys of `modules` are the names of the kernels."""
+    """Cubins as one piece of data. Keys of `modules` and of `ptx`, whose texts zlib compressed, are the names of the
+    kernels."""
 
     arch: str
     modules: dict[str, bytes]
+    ptx: dict[str, bytes]
     resources: dict[str, KernelResources]
 
 
 class Cubins(msgspec.Struct, frozen=True):
-    """One module per kernel, for `arch` ("sm80"): its file, and the resources of an SM that its kernel takes.
-    `diagnostics`: problems with the cache."""
+    """One module per kernel, for `arch` ("sm80"): its file, its PTX, which the drivers of newer architectures compile,
+    and the resources of an SM that its kernel takes. `diagnostics`: problems with the cache."""
 
     arch: str
     paths: dict[str, Path]
+    ptx: dict[str, Path]
     resources: dict[str, KernelResources]
     diagnostics: Notes = ()
 
@@ -39,7 +43,8 @@ class Cubins(msgspec.Struct, frozen=True):
     def code(self) -> bytes:
         """The cubins as the data that `load_cubins` takes."""
         modules = {name: path.read_bytes() for name, path in self.paths.items()}
-        return msgspec.msgpack.encode(StoredCubins(self.arch, modules, self.resources))
+        ptx = {name: zlib.compress(path.read_bytes()) for name, path in self.ptx.items()}
+        return msgspec.msgpack.encode(StoredCubins(self.arch, modules, ptx, self.resources))
 
 
 def build_cubins(texts: Mapping[str, str], arch: str) -> Cubins:
@@ -57,6 +62,7 @@ def build_cubins(texts: Mapping[str, str], arch: str) -> Cubins:
     return Cubins(
         arch,
         {name: cubin.path for name, cubin in cubins.items()},
+        {name: cubin.ptx for name, cubin in cubins.items()},
         {kernel.name: kernel for cubin in cubins.values() for kernel in cubin.kernels},
         _without_repeats([note for cubin in cubins.values() for note in cubin.diagnostics]),
     )
@@ -70,11 +76,20 @@ def load_cubins(code: bytes) -> Cubins:
     """
     try:
         stored = msgspec.msgpack.decode(code, type=StoredCubins)
-    except msgspec.DecodeError as error:
+        texts = {name: zlib.decompress(text) for name, text in stored.ptx.items()}
+    except (msgspec.DecodeError, zlib.error) as error:
         fail(Kind.INPUT_MISMATCH, _STAGE, f"no cubins: {error}")
-    kept = {name: store_loaded(module, ".cubin") for name, module in stored.modules.items()}
-    notes = _without_repeats([note for _, loaded_notes in kept.values() for note in loaded_notes])
-    return Cubins(stored.arch, {name: path for name, (path, _) in kept.items()}, stored.resources, notes)
+    notes: list[Diagnostic] = []
+
+    def kept(modules: Mapping[str, bytes], suffix: str) -> dict[str, Path]:
+        paths = {}
+        for name, module in modules.items():
+            paths[name], loaded_notes = store_loaded(module, suffix)
+            notes.extend(loaded_notes)
+        return paths
+
+    modules, ptx = kept(stored.modules, ".cubin"), kept(texts, ".ptx")
+    return Cubins(stored.arch, modules, ptx, stored.resources, _without_repeats(notes))
 
 
 def _without_repeats(notes: Sequence[Diagnostic]) -> Notes:

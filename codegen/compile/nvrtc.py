@@ -26,6 +26,8 @@ _STAGE = "nvrtc"
 _FILE = "kernels.cu"
 _HEADERS = ("base", "scalar", "plain", "random", "memory", "warp")
 _HINT = "`pip install 'eqsat[cuda]'` (CuPy and NVRTC as wheels; neither needs a GPU)"
+_NO_CUPY = "NVRTC is called through CuPy, which is not installed; NVRTC's own wheel is not enough"
+_FIRST_ARCH = 80
 _SHOWN_ERRORS = 5
 _SHOWN_LOG = 4000
 """Characters of the log that a diagnostic shows, at most."""
@@ -33,10 +35,11 @@ _ENTRY = re.compile(r'^extern "C" EQ_KERNEL\(.*?\) void (\w+)\(', re.MULTILINE)
 
 
 class Cubin(msgspec.Struct, frozen=True):
-    """A module for one architecture, at `path`. `kernels`: the resources of its functions. `diagnostics`: problems with
-    the cache."""
+    """A module for one architecture, at `path`; at `ptx` the same module as PTX, which newer architectures run too.
+    `kernels`: the resources of its functions. `diagnostics`: problems with the cache."""
 
     path: Path
+    ptx: Path
     arch: str
     kernels: tuple[KernelResources, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -81,20 +84,21 @@ def build(text: str, arch: str) -> Cubin:
     with lock(target) as (target, more):
         notes = (*notes, *more)
         report = target.with_name(f"{key}-resources.json")
-        state, _ = recall(target)
+        ptx = target.with_name(f"{key}-text.ptx")
         report_state, stored = recall(report)
-        is_whole = state == report_state == "whole"
-        known = _report(stored, text) if is_whole else None
+        states = {report_state, recall(target)[0], recall(ptx)[0]}
+        known = _report(stored, text) if states == {"whole"} else None
         if known is not None:
-            return Cubin(target, arch, known, notes)
+            return Cubin(target, ptx, arch, known, notes)
         assembled = assemble(text, arch)
         kernels = resources(assembled.log)
         _, report_notes = store(report, to_json(kernels).encode())
+        ptx, ptx_notes = store(ptx, assembled.ptx.encode())
         target, more = store(target, assembled.cubin)
-        notes = (*notes, *(more or report_notes))
-        if is_whole or "damaged" in (state, report_state):
+        notes = (*notes, *(more or ptx_notes or report_notes))
+        if states == {"whole"} or "damaged" in states:
             notes = (*notes, damage_note(target))
-    return Cubin(target, arch, kernels, notes)
+    return Cubin(target, ptx, arch, kernels, notes)
 
 
 def _report(stored: bytes, text: str) -> tuple[KernelResources, ...] | None:
@@ -139,10 +143,24 @@ def _options(arch: str) -> tuple[str, ...]:
 
 
 @functools.cache
+def nvrtc_targets() -> tuple[str, ...]:
+    """The architectures from sm_80 on that NVRTC compiles for: "sm_80", "sm_90", …
+
+    Raises:
+        EqsatError: NoCompiler where CuPy or NVRTC is not installed.
+    """
+    return tuple(f"sm_{arch}" for arch in sorted(map(int, _binding().getSupportedArchs())) if arch >= _FIRST_ARCH)
+
+
+@functools.cache
 def _binding() -> Any:
     try:
         from cupy_backends.cuda.libs import nvrtc
-
+    except ModuleNotFoundError:
+        fail(Kind.NO_COMPILER, _STAGE, _NO_CUPY, hint=_HINT)
+    except (ImportError, OSError) as error:
+        fail(Kind.NO_COMPILER, _STAGE, f"CuPy, through which NVRTC is called, cannot be loaded: {error}", hint=_HINT)
+    try:
         nvrtc.getVersion()
     except (ImportError, RuntimeError, OSError) as error:
         fail(Kind.NO_COMPILER, _STAGE, f"there is no NVRTC on this machine: {error}", hint=_HINT)

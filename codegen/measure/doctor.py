@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.compile.machine import machine
-from codegen.compile.nvrtc import nvrtc_version
+from codegen.compile.nvrtc import nvrtc_targets, nvrtc_version
 from codegen.compile.toolchain import find_compiler
 from codegen.measure.calibration import Calibration, find_calibration
 from codegen.run.device import find_device
@@ -40,9 +40,9 @@ def gpu_facts() -> dict[str, str]:
         import cupy
 
         with_cupy = f"CuPy {cupy.__version__}"
-        nvrtc = "NVRTC {}.{}".format(*nvrtc_version())
+        nvrtc = "NVRTC {}.{}".format(*nvrtc_version()) + f" for {', '.join(nvrtc_targets())}"
     except ImportError:
-        return {"gpu": "no CuPy: pip install 'eqsat[cuda]'"}
+        return {"gpu": "no CuPy, through which NVRTC is called: pip install 'eqsat[cuda]'"}
     except EqsatError:
         nvrtc = "no NVRTC: pip install 'eqsat[cuda]'"
     device = find_device()

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codegen.compile.cubins import Cubins
-from codegen.run.device import device_for
+from codegen.run.device import device_for, runs_cubins
+from codegen.run.launch_log import note_launch
 from codegen.run.slot_memory import Bytes, SlotMemory, Space, flat_bytes
 from ir.diagnostics import Kind, fail
 from ir.module.launch import Launch, LaunchTable
@@ -170,12 +171,16 @@ class CudaExecutable:
             return self._loaded[device]
 
     def _load(self) -> _Loaded:
+        """The program on the current device: its cubins, or, where the device is newer than they, its PTX, which the
+        driver compiles now and keeps in its own cache."""
         import cupy
 
+        is_native = runs_cubins(cupy.cuda.Device().compute_capability, self._library.arch)
+        paths = self._library.paths if is_native else self._library.ptx
         functions = []
         for launch in self._launches:
             with _report_driver_errors(launch.function):
-                module = cupy.RawModule(path=str(self._library.paths[launch.function]))
+                module = cupy.RawModule(path=str(paths[launch.function]))
                 function = module.get_function(launch.function)
                 shared = launch.geometry.shared_bytes if launch.geometry else 0
                 if shared > _STATIC_SHARED_BYTES:
@@ -246,6 +251,7 @@ def _launch(launch: Launch, function: Any, arguments: tuple[Bytes, ...]) -> None
     assert launch.geometry is not None, "a GPU's launches have a geometry"
     grid, threads, shared = launch.geometry.grid, launch.geometry.threads, launch.geometry.shared_bytes
     with _report_driver_errors(launch.function):
+        note_launch(launch.function)
         function(grid, (threads, 1, 1), arguments, shared_mem=shared)
 
 

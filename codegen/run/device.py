@@ -107,7 +107,7 @@ def _attribute(runtime: Any, device: int, number: int) -> int:
 
 
 def device_for(arch: str) -> Device:
-    """The device, if it runs cubins for `arch`: it has the same generation and is not older.
+    """The device, if it runs kernels for `arch`: their cubins, or, on a newer device, their PTX.
 
     Raises:
         EqsatError: NoDevice where there is no such device.
@@ -115,7 +115,7 @@ def device_for(arch: str) -> Device:
     found = find_device()
     if found is None:
         fail(Kind.NO_DEVICE, _STAGE, f"the program is for {arch}, and there is no CUDA device here", hint=_HINT)
-    if not _runs(found.capability, arch):
+    if not (runs_cubins(found.capability, arch) or _runs_ptx(found.capability, arch)):
         fail(
             Kind.NO_DEVICE,
             _STAGE,
@@ -125,10 +125,24 @@ def device_for(arch: str) -> Device:
     return found
 
 
-def _runs(capability: str, arch: str) -> bool:
-    """Cubins run on devices of their major version from their minor version on (CUDA programming guide, binary
-    compatibility); those with features of one architecture, such as sm_90a, on devices of exactly that version."""
-    wanted, specific = re.fullmatch(r"sm_?(\d+)(a?)", arch).groups()  # type: ignore[union-attr]
+def runs_cubins(capability: str, arch: str) -> bool:
+    """Whether a device runs the cubins for `arch`: one of their major version from their minor version on (CUDA
+    programming guide, binary compatibility); those with features of one architecture, such as sm_90a, run on devices of
+    exactly that version."""
+    wanted, specific = _version_of(arch)
     if specific:
         return capability == wanted
     return capability[:-1] == wanted[:-1] and int(capability[-1]) >= int(wanted[-1])
+
+
+def _runs_ptx(capability: str, arch: str) -> bool:
+    """Whether the driver of a device compiles PTX for `arch`: any version from that one on does, unless the PTX has
+    features of one architecture (CUDA programming guide, PTX compatibility)."""
+    wanted, specific = _version_of(arch)
+    return int(capability) >= int(wanted) if not specific else capability == wanted
+
+
+def _version_of(arch: str) -> tuple[str, bool]:
+    """ "sm_90a" → "90", and whether it is of one architecture alone."""
+    wanted, specific = re.fullmatch(r"sm_?(\d+)(a?)", arch).groups()  # type: ignore[union-attr]
+    return wanted, bool(specific)

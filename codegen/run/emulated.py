@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codegen.run.launch_log import note_launch
 from codegen.run.slot_memory import SlotMemory, Space, flat_bytes
 from codegen.simt import EmulatedKernel, compile_kernels
 from ir.diagnostics import Diagnostic, Kind, fail
@@ -91,6 +92,7 @@ class EmulatedExecutable:
         arguments = [given.view(parameter.dtype) for given, parameter in zip(memory, parameters, strict=True)]
         limit = LIMITS[self._library.arch].shared_bytes
         shared = geometry.shared_bytes
+        note_launch(launch.function)
         kernel.launch(geometry.grid, arguments, shared_bytes=shared, shared_limit=limit).require_clean()
 
 

@@ -144,7 +144,8 @@ class _CudaEmitter:
         pad, name = "  " * depth, self._variable(loop.variable)
         step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
         yield f"{pad}{'EQ_UNROLL' if loop.unroll else 'EQ_NO_UNROLL'}"
-        yield f"{pad}for (int {name} = {self._index(loop.start)}; {name} < {self._index(loop.stop)}; {step}) {{"
+        kind = self._int(loop.variable)
+        yield f"{pad}for ({kind} {name} = {self._index(loop.start)}; {name} < {self._index(loop.stop)}; {step}) {{"
         self.unrolled |= {loop.variable} if loop.unroll else set()
         yield from self._block(loop.body, depth + 1)
         yield f"{pad}}}"
@@ -152,10 +153,11 @@ class _CudaEmitter:
     def _line(self, stmt: Stmt) -> str:
         match stmt:
             case Bind():
-                return f"const int {self._variable(stmt.variable)} = {self._clamp(stmt)}"
+                return f"const {self._int(stmt.variable)} {self._variable(stmt.variable)} = {self._clamp(stmt)}"
             case Pick():
-                high = self.kernel.variables[stmt.variable].high
-                return f"const int {self._variable(stmt.variable)} = eq_clip({self._value(stmt.value)}, {high})"
+                high, kind = self.kernel.variables[stmt.variable].high, self._int(stmt.variable)
+                clip = "eq_clip" if kind == "int" else "eq_clip_wide"
+                return f"const {kind} {self._variable(stmt.variable)} = {clip}({self._value(stmt.value)}, {high})"
             case Let():
                 const = "" if stmt.mutable else "const "
                 return f"{const}{REGISTER_C[stmt.value.dtype]} {_name(stmt.name)} = {self._value(stmt.value)}"
@@ -332,13 +334,13 @@ class _CudaEmitter:
 
     def _clamp(self, bind: Bind) -> str:
         """The index within its bounds, without those that the ranges of the variables prove."""
-        text = self._index(bind.expr)
+        text, register = self._index(bind.expr), "i32" if self._int(bind.variable) == "int" else "i64"
         for bound in bind.most:
             if bounds(bind.expr - bound, self.box)[1] > 0:
-                text = f"eq_min_i32({text}, {self._index(bound)})"
+                text = f"eq_min_{register}({text}, {self._index(bound)})"
         for bound in bind.least:
             if bounds(bind.expr - bound, self.box)[0] < 0:
-                text = f"eq_max_i32({text}, {self._index(bound)})"
+                text = f"eq_max_{register}({text}, {self._index(bound)})"
         return text
 
     def _all(self, conditions: Sequence[Within]) -> str:
@@ -367,6 +369,11 @@ class _CudaEmitter:
     def _largest(self, term: Term) -> int:
         low, high = interval(AxisExpr(0, ((term, 1),)), self.box)
         return max(abs(low), abs(high))
+
+    def _int(self, number: int) -> str:
+        """The C type of a variable: 64 bits where its range asks for them."""
+        variable = self.kernel.variables[number]
+        return "int" if -_INT <= variable.low <= variable.high < _INT else "long long"
 
     def _variable(self, number: int) -> str:
         return _name(self.kernel.variables[number].name)

@@ -177,6 +177,10 @@ _UNITS: Mapping[str, _Unit] = MappingProxyType(
         "sm87": _Unit(164 * _KIB, 1536, 16, 256, 4, 2048),
         "sm89": _Unit(100 * _KIB, 1536, 24, 256, 4, 1024),
         "sm90": _Unit(228 * _KIB, 2048, 32, 256, 128, 4096),
+        "sm100": _Unit(228 * _KIB, 2048, 32, 256, 128, 8192),
+        "sm103": _Unit(228 * _KIB, 2048, 32, 256, 4, 8192),
+        "sm120": _Unit(100 * _KIB, 1536, 24, 256, 4, 512),
+        "sm121": _Unit(100 * _KIB, 1536, 24, 256, 4, 512),
     }
 )
 """By architecture, from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and
@@ -184,8 +188,9 @@ _UNITS: Mapping[str, _Unit] = MappingProxyType(
 instruction of four warps per clock, and moves 128 bytes per clock to and from shared memory."""
 _LEAST_UNIT = _Unit(100 * _KIB, 1536, 16, 256, 4, 1024)
 """For an architecture that the table lacks."""
-_A100_HZ, _H100_HZ, _H100_MATRIX_HZ = 1.41e9, 1.98e9, 1.83e9
-"""Boost clocks of the data sheets; an H100's tensor cores have one of their own."""
+_A100_HZ, _H100_HZ, _H100_MATRIX_HZ, _B200_HZ, _RTX5090_HZ = 1.41e9, 1.98e9, 1.83e9, 1.85e9, 2.407e9
+"""Boost clocks of the data sheets; an H100's tensor cores have one of their own. A B200's is not published: the clock
+at which its tensor cores reach the peak of the data sheet."""
 
 A100 = Target(
     name="A100",
@@ -237,7 +242,52 @@ H200 = Target(
     **_UNITS["sm90"].figures(),
 )
 
-GPUS: Mapping[str, Target] = MappingProxyType({"a100": A100, "h100": H100, "h200": H200, "sm80": A100, "sm90": H100})
+B200 = Target(
+    name="B200",
+    arch="sm100",
+    units=148,
+    peak_flops=_UNITS["sm100"].peaks(148, _B200_HZ, _B200_HZ),
+    bandwidth=8.0e12,
+    cache_bandwidth=1.0e13,
+    launch_ns=_GRAPH_LAUNCH_NS,
+    l2_bytes=126 * _MIB,
+    l3_bytes=0,
+    weights=_GPU_WEIGHTS,
+    clock_hz=_B200_HZ,
+    source="NVIDIA B200 data sheet: 2.25 PFLOP/s of dense bf16, 8 TB/s; the rate of L2 is assumed",
+    **_UNITS["sm100"].figures(),
+)
+
+RTX5090 = Target(
+    name="RTX 5090",
+    arch="sm120",
+    units=170,
+    peak_flops=_UNITS["sm120"].peaks(170, _RTX5090_HZ, _RTX5090_HZ),
+    bandwidth=1.792e12,
+    cache_bandwidth=6.0e12,
+    launch_ns=_GRAPH_LAUNCH_NS,
+    l2_bytes=96 * _MIB,
+    l3_bytes=0,
+    weights=_GPU_WEIGHTS,
+    clock_hz=_RTX5090_HZ,
+    source="NVIDIA RTX Blackwell whitepaper, RTX 5090: 2.407 GHz, dense peaks with sums in fp32, 1792 GB/s; the rate "
+    "of L2 is assumed",
+    **_UNITS["sm120"].figures(),
+)
+
+GPUS: Mapping[str, Target] = MappingProxyType(
+    {
+        "a100": A100,
+        "h100": H100,
+        "h200": H200,
+        "b200": B200,
+        "rtx5090": RTX5090,
+        "sm80": A100,
+        "sm90": H100,
+        "sm100": B200,
+        "sm120": RTX5090,
+    }
+)
 
 
 def gpu_target(name: str) -> Target:
@@ -260,9 +310,10 @@ def device_target(
     Args:
         clock_hz, bandwidth, l2_bytes: as the device reports them; 0: those of the data sheet.
     """
-    named = next((GPUS[model] for model in ("h200", "h100", "a100") if model.upper() in name.upper()), None)
+    sheets = [sheet for sheet in (H200, H100, A100, B200, RTX5090) if sheet.arch[:-1] == arch[:-1]]
+    named = next((sheet for sheet in sheets if sheet.name.upper() in name.upper()), None)
     sheet = named or GPUS.get(f"{arch[:-1]}0")
-    if sheet is None or sheet.arch[:-1] != arch[:-1]:
+    if sheet is None:
         return None
     unit, clock = _UNITS.get(arch, _LEAST_UNIT), clock_hz or sheet.clock_hz
     share = units * clock / (sheet.units * sheet.clock_hz)

@@ -45,6 +45,7 @@ def extract(
     relayout: bool = True,
     prefix: str = "",
     cold: Collection[str] = (),
+    packs: bool = True,
 ) -> Cover:
     """The cheapest cover that the extractor finds.
 
@@ -56,13 +57,14 @@ def extract(
         relayout: whether buffers between kernels may be stored in other orders of their axes.
         prefix: of the names of buffers that no uop writes.
         cold: names of inputs that no kernel of the program writes, where prices depend on that.
+        packs: whether plans pack constant operands of contractions themselves, as on a CPU.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     entry = EXTRACTORS[extractor]
     candidates = Candidates(view, outputs, pricer, constants, limits, prefix, cold)
-    permuted = PermutedKernels(pricer) if relayout else None
+    permuted = PermutedKernels(pricer, packs=packs) if relayout else None
     learn_prices(candidates, every=entry.needs_all_prices)
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)

@@ -21,11 +21,14 @@ from bench.gpu import __main__ as gpu
 from bench.gpu import measure as gpu_measure
 from bench.gpu import peers as gpu_peers
 from bench.gpu import session as gpu_session
+from bench.gpu.answers import Request
+from bench.gpu.answers import answers as real_answers
 from bench.gpu.case import Case
 from bench.gpu.cases import cases, chosen
 from bench.gpu.lab import TorchLab, draw
 from bench.gpu.peers import AbsentError, peers_of
-from bench.gpu.results import Results, cells, missing, show
+from bench.gpu.results import Results
+from bench.gpu.tables import cells, missing, show, title
 from bench.gpu.worker import LostError, Worker, working
 from codegen.run.device import Device
 from eqsat.cost.targets import A100
@@ -62,6 +65,8 @@ class HostLab:
 
     def get(self, array: np.ndarray) -> np.ndarray:
         return array.astype(np.float32)
+
+    def wait(self) -> None: ...
 
     def release(self) -> None: ...
 
@@ -135,7 +140,7 @@ def test_wrong_outputs_are_not_timed(lab: TorchLab, monkeypatch: pytest.MonkeyPa
     row = gpu_measure.measure_case(case, lab, FakeClock(), CEILINGS, 0.1)
     assert "eqsat differs from torch" in row["failed"]
     assert "times" not in row
-    assert cells(row)[1] == "failed"
+    assert cells(row, ())[1] == "failed"
     assert row["errors"]["torch"] == pytest.approx(1 - 1 / 1.1, rel=0.1)
     nothing = {"torch": lambda case, tensors: lambda: right(case, tensors)() * float("nan")}
     monkeypatch.setattr(gpu_peers, "_PEERS", {**gpu_peers._PEERS, **nothing})
@@ -149,7 +154,7 @@ def test_without_a_peer_the_small_case_is_played_back() -> None:
     assert row["errors"]["playback of the small case"] < 1e-5
     assert row["times"].keys() == {"eqsat"}
     assert row["ratio"] is None
-    assert cells(row)[5] == "none"
+    assert cells(row, ())[5] == "alone"
 
 
 def test_a_lost_case_is_tried_without_the_peers_that_compile(tmp_path: Path) -> None:
@@ -244,15 +249,15 @@ def test_the_answers_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.device.clock.EventClock", FakeClock)
     monkeypatch.setattr("bench.gpu.lab.cuda_lab", lambda target: HostLab())
     monkeypatch.setattr("bench.gpu.cases.cases", lambda: SMALL)
-    answer = gpu.answers()
+    answer = real_answers()
     ceilings = answer("ceilings")
     assert ceilings.keys() == CEILINGS._asdict().keys()
-    row = answer(gpu.Request("softmax fp32 5×104", 0.1, ceilings, left_out={"torch": "slow"}))
+    row = answer(Request("softmax fp32 5×104", 0.1, ceilings, left_out={"torch": "slow"}))
     assert row["times"]["eqsat"]["us"] == pytest.approx(1000)
     assert row["absent"]["torch"] == "slow"
     Emulated.found = Device("Old", "70", 1, 1 << 30, 13000)
     with pytest.raises(ValueError, match="no kernels are written for Old"):
-        gpu.answers()
+        real_answers()
 
 
 # --- results and the command ---
@@ -301,11 +306,11 @@ def test_without_ceilings_cases_are_measured(tmp_path: Path, capsys: pytest.Capt
     assert gpu.bench(results, ["a"], Served(lost="ceilings"), 0.1, time.monotonic() + 1000) == []  # type: ignore[arg-type]
     assert results.is_done("a")
     assert "the ceilings of this device were not measured: no answer within 9 s" in capsys.readouterr().out
-    assert "whose ceilings were not measured" in gpu._title("X-1", results.ceilings)
+    assert "whose ceilings were not measured" in title("X-1", results.ceilings)
     row = gpu_measure.measure_case(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), None, 0.1)
     assert row["of ceiling"] is None
     assert gpu._summary(row) == "1,000.0 µs"
-    assert cells(row)[4] == ""
+    assert cells(row, ())[4] == ""
 
 
 def test_rows_of_another_source_are_forgotten(tmp_path: Path) -> None:
@@ -350,7 +355,7 @@ def test_the_command_measures_shows_and_writes(
     gpu.main()
     told = capsys.readouterr().out
     assert "gemm bf16 1024³: 5.0 µs, 50 % of the ceiling" in told
-    assert "Emulated X-1: 1,000 GB/s, 100 TFLOP/s by kernels of ours" in told
+    assert "Emulated X-1: 1,000 GB/s by a kernel of ours, 100 TFLOP/s of bf16" in told
     facts = json.loads((tmp_path / "gpu_emulated_x_1_cuda13.json").read_text(encoding="utf-8"))["facts"]
     assert facts["versions"]["numpy"] == np.__version__
     assert {"driver", "commit", "source", "date", "power limit"} <= facts.keys()

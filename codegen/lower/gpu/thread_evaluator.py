@@ -28,7 +28,7 @@ from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import GpuParam
 from ir.kernel.gpu.nodes import Call, Holds, Index, LoadGlobal, Value
 from ir.kernel.nodes import BITS_OF_HALF, Const, Pick, register_type
-from ir.region.region import Buffer, Op, Region
+from ir.region.region import Buffer, Number, Op, Operand, Region
 
 Provider: TypeAlias = _Provider[GpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
@@ -101,13 +101,29 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
     def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         source, size = self._gather_source(op)
         chosen = op.inputs[1]
-        index = self._index_value((yield self._operand(chosen, point, block, where)), chosen, size)
-        variable = self.writer.variable("at", 0, size - 1)
-        block.add(Pick(variable, index))
-        block.variables.add(variable)
-        place = (*point, self.writer.axis(variable))
+        value = yield self._operand(chosen, point, block, where)
+        place = (*point, self._picked(chosen, value, size, point, block, where))
         read = partial(self._value, source.value)
         return (yield self._read_through(source.map, place, self.dtype(source.value), block, where, read))
+
+    def _picked(
+        self, chosen: Operand | Number, value: Value, size: int, point: Point, block: GpuBlock, where: Where
+    ) -> AxisExpr:
+        """The index of a gather, `value`, clamped into an axis of `size`. Neighbours with one index share its variable,
+        so that elements beside each other are one load."""
+        at, conditions = point, where
+        if isinstance(chosen, Operand):
+            guards = (condition for guard in chosen.map.guards for condition in self.writer.conditions(guard, point))
+            at, conditions = self.writer.at(chosen.map.exprs, point), (*where, *guards)
+        home, key = block.home(axes_of(at, conditions)), ("pick", value, size, at, conditions)
+        found = home.find(key)
+        if found is None:
+            variable = self.writer.variable("at", 0, size - 1)
+            home.add(Pick(variable, self._index_value(value, chosen, size)))
+            home.variables.add(variable)
+            home.memo[key] = found = Index(self.writer.axis(variable), "i32")
+        assert isinstance(found, Index)
+        return found.expr
 
     def _position(self, expr: AxisExpr, dtype: str, block: GpuBlock) -> Value:
         return Index(expr, dtype)

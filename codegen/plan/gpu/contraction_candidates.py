@@ -41,7 +41,8 @@ _RASTER = 8
 """Tiles of rows side by side in the order of blocks, at most."""
 _PADDED = 4
 """Points of a tiling, padding included, at most: times those of the tiling with the least padding."""
-SM80_PATH = "sm_90 takes the sm_80 path: cp.async and mma.sync, no TMA and no wgmma"
+_SM80_PATHS = {"sm90": "no TMA and no wgmma", "sm100": "no TMA and no tcgen05"}
+"""By architecture: its own instructions for products, which no template uses."""
 
 _MATRIX_TILES = (
     (128, 256, 32, 64, 64),
@@ -221,8 +222,15 @@ def contraction_plan(
         tails=tail_axes(steps_of(view, tile)),
         epilogue=view.epilogue,
         ordered=view.ordered,
-        notes=(*notes, SM80_PATH) if target.arch == "sm90" else notes,
+        notes=(*notes, *sm80_path_notes(target.arch)),
     )
+
+
+def sm80_path_notes(arch: str) -> tuple[str, ...]:
+    """The note on a plan for an architecture that has faster instructions than the plan's."""
+    if arch not in _SM80_PATHS:
+        return ()
+    return (f"sm_{arch.removeprefix('sm')} takes the sm_80 path: cp.async and mma.sync, {_SM80_PATHS[arch]}",)
 
 
 def _places(view: Contraction, tile: ContractionTile) -> BlockPlaces:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from codegen.plan.gpu.contraction_candidates import SM80_PATH
+from codegen.plan.gpu.contraction_candidates import sm80_path_notes
 from codegen.plan.gpu.contraction_tiling import columns_of, tiles_of
 from codegen.plan.gpu.plan_time import plan_time
 from codegen.plan.gpu.split_k import part_counts
@@ -203,7 +203,7 @@ def _plan(candidate: _Candidate, target: Target) -> GpuStreamPlan:
         values=values_of(view),
         tails=tail_axes(stream_steps(view, tile)),
         epilogue=stream_epilogue(view),
-        notes=(*notes, SM80_PATH) if target.arch == "sm90" else notes,
+        notes=(*notes, *sm80_path_notes(target.arch)),
     )
 
 

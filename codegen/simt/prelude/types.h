@@ -82,3 +82,4 @@ static inline unsigned eq_swizzle(unsigned offset) {
 }
 
 static inline int eq_clip(long long x, int high) { return x < 0 ? 0 : x > high ? high : (int)x; }
+static inline long long eq_clip_wide(long long x, long long high) { return x < 0 ? 0 : x > high ? high : x; }

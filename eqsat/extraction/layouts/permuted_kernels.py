@@ -35,10 +35,11 @@ class PermutedKernel(NamedTuple):
 
 
 class PermutedKernels:
-    """Kernels over permuted buffers, each distinct one priced once; `walks` of their regions."""
+    """Kernels over permuted buffers, each distinct one priced once; `walks` of their regions. `packs`: plans pack the
+    constant operands of contractions themselves, as on a CPU, so that the order of these constants does not matter."""
 
-    def __init__(self, pricer: Pricer) -> None:
-        self._pricer = pricer
+    def __init__(self, pricer: Pricer, *, packs: bool) -> None:
+        self._pricer, self._packs = pricer, packs
         self.walks = Walks()
         self._known: dict[tuple[object, ...], tuple[Region, PermutedKernel]] = {}
         self._count = 0
@@ -84,13 +85,13 @@ class PermutedKernels:
         the terms inside those loops or around."""
         region = kernel.region
         loops = given.get(len(region.inputs), tuple(range(len(region.outputs[0].memref.shape))))
-        packed = _packed(region)
+        fixed = _unordered(region, packs=self._packs)
         choices: list[dict[int, Order]] = [{}]
         for terms_last in (True, False):
             orders: dict[int, Order] = {}
             for walk in self.walks.of(region):
                 buffer = region.buffers[walk.position]
-                if buffer.constant and buffer.name not in packed and has_orders(buffer.memref.shape):
+                if buffer.constant and buffer.name not in fixed and has_orders(buffer.memref.shape):
                     orders.setdefault(
                         walk.position, settle(order_of_walk(walk, loops, terms_last), buffer.memref.shape)
                     )
@@ -104,8 +105,9 @@ def _is_plain(order: Order) -> bool:
     return order == tuple(range(len(order)))
 
 
-def _packed(region: Region) -> set[str]:
-    """The buffers that plans pack themselves, operands of contractions; and those that data walks."""
-    ops = (let.op for let in region.body)
-    read = (operand for op in ops for operand in op.inputs[: {"contraction": 2, "gather": 1}.get(op.kind, 0)])
+def _unordered(region: Region, *, packs: bool) -> set[str]:
+    """The buffers whose order does not matter: operands of contractions, where plans pack these themselves, and
+    buffers that data walks."""
+    ops, counts = (let.op for let in region.body), {"contraction": 2 if packs else 0, "gather": 1}
+    read = (operand for op in ops for operand in op.inputs[: counts.get(op.kind, 0)])
     return {operand.value for operand in read if isinstance(operand, Operand)}

@@ -11,7 +11,7 @@ from ir.kernel.gpu.kernel import WARP_LANES, GpuKernel, Shared, id_variables
 from ir.kernel.gpu.limits import LIMITS, MAX_GRID, MAX_THREADS
 
 _WRONG, _TOO_MUCH = Kind.MALFORMED_GRAPH, Kind.RESOURCE_EXCEEDED
-_INT = 2**31  # variables are C ints
+_WIDE = 2**63  # variables are C ints, or long longs where their range asks for it
 
 
 def problems(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
@@ -26,8 +26,8 @@ def problems(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
     if kernel.variables[: len(ids)] != ids:
         yield _WRONG, f"the first variables are not {', '.join(variable.name for variable in ids)} with their ranges"
     for variable in kernel.variables:
-        if not -_INT <= variable.low <= variable.high < _INT:
-            yield _TOO_MUCH, f"{variable.name} goes from {variable.low} to {variable.high}, which 32 bits do not hold"
+        if not -_WIDE <= variable.low <= variable.high < _WIDE:
+            yield _TOO_MUCH, f"{variable.name} goes from {variable.low} to {variable.high}, which 64 bits do not hold"
     for array in kernel.registers:
         if array.dtype not in REGISTER_C or array.count < 1:
             yield _WRONG, f"{array.name} is no array of registers"

@@ -235,6 +235,9 @@ def _conversions() -> Iterator[DeviceFunction]:
         Effect.PLAIN,
         "x held within [0, high]: how much of a piece lies before a limit",
     )
+    yield DeviceFunction(
+        "eq_clip_wide", "long long eq_clip_wide(long long x, long long high)", Effect.PLAIN, "as eq_clip, in 64 bits"
+    )
 
 
 def _memory() -> Iterator[DeviceFunction]:

@@ -43,9 +43,14 @@ _SYNC = MappingProxyType(
     }
 )
 LIMITS: Mapping[str, GpuLimits] = MappingProxyType(
-    {"sm80": GpuLimits(163 * 1024, _SYNC), "sm90": GpuLimits(227 * 1024, _SYNC)}
+    {
+        "sm80": GpuLimits(163 * 1024, _SYNC),
+        "sm90": GpuLimits(227 * 1024, _SYNC),
+        "sm100": GpuLimits(227 * 1024, _SYNC),
+        "sm120": GpuLimits(99 * 1024, _SYNC),
+    }
 )
-"""Limits by `GpuKernel.arch`. Source: CUDA C++ Programming Guide, compute capabilities 8.0 and 9.0."""
+"""Limits by architecture. Source: CUDA C++ Programming Guide, compute capabilities 8.0, 9.0, 10.0 and 12.0."""
 
 
 def least_arch(shared_bytes: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -168,17 +169,30 @@ def test_a_product_and_a_sum_round_apart() -> None:
 
 
 @needs_nvrtc
-def test_a_damaged_cubin_is_made_again(calls: list[str]) -> None:
-    first = nvrtc.build(ONE, "sm_80")
-    good = first.path.read_bytes()
-    first.path.write_bytes(good[:-9])
+@pytest.mark.parametrize("part", ["path", "ptx"])
+def test_a_damaged_cubin_is_made_again(part: str, calls: list[str]) -> None:
+    first: Path = getattr(nvrtc.build(ONE, "sm_80"), part)
+    good = first.read_bytes()
+    first.write_bytes(good[:-9])
     again = nvrtc.build(ONE, "sm_80")
-    assert again.path.read_bytes() == good
+    assert first.read_bytes() == good
     assert len(calls) == 2
     assert "damaged" in again.diagnostics[0].message
 
 
+@needs_nvrtc
+def test_newer_architectures_have_cubins_of_their_own() -> None:
+    """A kernel with tensor cores, `cp.async` and swizzles: nothing in the text is of sm_80 alone."""
+    assert {"sm_80", "sm_90", "sm_100", "sm_120"} <= set(nvrtc.nvrtc_targets())
+    for arch in ("sm_100", "sm_120"):
+        assert resources(nvrtc.assemble(cuda_text(KERNEL), arch).log)[0].spills == 0
+
+
 # --- errors ---
+
+
+def _missing_library() -> None:
+    raise RuntimeError("libnvrtc.so.13: cannot open shared object file")
 
 
 @needs_nvrtc
@@ -201,8 +215,17 @@ def test_an_architecture_that_is_none() -> None:
     assert "is sm_7 an architecture?" in str(caught.value)
 
 
-def test_without_cupy_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs", None)
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (None, "NVRTC is called through CuPy, which is not installed; NVRTC's own wheel is not enough"),
+        (SimpleNamespace(), "CuPy, through which NVRTC is called, cannot be loaded"),
+        (SimpleNamespace(nvrtc=SimpleNamespace(getVersion=_missing_library)), "there is no NVRTC on this machine"),
+    ],
+    ids=["no CuPy", "another CuPy", "no library"],
+)
+def test_without_nvrtc_the_way_out_is_told(module: object, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs", module)
     nvrtc._binding.cache_clear()
     try:
         with pytest.raises(EqsatError) as caught:
@@ -210,6 +233,7 @@ def test_without_cupy_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     finally:
         nvrtc._binding.cache_clear()
     assert caught.value.kind is Kind.NO_COMPILER
+    assert reason in str(caught.value)
     assert "pip install 'eqsat[cuda]'" in str(caught.value)
 
 

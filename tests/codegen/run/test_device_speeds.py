@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from codegen.run.device import _attribute, _runs, _speeds
+from codegen.run import device
+from codegen.run.device import Device, _attribute, _speeds, runs_cubins
+from ir.diagnostics import EqsatError
 
 ATTRIBUTES = {13: 1_410_000, 36: 1_593_000, 37: 5120, 38: 40 << 20}
 """Of an A100 of 80 GB: clocks in kHz, the width of its memory in bits, bytes of its cache."""
@@ -45,4 +47,15 @@ def test_an_attribute_that_the_driver_refuses_is_0() -> None:
 def test_cubins_run_on_later_minor_versions_unless_they_are_of_one_architecture(
     capability: str, arch: str, runs: bool
 ) -> None:
-    assert _runs(capability, arch) == runs
+    assert runs_cubins(capability, arch) == runs
+
+
+@pytest.mark.parametrize(("capability", "arch"), [("90", "sm_80"), ("100", "sm_90"), ("120", "sm80")])
+def test_newer_devices_run_the_ptx(capability: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer = Device("a newer one", capability, 100, 1 << 30, 13000)
+    monkeypatch.setattr(device, "find_device", lambda: newer)
+    assert device.device_for(arch) is newer
+    assert not runs_cubins(capability, arch)
+    for refused in ("sm_130", "sm_80a"):
+        with pytest.raises(EqsatError, match=f"the program is for {refused}"):
+            device.device_for(refused)

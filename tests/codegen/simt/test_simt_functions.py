@@ -248,8 +248,9 @@ extern "C" EQ_KERNEL(32, 1) void eq_fused(eq_f32 *y) {
         np.testing.assert_allclose(got, near.astype(np.float32), rtol=2.0**-23)
 
 
-def test_clip(kernels: Kernels) -> None:
-    got, (x, high) = computed(kernels, "eq_clip")
+@pytest.mark.parametrize("name", ["eq_clip", "eq_clip_wide"])
+def test_clip(name: str, kernels: Kernels) -> None:
+    got, (x, high) = computed(kernels, name)
     fits = high >= 0
     np.testing.assert_array_equal(got[fits], np.clip(x, 0, np.maximum(high, 0))[fits])
 

@@ -6,17 +6,20 @@ import math
 import re
 
 import msgspec
+import numpy as np
 import pytest
 
+from codegen.simt import compile_kernels
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS
-from ir.kernel.gpu.kernel import BLOCK_X, COUNTER, THREAD, GpuKernel, GpuParam, Registers, Shared
+from ir.kernel.gpu.kernel import BLOCK_X, COUNTER, THREAD, GpuKernel, GpuParam, Registers, Shared, id_variables
 from ir.kernel.gpu.nodes import (
     At,
     Call,
     CpAsync,
     Element,
+    GpuFor,
     GpuIf,
     Index,
     LdGlobalVec,
@@ -54,6 +57,39 @@ def test_bodies_call_device_functions_and_nothing_else(kernel: GpuKernel) -> Non
     code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
     called = set(re.findall(r"\b(\w+)(?:<\d+>)?\(", code)) - {"for", "if", "EQ_KERNEL", kernel.name}
     assert called <= DEVICE_FUNCTIONS.keys()
+
+
+def test_variables_beyond_32_bits_are_wide() -> None:
+    """A loop, a bound index and a picked one around 2³³, whose distance to their start is stored."""
+    base, count = 2**33 - 5, 9
+    far, near, at, picked = range(6, 10)
+
+    def axis(number: int) -> AxisExpr:
+        return AxisExpr(0, ((number, 1),))
+
+    place = axis(near) - constant(3 * base)
+    body = (
+        Bind(near, axis(far) * 3, most=(constant(3 * base + 3 * count - 6),)),
+        Pick(picked, Const(base + count, "i64")),
+        Bind(at, axis(picked) - constant(base)),
+        StGlobal("Y", (place,), Index(axis(at), "i32"), (Within(axis(THREAD), 0, 1),)),
+    )
+    ids = id_variables(32, (1, 1, 1))
+    variables = (
+        *ids,
+        Variable("far", base, base + count - 1),
+        Variable("near", 3 * base, 3 * (base + count - 2)),
+        Variable("at", -base, count - 3),
+        Variable("picked", 0, base + count - 3),
+    )
+    loop = GpuFor(far, constant(base), constant(base + count), body)
+    kernel = GpuKernel("eq_far", "sm80", 32, (1, 1, 1), (GpuParam("Y", "i32", (3 * count,), True),), variables, (loop,))
+    text = cuda_text(kernel)
+    assert "for (long long far = 8589934587; far < 8589934596; far++) {" in text
+    assert "const long long picked = eq_clip_wide(" in text
+    y = np.full(3 * count, 77, np.int32)
+    compile_kernels(text)["eq_far"].launch((1,), [y]).require_clean()
+    np.testing.assert_array_equal(np.flatnonzero(y == count - 3), np.arange(0, 3 * count - 5, 3))
 
 
 def test_a_kernel_reads_beside_its_plan() -> None:

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,11 @@ def test_emulated_programs_compute_what_playback_does(name: str) -> None:
     emulated(source, dims=dims).verify(seed=3)
 
 
-def test_sm90_runs_the_same_path() -> None:
-    program = optimize_and_compile(dense(33, 24, 16, "fp16"), target="sm_90", emulate=True)
+@pytest.mark.parametrize(("target", "name"), [("sm_90", "H100"), ("sm_100", "B200"), ("sm_120", "RTX 5090")])
+def test_newer_architectures_run_the_same_path(target: str, name: str) -> None:
+    program = optimize_and_compile(dense(33, 24, 16, "fp16"), target=target, emulate=True)
     program.verify()
-    assert "H100" in repr(program)
+    assert name in repr(program)
 
 
 def test_exact_programs_keep_the_order_of_sums() -> None:
@@ -85,6 +87,17 @@ def test_inputs_may_lie_in_one_another() -> None:
     memory = np.arange(8, dtype=np.float32)
     np.testing.assert_array_equal(program(memory[:6], memory[2:]), memory[:6] + memory[2:])
     np.testing.assert_array_equal(program(memory[:6], memory[:6]), 2 * memory[:6])
+
+
+def test_rows_above_32_bits() -> None:
+    """Elements beyond 2³¹ are found; of sums over so many the text counts in 64 bits, which nobody waits for."""
+    table, count = np.zeros(2**31 + 1000, np.int8), 2**31 + 1000  # pages that nobody writes take no memory
+    table[-1], table[2**31 - 1] = 7, 5
+    program = emulated(t.input("table", (count,), "i8")[t.input("at", (4,), "i64")])
+    at = np.array([-1, 2**31 - 1, 0, count - 1])
+    np.testing.assert_array_equal(program(table=table, at=at), [7, 5, 0, 7])
+    for reduced in (t.input("x", (count,), "i8").sum(), t.input("x", (count, 4), "i8").sum(axis=0)):
+        assert "long long e = " in emulated(reduced).source()
 
 
 def test_nan_goes_through() -> None:
@@ -154,6 +167,9 @@ def test_targets_of_devices() -> None:
         ("an Ampere to come", "sm88", 100, 1536, 16),
         ("NVIDIA H100 80GB HBM3", "sm90", 228, 2048, 32),
         ("NVIDIA H200", "sm90", 228, 2048, 32),
+        ("NVIDIA B200", "sm100", 228, 2048, 32),
+        ("NVIDIA B300 SXM6 AC", "sm103", 228, 2048, 32),
+        ("NVIDIA GeForce RTX 5070", "sm120", 100, 1536, 24),
     ],
 )
 def test_multiprocessors_are_those_of_the_device(name: str, arch: str, kib: int, threads: int, blocks: int) -> None:
@@ -291,6 +307,26 @@ def test_host_arrays_are_copied_there_and_back(
     for _ in range(3):
         program.verify()
     assert launched == [kernel.function for kernel in program.kernels] * 3
+
+
+@needs_nvrtc
+def test_a_newer_device_gets_the_ptx(launched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = on_fake_device(pointwise(), launched, monkeypatch)
+    program.save(tmp_path / "pointwise.eqsat")
+    cupy: Any = sys.modules["cupy"]
+    load, files = cupy.RawModule, list[str]()
+
+    def load_noted(path: str) -> Any:
+        files.append(path)
+        return load(path)
+
+    monkeypatch.setattr(cupy, "RawModule", load_noted)
+    monkeypatch.setattr(cupy.cuda, "Device", lambda: SimpleNamespace(id=0, compute_capability="120"))
+    loaded = eqsat.load(tmp_path / "pointwise.eqsat")
+    loaded.verify()
+    assert launched
+    assert all(".version" in Path(path).read_text() and path.endswith(".ptx") for path in files)
+    assert len(files) == len(loaded.kernels)
 
 
 @needs_nvrtc

@@ -39,3 +39,25 @@ def answers() -> Answer:
 
 def broken() -> Answer:
     raise ValueError("no device after all")
+
+
+def failing_kernels() -> Answer:
+    """Two kernels are launched, one by one; the second hangs, faults, or finds the memory full, as it is asked to."""
+    from bench.device.kernel_by_kernel import kernel_by_kernel
+    from bench.gpu.place import tell
+    from codegen.run.launch_log import note_launch
+
+    def answer(request: Any) -> Any:
+        with kernel_by_kernel(lambda kernel: tell(f"eqsat's kernel {kernel} runs"), lambda: None):
+            note_launch("eq_first")
+            note_launch("eq_second")
+            match request:
+                case "hang":
+                    time.sleep(60)
+                case "fault":
+                    os._exit(9)
+                case "memory":
+                    raise MemoryError("out of memory: 1 TiB")
+        return request
+
+    return answer

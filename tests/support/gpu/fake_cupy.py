@@ -118,7 +118,7 @@ def fake_cupy(texts: Mapping[str, str], launched: list[str]) -> Any:
         ascontiguousarray=lambda array: Array(np.ascontiguousarray(array.host)),
         RawModule=lambda path: SimpleNamespace(get_function=lambda name: Function(kernels[name], launched)),
         cuda=SimpleNamespace(
-            Device=lambda: SimpleNamespace(id=0),
+            Device=lambda: SimpleNamespace(id=0, compute_capability="80"),
             Stream=Stream,
             Event=Event,
             get_current_stream=Stream,

@@ -42,6 +42,7 @@ EQ_FN float eq_nan_f32() { return __uint_as_float(0x7fc00000u); }
 EQ_FN double eq_inf_f64() { return __longlong_as_double(0x7ff0000000000000ll); }
 EQ_FN double eq_nan_f64() { return __longlong_as_double(0x7ff8000000000000ll); }
 EQ_FN int eq_clip(long long x, int high) { return (int)(x < 0 ? 0 : x > high ? high : x); }
+EQ_FN long long eq_clip_wide(long long x, long long high) { return x < 0 ? 0 : x > high ? high : x; }
 template <int bits> EQ_FN unsigned eq_swizzle(unsigned offset) {
   return offset ^ (offset >> 3 & ((1u << bits) - 1) << 4);
 }

@@ -220,6 +220,20 @@ def test_odd_arrays_are_still_vectors() -> None:
         assert any(isinstance(each, StGlobalVec) and each.count == 4 for one in kernels for each in walk(one.body))
 
 
+def test_gathered_rows_are_vectors() -> None:
+    """Rows of 64 are aligned, rows of 6 hold vectors of two, rows of 5 none; tables and lists of one row or none."""
+    cases = gpu_cases([r.gather(*each) for each in ((10, 64, 9), (10, 6, 9), (10, 5, 9), (1, 64, 1), (10, 64, 0))])
+    kernels, widest = compiled(cases), dict[tuple[int, ...], int]()
+    for case in cases:
+        inputs = random_inputs(case.region)
+        inputs["index"][...] = np.resize([3, -1, 0, 10**12, -(10**12), 9], inputs["index"].shape)
+        check(kernels, case, inputs, exact=True, orders=tuple(Order))
+        loads = (each for each in walk(case.kernel.body) if isinstance(each, LdGlobalVec) and each.buffer == "T")
+        shape = case.region.outputs[0].memref.shape
+        widest[shape] = max(widest.get(shape, 1), *(each.count for each in loads), 1)
+    assert (widest[9, 64], widest[9, 6], widest[9, 5]) == (4, 2, 1)
+
+
 @pytest.mark.parametrize("kind", ["fp32", "fp16", "fp64", "i8"])
 def test_tiles_meet_no_bank_conflicts_and_whole_sectors(kind: str) -> None:
     region = permuted((64, 128), (1, 0), kind)

@@ -69,7 +69,7 @@ def graph_of(*results: Tensor) -> Graph:
 
 def shuffled_orders(cover: Cover, chosen: Pricer, rng: random.Random) -> Cover:
     """The cover with its buffers in random orders, as far as its kernels are legal so."""
-    permuted, orders = PermutedKernels(chosen), dict[int, Order]()
+    permuted, orders = PermutedKernels(chosen, packs=True), dict[int, Order]()
     for buffer, shape in free_buffers(cover).items():
         tried = {**orders, buffer: tuple(rng.sample(range(len(shape)), len(shape)))}
         if all(not kernel.price or permuted.of(kernel, tried).price for kernel in cover.kernels):

@@ -42,6 +42,9 @@ def test_images_are_turned_once_where_that_is_cheaper() -> None:
     assert orders(program)["x_0231"] == (0, 2, 3, 1)
     names = [kernel.name for kernel in program.kernels]
     assert names.count("copy") >= 1
+    [weights] = program.kernels[-1].reads[1:]
+    assert weights in orders(program)  # a constant, copied when the program is built
+    assert "by element" not in program.source()
     assert "dot" in names[-1]
     row_major = optimize_and_compile(
         convolved(64, 56, batch=32), target="sm_80", emulate=True, cost_model=["-relayout"]
@@ -66,6 +69,13 @@ def test_kernels_over_turned_inputs_compute_what_playback_does(
     assert "x_0231" in orders(program)
     assert program.verify()
     assert "copy" in program.explain()
+
+
+def test_two_inputs_of_one_convolution_are_turned() -> None:
+    x, w = t.input("x", (32, 64, 56, 56), "bf16"), t.input("w", (64, 64, 3, 3), "bf16")
+    program = compiled(nn.conv2d(x, w, padding=1), "sm_80")
+    assert [name[:2] for name in sorted(orders(program))] == ["w_", "x_"]
+    assert "by element" not in program.source()
 
 
 def test_several_kernels_read_one_copy() -> None:

@@ -480,12 +480,12 @@ def test_refused(name: str) -> None:
     assert kind in {each.kind for each in error.diagnostics}
 
 
-def test_what_counts_beyond_32_bits_is_too_much() -> None:
+def test_what_counts_beyond_64_bits_is_too_much() -> None:
     kernel = gemm()
-    variables = (*kernel.variables, Variable("far", 0, 2**31))
+    variables = (*kernel.variables, Variable("far", 0, 2**63))
     error = refusal(msgspec.structs.replace(kernel, variables=variables))
     assert error.kind is Kind.RESOURCE_EXCEEDED
-    assert "far goes from 0 to 2147483648, which 32 bits do not hold" in str(error)
+    assert "far goes from 0 to 9223372036854775808, which 64 bits do not hold" in str(error)
 
 
 def test_an_epilogue_applies_to_every_register() -> None:
