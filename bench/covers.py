@@ -30,7 +30,7 @@ from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
 from eqsat.extraction.covering.greedy import greedy
 from eqsat.extraction.covering.oracles.bound import CoverBound, bound
-from eqsat.extraction.covering.oracles.shuffled import add_written, shuffle
+from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.covering.problem import Column, Covering, Problem
 from eqsat.extraction.extract import extract
 from eqsat.model import read_model
@@ -143,7 +143,7 @@ class Subject:
     @cached_property
     def _candidates(self) -> Candidates:
         candidates = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants)
-        add_written(candidates)
+        candidates.demand_as_written()
         learn_prices(candidates, every=True)
         return candidates
 

@@ -11,16 +11,18 @@
     turn_inputs     on GPUs, copies of inputs in the order of axes that their readers gain more by
 
 The cover of ordinary fusion competes in the search, and again after its kernels were joined and laid out, unless it is
-further behind than these steps bring.
+further behind than these steps bring. Of the better cover, every swap that was cheaper before these steps is tried with
+them: joint kernels and orders of axes may make it cheaper or dearer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.candidate import CandidateCover
+from eqsat.extraction.candidate import CandidateCover, KernelCandidate
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
@@ -45,6 +47,7 @@ def extract(
     relayout: bool = True,
     prefix: str = "",
     cold: Collection[str] = (),
+    as_written: bool = False,
 ) -> Cover:
     """The cheapest cover that the extractor finds.
 
@@ -56,6 +59,8 @@ def extract(
         relayout: whether buffers between kernels may be stored in other orders of their axes.
         prefix: of the names of buffers that no uop writes.
         cold: names of inputs that no kernel of the program writes, where prices depend on that.
+        as_written: whether the kernel of each uop competes where rules left it out, since they know that fusion pays;
+            terms of a caller's own may say otherwise.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
@@ -63,33 +68,60 @@ def extract(
     entry = EXTRACTORS[extractor]
     candidates = Candidates(view, outputs, pricer, constants, limits, prefix, cold)
     permuted = PermutedKernels(pricer) if relayout else None
+    if as_written:
+        candidates.demand_as_written()
     learn_prices(candidates, every=entry.needs_all_prices)
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)
-    cover = _finish(chosen, search, candidates, joining, permuted)
+    finish = partial(_finish, search=search, candidates=candidates, joining=joining, permuted=permuted)
+    cover = finish(chosen)
     if ordinary is not None and {*ordinary} != {*chosen}:
         behind_ns = search.total_ns(ordinary) - search.total_ns(chosen)
         if behind_ns <= search.total_ns(chosen) - cover.time_ns:
-            other = _finish(ordinary, search, candidates, joining, permuted)
-            cover = min(cover, other, key=lambda cover: cover.time_ns)
+            other = finish(ordinary)
+            if other.time_ns < cover.time_ns:
+                chosen, cover = ordinary, other
+    if not entry.is_baseline:
+        cover = _finish_swaps(chosen, cover, search, finish)
     return replace(cover, considered=len(candidates), priced=len(candidates.prices) + len(permuted or ()))
+
+
+def _finish_swaps(chosen: CandidateCover, cover: Cover, search: CoverSearch, finish: Callable[..., Cover]) -> Cover:
+    """The finished cover of these candidates, or of those that swaps lead to, where each swap makes the finished cover
+    cheaper. Of a swap that does not, `explain` reports the difference of the finished covers."""
+    while True:
+        extra_ns: dict[KernelCandidate, float | None] = {}
+        for rival, other in search.cheaper_swaps(chosen):
+            finished = finish(other) if other else None
+            extra_ns[rival] = finished.time_ns - cover.time_ns if finished else None
+            if other and finished and finished.time_ns < cover.time_ns:
+                chosen, cover = other, finished
+                break
+        else:
+            return finish(chosen, extra_ns=extra_ns) if extra_ns else cover
 
 
 def _finish(
     chosen: CandidateCover,
+    extra_ns: Mapping[KernelCandidate, float | None] | None = None,
+    *,
     search: CoverSearch,
     candidates: Candidates,
     joining: bool,
     permuted: PermutedKernels | None,
 ) -> Cover:
-    """The cover of these candidates, joined and laid out. The rivals are priced first: a joint kernel may hold one."""
+    """The cover of these candidates, joined and laid out. The rivals are priced first: a joint kernel may hold one.
+    extra_ns: of rivals that seemed cheaper, by how much their finished covers are dearer; None of a cover that would
+    compute a value in two ways."""
     rivals = search.price_rivals(chosen)
     cover = candidates.materialize(chosen)
     cover = join_kernels(cover, candidates) if joining else cover
     cover = choose_layouts(cover, permuted) if permuted is not None else cover
     cover = replace(
         cover,
-        kernels=tuple(rivals.explain(kernel, candidates.by_buffer, candidates.names) for kernel in cover.kernels),
+        kernels=tuple(
+            rivals.explain(kernel, candidates.by_buffer, candidates.names, extra_ns or {}) for kernel in cover.kernels
+        ),
         diagnostics=(*search.stops(chosen), *cover.diagnostics),
     )
     return turn_inputs(cover, candidates.cold_inputs, permuted) if permuted is not None else cover

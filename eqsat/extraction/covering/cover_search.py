@@ -87,6 +87,12 @@ class CoverSearch:
             if not self._candidates.prices.learn(rivals.needed):
                 return rivals
 
+    def cheaper_swaps(self, cover: CandidateCover) -> list[tuple[KernelCandidate, CandidateCover | None]]:
+        """The rivals of the cover's kernels that make the cover cheaper, best first, and the covers with them; None in
+        place of a cover that computes a value in two ways."""
+        swapped = self.price_rivals(cover).cheaper_covers()
+        return [(rival, None if self._is_disputed(other) else other) for rival, other in swapped]
+
     def total_ns(self, cover: CandidateCover) -> float:
         """The time of a cover."""
         return sum(map(self._candidates.prices.cost, cover))
