@@ -84,8 +84,10 @@ def optimize_and_compile(
             order in which floats are summed.
         extractor: "pareto"; the rest are for comparison: the oracles "exact" (a binary program: the cheapest cover) and
             "windowed", and the baselines "greedy" and "tree".
-        cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out, or
-            `eqsat.cost.roofline.Terms`.
+        cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out,
+            `eqsat.cost.roofline.Terms`, or a mapping of terms of your own: functions of an
+            `eqsat.cost.own_terms.KernelEstimate` that return ns, by the name of the term that each replaces or adds;
+            None leaves a term out (docs/cost.md). Such programs are not kept in the cache.
         budget: limits of saturation, as `eqsat.Budget(nodes=50_000, seconds=2)`.
         threads: of each call on a CPU; None is every core.
         verify: compare with playback on random inputs before returning.

@@ -10,7 +10,8 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from eqsat.cost.roofline import ALL_TERMS, Terms
+from eqsat.cost.own_terms import PART_OF, CostTerm, admit
+from eqsat.cost.roofline import ALL_TERMS, TERM_NAMES, Terms
 from ir.diagnostics import Diagnostic, Kind, fail, note
 from ir.target import Target
 from ir.term.rule import Exactness, Rule
@@ -22,8 +23,9 @@ STAGE = "options"
 RuleChoice: TypeAlias = "Sequence[str | Rule] | str | Rule | None"
 """The type of `rules=`."""
 
-CostModel: TypeAlias = "str | Sequence[str] | Terms"
-"""The type of `cost_model=`: "roofline" (all terms), "-name"s of terms to leave out, or `Terms`."""
+CostModel: TypeAlias = "str | Sequence[str] | Mapping[str, CostTerm | bool | None] | Terms"
+"""The type of `cost_model=`: "roofline" (all terms), "-name"s of terms to leave out, functions by the name of the term
+that each replaces or adds (None leaves a term out), or `Terms`."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -156,13 +158,44 @@ def exactness_named(wanted: str | Exactness) -> Exactness:
 
 
 def chosen_terms(wanted: CostModel) -> Terms:
-    """The terms of the cost model that count. Raises EqsatError, InvalidOption, for an unknown name."""
+    """The terms of the cost model that count. Raises EqsatError, InvalidOption, for an unknown name, and for a term
+    that is no function of a kernel."""
     if isinstance(wanted, Terms):
         return wanted
-    known = {"roofline": "", **{f"-{name}": name for name in Terms.__struct_fields__}}
+    if isinstance(wanted, Mapping):
+        return _own_terms(wanted)
+    known = {"roofline": "", **{f"-{name}": name for name in TERM_NAMES}}
     listed = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     left_out = [_one_of("cost_model", name, known) for name in listed]
-    return Terms(**{name: False for name in left_out if name})
+    return msgspec.structs.replace(ALL_TERMS, **{name: False for name in left_out if name})
+
+
+def _own_terms(wanted: Mapping[str, object]) -> Terms:
+    """The terms by name: a function replaces or adds a term, None or False leaves it out, True keeps it."""
+    if not wanted:
+        hint = 'cost_model={"launch": lambda kernel: 5_000.0, "fanout": None}'
+        fail(Kind.INVALID_OPTION, STAGE, "cost_model={} names no term", hint=hint)
+    switches: dict[str, bool] = {}
+    own: list[str] = []
+    for name, term in wanted.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            fail(Kind.INVALID_OPTION, STAGE, f"cost_model: {name!r} is no name of a term", hint=", ".join(TERM_NAMES))
+        if callable(term):
+            if name in TERM_NAMES and name not in PART_OF:
+                message = f"cost_model: the term {name!r} is no time, so that no function can replace it"
+                hint = f"None to leave it out; functions for {', '.join(PART_OF)}, or under another name"
+                fail(Kind.INVALID_OPTION, STAGE, message, hint=hint)
+            own.append(admit(name, term))
+        elif term is not None and not isinstance(term, bool):
+            message = f"cost_model: the term {name!r} cannot be {term!r}"
+            hint = "a function of a kernel that returns ns, such as lambda kernel: 5_000.0; None leaves a term out"
+            fail(Kind.INVALID_OPTION, STAGE, message, hint=hint)
+        elif name not in TERM_NAMES:
+            message = f"cost_model: there is no term {name!r} to {'keep' if term else 'leave out'}"
+            fail(Kind.INVALID_OPTION, STAGE, message, hint=", ".join(TERM_NAMES))
+        else:
+            switches[name] = bool(term)
+    return msgspec.structs.replace(ALL_TERMS, **switches, own=tuple(own))
 
 
 def check_threads(wanted: int | np.integer | None, default: int) -> int:

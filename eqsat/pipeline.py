@@ -102,6 +102,7 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
             relayout=options.cost_model.relayout,
             prefix=part.prefix,
             cold=cold_inputs(part.given, target),
+            as_written=bool(options.cost_model.own),
         )
         tell_cover(cover)
         module, prices = assemble(cover, egraph, graph, constants)
