@@ -274,32 +274,7 @@ def show(
         typer.echo(f"written to {path}", err=True)
 
 
-@app.command()
-def bench(
-    model: Model,
-    dim: Dims = None,
-    repeats: Annotated[int, typer.Option(help="measured runs", min=1)] = 20,
-    seed: Seed = 0,
-    target: Target = "auto",
-    exactness: Exactness = "rounding",
-    threads: Threads = None,
-    tf32: Tf32 = False,
-    recompile: Recompile = False,
-) -> None:
-    """Measure a model on random inputs: the estimated and the measured time of every kernel."""
-    from eqsat.explanation.explain import kernel_table
-    from eqsat.explanation.price_text import micros
-    from eqsat.explanation.screen import print_fitting
-
-    for title, program in _programs(model, dim, target, exactness, threads, tf32=tf32, recompile=recompile):
-        measured = program.profile(program.random_inputs(seed), repeats=repeats)
-        _print_title(title)
-        print_fitting(kernel_table(measured))
-        sums = f"{micros(measured.estimated_ns)} estimated, {micros(measured.measured_ns)} measured"
-        typer.echo(f"total: {sums} (sum of medians of {repeats} runs)")
-        _hint(measured)
-
-
+@app.command("bench", help="Another name of profile.")
 @app.command()
 def profile(
     model: Model,
