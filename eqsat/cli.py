@@ -18,13 +18,13 @@ import typer
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer import ScriptCall
 from eqsat.shown_progress import showing
+from eqsat.studies import cli as studies
 from ir.diagnostics import Diagnostic, EqsatError
 
 if TYPE_CHECKING:
     from eqsat.command_dims import CommandDims
     from eqsat.explanation.profile import Profile
     from eqsat.runtime.program import Program
-    from eqsat.serving.buckets import Buckets
 
 
 _USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
@@ -64,6 +64,8 @@ app = typer.Typer(
 )
 rules_app = typer.Typer(help="List the rewrite rules, or show one.", invoke_without_command=True)
 app.add_typer(rules_app, name="rules")
+app.command()(studies.ablate)
+app.command()(studies.fidelity)
 
 Model = Annotated[
     str, typer.Argument(help="Tiny IR (text or JSON), Frontend IR (JSON), an ONNX model, or a saved program: a file")
@@ -105,13 +107,13 @@ def compile(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model, and print its kernels."""
-    from eqsat.command_dims import single_sizes
+    from eqsat.command_dims import read_dims, single_sizes
     from eqsat.command_files import check_egraph_file, stages_of, write_dumps, write_egraph
     from eqsat.command_programs import prepared
     from eqsat.explanation.screen import print_fitting
 
     check_egraph_file(egraph)
-    stages, dims = stages_of(dump), _dims(dim)
+    stages, dims = stages_of(dump), read_dims(dim)
     if stages or egraph is not None:
         single_sizes(dims, "compile --dump" if stages else "compile --egraph")
     program = _program(model, dims, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
@@ -397,9 +399,10 @@ def _program(model: str, dims: CommandDims, *choices: Any, **others: Any) -> Pro
 def _programs(model: str, dim: list[str] | None, *choices: Any, **others: Any) -> Iterator[tuple[str, Program]]:
     """A program for every combination of sizes, with the sizes in words; diagnostics go to standard error. choices,
     others: the fields of `Choices`."""
+    from eqsat.command_dims import read_dims
     from eqsat.command_programs import Choices, programs_by_size
 
-    for title, program in programs_by_size(model, _dims(dim), Choices(*choices, **others)):
+    for title, program in programs_by_size(model, read_dims(dim), Choices(*choices, **others)):
         _note(program.diagnostics)
         yield title, program
 
@@ -436,24 +439,9 @@ def _options() -> dict[str, str]:
 
 def _single(dim: list[str] | None, verb: str) -> dict[str, int]:
     """The dims of a verb that takes one size of each."""
-    from eqsat.command_dims import single_sizes
+    from eqsat.command_dims import read_dims, single_sizes
 
-    return single_sizes(_dims(dim), verb)
-
-
-def _dims(given: list[str] | None) -> CommandDims:
-    from eqsat.command_dims import FORMS, sizes_of
-
-    dims: dict[str, int | Buckets] = {}
-    for dim in given or ():
-        name, equals, text = dim.partition("=")
-        sizes = sizes_of(text) if name and equals else None
-        if sizes is None:
-            raise typer.BadParameter(f"{dim!r} is not {FORMS}", param_hint="--dim")
-        if name in dims:
-            raise typer.BadParameter(f"{name} is given twice", param_hint="--dim")
-        dims[name] = sizes
-    return dims
+    return single_sizes(read_dims(dim), verb)
 
 
 def _write(path: Path, data: bytes) -> None:
