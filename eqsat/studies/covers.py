@@ -42,6 +42,8 @@ from ir.diagnostics import Kind, fail
 from ir.host.cache_folder import writable_cache
 from ir.pricer import Price
 from ir.target import Target
+from ir.tiny.graph import Graph
+from ir.uop.table import UOpKind
 from rules import select
 
 STAGE = "study"
@@ -84,6 +86,7 @@ class Subject:
         self.options = check_options(rules, "rounding", extractor, terms, None)
         model = read_model(source() if isinstance(source, FunctionType | partial) else source, dims=dims)
         self.bound = model.bind(model.infer({}), False)
+        _refuse_loops(self.bound.graph)
         self.constants = sorted(self.bound.constants)
         start = time.perf_counter()
         self.view, _ = saturate(
@@ -164,6 +167,14 @@ class Subject:
         if held > LARGEST_BYTES:
             fail(Kind.RESOURCE_EXCEEDED, STAGE, f"its buffers take {held / 2**30:.1f} GiB")
         return RunningCover(self, module, prices, threads)
+
+
+def _refuse_loops(graph: Graph) -> None:
+    """A study measures covers of one e-graph, and a loop has its own."""
+    for node in graph.nodes:
+        if node.op.kind is UOpKind.LOOP:
+            message = "a study measures covers of one graph, and this program has a loop"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=node.id, hint="the body of the loop as a program")
 
 
 def _identity(cover: Cover) -> frozenset[tuple[object, ...]]:

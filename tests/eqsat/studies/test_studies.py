@@ -146,6 +146,12 @@ def test_what_no_study_can_do_is_refused(keywords: dict[str, object], said: str)
     assert said in str(error)
 
 
+def test_a_loop_is_refused() -> None:
+    _, states = t.scan(lambda state, x: ((state + x).tanh(), state * x), t.input("s", (8,)), t.input("x", (5, 8)))
+    found = ablate({"loop": states}, target="cpu", kinds=(), rounds=1)
+    assert "has a loop" in str(found.failures["loop"])
+
+
 def test_programs_come_as_models_with_sizes() -> None:
     """A function of lazy tensors with symbols is a model, not a function that makes one."""
     model = t.program(lambda x: nn.softmax(x), t.input("x", ("B", 8)))
