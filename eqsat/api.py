@@ -11,6 +11,7 @@ from typing import Any
 from codegen.measure import doctor
 from eqsat.building.workers import can_build_apart, make_apart, stalls_others
 from eqsat.compile_model import compile_model
+from eqsat.explanation.kernel_by_name import Wanted
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load, of_making
 from eqsat.find_target import find_target
@@ -21,12 +22,14 @@ from eqsat.options import (
     Budget,
     CostModel,
     RuleChoice,
+    check_mapping,
     check_options,
     check_path,
     check_running,
     check_switches,
     check_threads,
 )
+from eqsat.replan_kernels import WantedPlan, with_plans
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
@@ -62,6 +65,7 @@ def optimize_and_compile(
     tf32: bool = False,
     progress: ProgressChoice = None,
     when_missing: WhenMissing = "wait",
+    plans: Mapping[Wanted, WantedPlan] | None = None,
 ) -> Program:
     """Optimize a program into fewer and faster kernels, write the kernels, and compile them.
 
@@ -106,6 +110,7 @@ def optimize_and_compile(
         when_missing: what a call does whose sizes are not built yet: "wait" for its code; "pad": run the code of larger
             sizes on padded arguments, where eqsat proves that no result depends on the padding; or "eager": evaluate
             with NumPy, slowly. Meanwhile the code is built. A mapping gives a word by symbol (docs/serving.md).
+        plans: plans of your own by kernel, as `Program.replan` takes them (docs/explore.md).
 
     Raises:
         EqsatError: any error in the program, the options or the machine, as diagnostics. A failure of eqsat itself is
@@ -118,12 +123,14 @@ def optimize_and_compile(
     running = check_running(emulate, graph, chosen, options.autotune)
     workers = check_threads(threads, chosen.units)
     check_when_missing(when_missing)
+    check_mapping("plans", plans)
     sizes, buckets = split_dims(dims)
     model = read_model(source, constants, sizes)
 
     def compile_bound(bound: BoundModel, make: Make = make_artifact) -> Compiled:
         with telling(progress) as told:
             compiled = compile_model(bound, chosen, options, cache, told, running, make)
+            compiled = with_plans(compiled, plans) if plans else compiled
         if verify:
             verify_compiled(compiled, workers)
         return compiled

@@ -221,6 +221,12 @@ def check_switches(progress: object, **switches: object) -> None:
         fail(Kind.INVALID_OPTION, STAGE, f"progress= is True, or a function of a stage's name, not {progress!r}")
 
 
+def check_mapping(name: str, value: object) -> None:
+    """Raises EqsatError, InvalidOption, unless the value of an option is None or a mapping."""
+    if value is not None and not isinstance(value, Mapping):
+        fail(Kind.INVALID_OPTION, STAGE, f"{name}= is a mapping, not {value!r}", hint=f'{name}={{"dot_relu": …}}')
+
+
 def check_path(path: object) -> Path:
     """The path of a file. Raises EqsatError, InvalidOption, for a value that cannot be a path."""
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path) or not is_text(str(path)):

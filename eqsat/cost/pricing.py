@@ -57,6 +57,10 @@ class PlanPricer:
         work = msgspec.structs.replace(price.work, thread_registers=resources.registers)
         return self._price_of(region, price.plan, work, widest_of(rivals), (SPILLS,) if resources.spills else ())
 
+    def price_plan(self, region: Region, plan: Plan, work: Work, rivals: Sequence[Plan]) -> Price:
+        """The price of a plan that does this work. rivals: the plans of the region that the planner makes."""
+        return self._price_of(region, plan, work, widest_of(rivals))
+
     def _candidates(self, region: Region) -> list[Price] | Rejected:
         core = self._analyse(region).core
         if not core.legal:

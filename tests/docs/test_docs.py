@@ -71,7 +71,7 @@ def test_the_scripts_of_the_explore_page_run_and_print_what_it_says() -> None:
             exec(compile(block, EXPLORE_PAGE.name, "exec"), names)
         printed = output.getvalue()
         assert printed
-    assert [kind for kind, _ in blocks].count("python") == 10
+    assert [kind for kind, _ in blocks].count("python") == 11
 
 
 def test_the_example_of_the_readme_runs() -> None:
