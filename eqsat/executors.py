@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ def check_executor(executor: object) -> Executor | None:
 
 def run_jobs(
     function: Callable[..., T], jobs: Mapping[str, tuple[Any, ...]], executor: Executor | None
-) -> Iterator[tuple[str, T | EqsatError]]:
+) -> Generator[tuple[str, T | EqsatError], None, None]:
     """The result of the function with the arguments of each job, or why there is none, in the order of the jobs.
 
     function, arguments and results travel to the executor's workers as pickles. A worker that ends, or arguments that

@@ -62,7 +62,9 @@ class Options(msgspec.Struct, frozen=True):
 
     rules: as read by `rules.select` (None: every family); a caller's own rule is listed as `name@digest`, so that an
     artifact belongs to exactly these rules. exactness: the highest level allowed. extractor: by name. cost_model: the
-    terms that count. autotune: choose plans by measurement. tf32: products of fp32 may round their operands to tf32.
+    terms that count.
+    autotune: choose covers and plans by measurement, within so many seconds (True: however long it takes). tf32:
+    products of fp32 may round their operands to tf32.
     """
 
     rules: tuple[str, ...] | None = None
@@ -70,7 +72,7 @@ class Options(msgspec.Struct, frozen=True):
     extractor: str = "pareto"
     cost_model: Terms = ALL_TERMS
     budget: Budget = Budget()
-    autotune: bool = False
+    autotune: bool | float = False
     tf32: bool = False
 
     @property
@@ -95,7 +97,7 @@ class Running(msgspec.Struct, frozen=True):
 ON_TARGET = Running()
 
 
-def check_running(emulate: bool, graph: bool, target: Target, autotune: bool = False) -> Running:
+def check_running(emulate: bool, graph: bool, target: Target, autotune: bool | float = False) -> Running:
     """Raises EqsatError, InvalidOption, for a GPU's option on a CPU target, and for autotuning in the emulator."""
     if emulate and autotune:
         message = "autotune= measures kernels, and an emulated program has no times"
@@ -113,7 +115,7 @@ def check_options(
     extractor: str,
     cost_model: CostModel,
     budget: Budget | None,
-    autotune: bool = False,
+    autotune: bool | float = False,
     tf32: bool = False,
 ) -> Options:
     """The checked options.
@@ -132,7 +134,7 @@ def check_options(
         extractor=_one_of("extractor", extractor, known),
         cost_model=chosen_terms(cost_model),
         budget=_check_budget(budget),
-        autotune=bool(autotune),
+        autotune=_check_autotune(autotune),
         tf32=bool(tf32),
     )
 
@@ -266,6 +268,15 @@ def _one_of(option: str, wanted: object, known: Mapping[str, T]) -> T:
     if not isinstance(wanted, str) or wanted not in known:
         fail(Kind.INVALID_OPTION, STAGE, f"{option}= cannot be {wanted!r}", hint=", ".join(known))
     return known[wanted]
+
+
+def _check_autotune(wanted: object) -> bool | float:
+    if isinstance(wanted, bool | np.bool):
+        return bool(wanted)
+    if not isinstance(wanted, int | float | np.integer | np.floating) or not 0 < float(wanted) < float("inf"):
+        message = f"autotune= is True, False or a number of seconds above 0, not {wanted!r}"
+        fail(Kind.INVALID_OPTION, STAGE, message, hint="autotune=30")
+    return float(wanted)
 
 
 def _check_budget(budget: Budget | None) -> Budget:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidate import CandidateCover, KernelCandidate
@@ -35,7 +36,13 @@ from eqsat.extraction.layouts.turned_inputs import turn_inputs
 from ir.pricer import Pricer
 
 
-def extract(
+def extract(view: EGraphView, outputs: Sequence[str], pricer: Pricer, **keywords: Any) -> Cover:
+    """The cheapest cover that the extractor finds. Arguments and errors are those of `extract_several`."""
+    return extract_several(1, view, outputs, pricer, **keywords)[0]
+
+
+def extract_several(
+    count: int,
     view: EGraphView,
     outputs: Sequence[str],
     pricer: Pricer,
@@ -48,8 +55,9 @@ def extract(
     prefix: str = "",
     cold: Collection[str] = (),
     as_written: bool = False,
-) -> Cover:
-    """The cheapest cover that the extractor finds.
+) -> list[Cover]:
+    """The cheapest cover that the extractor finds, and up to `count` - 1 others that differ from it in one place, the
+    nearest by price first.
 
     Args:
         outputs: Tiny nodes.
@@ -82,12 +90,17 @@ def extract(
             if other.time_ns < cover.time_ns:
                 chosen, cover = ordinary, other
     if not entry.is_baseline:
-        cover = _finish_swaps(chosen, cover, search, finish)
-    return replace(cover, considered=len(candidates), priced=len(candidates.prices) + len(permuted or ()))
+        chosen, cover = _finish_swaps(chosen, cover, search, finish)
+    others = map(finish, search.nearest_covers(chosen, count - 1)) if count > 1 else ()
+    covers = [cover, *sorted(others, key=lambda other: other.time_ns)]
+    priced = len(candidates.prices) + len(permuted or ())
+    return [replace(each, considered=len(candidates), priced=priced) for each in covers]
 
 
-def _finish_swaps(chosen: CandidateCover, cover: Cover, search: CoverSearch, finish: Callable[..., Cover]) -> Cover:
-    """The finished cover of these candidates, or of those that swaps lead to, where each swap makes the finished cover
+def _finish_swaps(
+    chosen: CandidateCover, cover: Cover, search: CoverSearch, finish: Callable[..., Cover]
+) -> tuple[CandidateCover, Cover]:
+    """These candidates and their finished cover, or those that swaps lead to, where each swap makes the finished cover
     cheaper. Of a swap that does not, `explain` reports the difference of the finished covers."""
     while True:
         extra_ns: dict[KernelCandidate, float | None] = {}
@@ -98,7 +111,7 @@ def _finish_swaps(chosen: CandidateCover, cover: Cover, search: CoverSearch, fin
                 chosen, cover = other, finished
                 break
         else:
-            return finish(chosen, extra_ns=extra_ns) if extra_ns else cover
+            return chosen, finish(chosen, extra_ns=extra_ns) if extra_ns else cover
 
 
 def _finish(

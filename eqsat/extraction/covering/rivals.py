@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from eqsat.extraction.candidate import CandidateCover, CandidateProblem, KernelCandidate
@@ -49,9 +49,17 @@ class Rivals:
 
     def cheaper_covers(self) -> list[tuple[KernelCandidate, CandidateCover]]:
         """The rivals that make the cover cheaper, the best first, and the cover with each. Once all are priced."""
-        swaps = [(rival, swap) for nearest in self._nearest.values() for rival, swap in nearest if swap]
-        gains = sorted((pair for pair in swaps if pair[1].extra_ns < -self._least), key=_distance)
+        gains = [(rival, swap) for rival, swap in self._swaps() if swap.extra_ns < -self._least]
         return [(rival, self._problem.cover(self._swapped(rival, swap))) for rival, swap in gains]
+
+    def nearest_covers(self) -> Iterator[CandidateCover]:
+        """The cover with each rival in its place, the nearest first. Once all are priced."""
+        return (self._problem.cover(self._swapped(rival, swap)) for rival, swap in self._swaps())
+
+    def _swaps(self) -> list[tuple[KernelCandidate, Swap]]:
+        """The rivals that can be swapped in, the nearest first."""
+        swaps = [(rival, swap) for nearest in self._nearest.values() for rival, swap in nearest if swap]
+        return sorted(swaps, key=_distance)
 
     def _swapped(self, rival: KernelCandidate, swap: Swap) -> tuple[int, ...]:
         kept = [candidate for candidate in self._cover if candidate.buffer != rival.buffer]
