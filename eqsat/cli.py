@@ -100,8 +100,9 @@ def compile(
     dump_dir: DumpDir = None,
     egraph: EGraph = None,
     autotune: Annotated[
-        bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")
+        bool, typer.Option("--autotune", help="measure plans and covers on this machine, take the fastest")
     ] = False,
+    seconds: Annotated[float | None, typer.Option("--autotune-seconds", help="--autotune for so long at most")] = None,
     tf32: Tf32 = False,
     recompile: Recompile = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
@@ -112,11 +113,12 @@ def compile(
     from eqsat.command_programs import prepared
     from eqsat.explanation.screen import print_fitting
 
+    tuning = autotune if seconds is None else seconds
     check_egraph_file(egraph)
     stages, dims = stages_of(dump), read_dims(dim)
     if stages or egraph is not None:
         single_sizes(dims, "compile --dump" if stages else "compile --egraph")
-    program = _program(model, dims, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
+    program = _program(model, dims, target, exactness, threads, autotune=tuning, tf32=tf32, recompile=recompile)
     for title in prepared(program):
         if title:
             _note(program.diagnostics)

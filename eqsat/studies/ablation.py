@@ -20,6 +20,7 @@ from eqsat.studies.knockout_rows import AblationRow, worth
 from eqsat.studies.knockouts import EVERYTHING, KINDS, Knockout, knockouts
 from eqsat.version import __version__
 from ir.diagnostics import EqsatError
+from ir.grammar import with_count
 from ir.target import Target
 
 LARGEST_UOPS = 300
@@ -225,9 +226,8 @@ def summary(rows: Sequence[AblationRow]) -> str:
     worst = sorted(others, key=lambda row: -row.loss)[:3]
     losses = ", ".join(f"without {row.kind} {row.name} ×{row.loss:.2f}" for row in worst if row.loss > 1.05)
     times = f"{base.predicted_ns / 1e3:.1f} µs predicted, {base.measured_ns / 1e3:.1f} measured"
-    return (
-        f"{base.program}: {base.kernels} kernels, {times}, optimized in {base.optimize_s:.2f} s; {losses or 'no loss'}"
-    )
+    kernels = with_count(base.kernels, "kernel")
+    return f"{base.program}: {kernels}, {times}, optimized in {base.optimize_s:.2f} s; {losses or 'no loss'}"
 
 
 def worth_table(rows: Sequence[AblationRow]) -> Iterator[str]:
