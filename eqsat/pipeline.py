@@ -117,12 +117,7 @@ def _choose_kernels(
             cold=cold_inputs(part.given, target),
             as_written=bool(options.cost_model.own),
         )
-    if choose is None:
-        cover = covers[0]
-    else:
-        with clock.stage("tune"):
-            cover = choose(covers)
-    with clock.stage("extract"):
+        cover = covers[0] if choose is None else choose(covers)
         tell_cover(cover)
         module, prices = assemble(cover, egraph, graph, constants)
         tell_plans(module, prices)
