@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.knockout_rows import Row, Worth
+from eqsat.studies.knockout_rows import AblationRow, Worth
 
 _COLOURS = {"family": "tab:blue", "term": "tab:orange", "extractor": "tab:green", "": "black"}
 
 
-def predictions(rows: Sequence[Row], path: Path) -> None:
+def predictions(rows: Sequence[AblationRow], path: Path) -> None:
     """Predicted against measured time, a point per program and knock-out."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(6, 6))

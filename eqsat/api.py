@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
 from importlib import metadata
 from typing import Any
 
 from codegen.measure import doctor
 from eqsat.building.workers import can_build_apart, make_apart, stalls_others
 from eqsat.compile_model import compile_model
+from eqsat.executors import check_executor
+from eqsat.explanation.kernel_by_name import Wanted
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load, of_making
 from eqsat.find_target import find_target
@@ -21,12 +25,14 @@ from eqsat.options import (
     Budget,
     CostModel,
     RuleChoice,
+    check_mapping,
     check_options,
     check_path,
     check_running,
     check_switches,
     check_threads,
 )
+from eqsat.replan_kernels import WantedPlan, with_plans
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
@@ -35,7 +41,7 @@ from eqsat.serving.stand_in import check_padding
 from eqsat.serving.when_missing import WhenMissing, check_when_missing, serving
 from eqsat.shown_progress import ProgressChoice, telling
 from eqsat.version import __version__
-from ir.diagnostics import EqsatError, Kind
+from ir.diagnostics import EqsatError, Kind, fail
 from ir.target import Target
 from ir.term.rule import Exactness
 
@@ -58,10 +64,12 @@ def optimize_and_compile(
     cache: bool = True,
     emulate: bool = False,
     graph: bool = False,
-    autotune: bool = False,
+    autotune: bool | float = False,
     tf32: bool = False,
     progress: ProgressChoice = None,
     when_missing: WhenMissing = "wait",
+    plans: Mapping[Wanted, WantedPlan] | None = None,
+    executor: Executor | None = None,
 ) -> Program:
     """Optimize a program into fewer and faster kernels, write the kernels, and compile them.
 
@@ -85,8 +93,10 @@ def optimize_and_compile(
             order in which floats are summed.
         extractor: "pareto"; the rest are for comparison: the oracles "exact" (a binary program: the cheapest cover) and
             "windowed", and the baselines "greedy" and "tree".
-        cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out, or
-            `eqsat.cost.roofline.Terms`.
+        cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out,
+            `eqsat.cost.roofline.Terms`, or a mapping of terms of your own: functions of an
+            `eqsat.cost.own_terms.KernelEstimate` that return ns, by the name of the term that each replaces or adds;
+            None leaves a term out (docs/cost.md). Such programs are not kept in the cache.
         budget: limits of saturation, as `eqsat.Budget(nodes=50_000, seconds=2)`.
         threads: of each call on a CPU; None is every core.
         verify: compare with playback on random inputs before returning.
@@ -95,9 +105,11 @@ def optimize_and_compile(
         emulate: run a GPU's kernels in the emulator (docs/emulator.md): slow, but every race and stray access is
             reported as a KernelFault.
         graph: on a GPU, capture the calls after the first as a CUDA graph.
-        autotune: measure the best plans of each kernel on this machine and take the fastest, instead of the cost
-            model's first. Measurements are stored, and used only by calls with autotune=. A program that was tuned says
-            so in its diagnostics, and may differ from machine to machine.
+        autotune: measure on this machine the best plans of each kernel, and of the kernels of the 8 covers with the
+            least estimates, and take the fastest. A number is the seconds that this may take; True sets no limit.
+            Measurements are stored, and used only by calls with autotune=. A program that was tuned says so in its
+            diagnostics, and may differ from machine to machine.
+        executor: a concurrent.futures.Executor that runs the measurements of autotune= on machines like this one.
         tf32: on a GPU, products of fp32 may round their operands to tf32 (10 bits of mantissa; sums stay fp32) if
             tensor cores are faster then; on a CPU nothing changes.
         progress: called with the name of each stage, and of each kernel that is tuned, as it begins. True: shown with
@@ -105,30 +117,37 @@ def optimize_and_compile(
         when_missing: what a call does whose sizes are not built yet: "wait" for its code; "pad": run the code of larger
             sizes on padded arguments, where eqsat proves that no result depends on the padding; or "eager": evaluate
             with NumPy, slowly. Meanwhile the code is built. A mapping gives a word by symbol (docs/serving.md).
+        plans: plans of your own by kernel, as `Program.replan` takes them (docs/explore.md).
 
     Raises:
         EqsatError: any error in the program, the options or the machine, as diagnostics. A failure of eqsat itself is
             an InternalError, which names a file that reproduces it.
     """
+    if check_executor(executor) is not None and not autotune:
+        fail(Kind.INVALID_OPTION, "options", "executor= runs the measurements of autotune=", hint="autotune=True")
     switches = {"verify": verify, "strict": strict, "cache": cache, "emulate": emulate, "graph": graph}
-    check_switches(progress, **switches, autotune=autotune, tf32=tf32)
+    check_switches(progress, **switches, tf32=tf32)
     options = check_options(rules, exactness, extractor, cost_model, budget, autotune, tf32)
     chosen = find_target(target)
     running = check_running(emulate, graph, chosen, options.autotune)
     workers = check_threads(threads, chosen.units)
     check_when_missing(when_missing)
+    check_mapping("plans", plans)
     sizes, buckets = split_dims(dims)
     model = read_model(source, constants, sizes)
 
-    def compile_bound(bound: BoundModel, make: Make = make_artifact) -> Compiled:
+    here = partial(make_artifact, executor=executor) if executor is not None else make_artifact
+
+    def compile_bound(bound: BoundModel, make: Make = here) -> Compiled:
         with telling(progress) as told:
             compiled = compile_model(bound, chosen, options, cache, told, running, make)
+            compiled = with_plans(compiled, plans) if plans else compiled
         if verify:
             verify_compiled(compiled, workers)
         return compiled
 
     def specialise(sizes: Mapping[str, int]) -> Compiled:
-        make = make_apart if stalls_others() and can_build_apart(options) else make_artifact
+        make = make_apart if executor is None and stalls_others() and can_build_apart(options) else here
         return compile_bound(model.bind(sizes, strict), make)
 
     bound = _bound_or_free(model, strict)

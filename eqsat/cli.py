@@ -18,13 +18,13 @@ import typer
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer import ScriptCall
 from eqsat.shown_progress import showing
+from eqsat.studies import cli as studies
 from ir.diagnostics import Diagnostic, EqsatError
 
 if TYPE_CHECKING:
     from eqsat.command_dims import CommandDims
     from eqsat.explanation.profile import Profile
     from eqsat.runtime.program import Program
-    from eqsat.serving.buckets import Buckets
 
 
 _USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
@@ -64,6 +64,8 @@ app = typer.Typer(
 )
 rules_app = typer.Typer(help="List the rewrite rules, or show one.", invoke_without_command=True)
 app.add_typer(rules_app, name="rules")
+app.command()(studies.ablate)
+app.command()(studies.fidelity)
 
 Model = Annotated[
     str, typer.Argument(help="Tiny IR (text or JSON), Frontend IR (JSON), an ONNX model, or a saved program: a file")
@@ -86,7 +88,9 @@ EGraph = Annotated[
     Path | None,
     typer.Option(help="write the e-graph: .json (egraph-serialize), .dot (Graphviz) or .svg"),
 ]
-Autotune = Annotated[bool, typer.Option("--autotune", help="measure plans on this machine, take the fastest")]
+Autotune = Annotated[
+    bool, typer.Option("--autotune", help="measure plans and covers on this machine, take the fastest")
+]
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
 
@@ -101,21 +105,23 @@ def compile(
     dump_dir: DumpDir = None,
     egraph: EGraph = None,
     autotune: Autotune = False,
+    seconds: Annotated[float | None, typer.Option("--autotune-seconds", help="--autotune for so long at most")] = None,
     tf32: Tf32 = False,
     recompile: Recompile = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model, and print its kernels."""
-    from eqsat.command_dims import single_sizes
+    from eqsat.command_dims import read_dims, single_sizes
     from eqsat.command_files import check_egraph_file, stages_of, write_dumps, write_egraph
     from eqsat.command_programs import prepared
     from eqsat.explanation.screen import print_fitting
 
+    tuning = autotune if seconds is None else seconds
     check_egraph_file(egraph)
-    stages, dims = stages_of(dump), _dims(dim)
+    stages, dims = stages_of(dump), read_dims(dim)
     if stages or egraph is not None:
         single_sizes(dims, "compile --dump" if stages else "compile --egraph")
-    program = _program(model, dims, target, exactness, threads, autotune=autotune, tf32=tf32, recompile=recompile)
+    program = _program(model, dims, target, exactness, threads, autotune=tuning, tf32=tf32, recompile=recompile)
     for title in prepared(program):
         if title:
             _note(program.diagnostics)
@@ -264,14 +270,14 @@ def show(
     tf32: Tf32 = False,
 ) -> None:
     """Print a model as Tiny text, or draw it."""
-    from eqsat.command_dims import each_combination, several_symbols, title_of
+    from eqsat.command_dims import each_combination, read_dims, several_symbols, title_of
     from eqsat.command_programs import refuse, refuse_of_saved
     from eqsat.explanation import command_output
 
     files = [path for path in (dot, svg) if path is not None]
     if kernels and not files:
         raise typer.BadParameter("needs --dot or --svg", param_hint="--kernels")
-    dims = _dims(dim)
+    dims = read_dims(dim)
     choices = {"--target": target != "auto", "--exactness": exactness != "rounding", "--tf32": tf32}
     if not kernels:
         refuse(choices, "needs --kernels")
@@ -299,35 +305,7 @@ def show(
         typer.echo(f"written to {path}", err=True)
 
 
-@app.command()
-def bench(
-    model: Model,
-    dim: Dims = None,
-    repeats: Annotated[int, typer.Option(help="measured runs", min=1)] = 20,
-    seed: Seed = 0,
-    target: Target = "auto",
-    exactness: Exactness = "rounding",
-    threads: Threads = None,
-    tf32: Tf32 = False,
-    recompile: Recompile = False,
-    autotune: Autotune = False,
-) -> None:
-    """Measure a model on random inputs: the estimated and the measured time of every kernel."""
-    from eqsat.explanation.explain import kernel_table
-    from eqsat.explanation.price_text import micros
-    from eqsat.explanation.screen import print_fitting
-
-    for title, program in _programs(
-        model, dim, target, exactness, threads, tf32=tf32, recompile=recompile, autotune=autotune
-    ):
-        measured = program.profile(program.random_inputs(seed), repeats=repeats)
-        _print_title(title)
-        print_fitting(kernel_table(measured))
-        sums = f"{micros(measured.estimated_ns)} estimated, {micros(measured.measured_ns)} measured"
-        typer.echo(f"total: {sums} (sum of medians of {repeats} runs)")
-        _hint(measured)
-
-
+@app.command("bench", help="Another name of profile.")
 @app.command()
 def profile(
     model: Model,
@@ -453,10 +431,11 @@ def _program(model: str, dims: CommandDims, *choices: Any, **others: Any) -> Pro
 def _programs(model: str, dim: list[str] | None, *choices: Any, **others: Any) -> Iterator[tuple[str, Program]]:
     """A program for every combination of sizes, with the sizes in words; diagnostics go to standard error. choices,
     others: the fields of `Choices`."""
+    from eqsat.command_dims import read_dims
     from eqsat.command_programs import Choices, programs_by_size
 
     told: set[str] = set()
-    for title, program in programs_by_size(model, _dims(dim), Choices(*choices, **others)):
+    for title, program in programs_by_size(model, read_dims(dim), Choices(*choices, **others)):
         _note(diagnostic for diagnostic in program.diagnostics if str(diagnostic) not in told)
         told.update(map(str, program.diagnostics))
         yield title, program
@@ -497,24 +476,9 @@ def _options() -> dict[str, str]:
 
 def _single(dim: list[str] | None, verb: str) -> dict[str, int]:
     """The dims of a verb that takes one size of each."""
-    from eqsat.command_dims import single_sizes
+    from eqsat.command_dims import read_dims, single_sizes
 
-    return single_sizes(_dims(dim), verb)
-
-
-def _dims(given: list[str] | None) -> CommandDims:
-    from eqsat.command_dims import FORMS, sizes_of
-
-    dims: dict[str, int | Buckets] = {}
-    for dim in given or ():
-        name, equals, text = dim.partition("=")
-        sizes = sizes_of(text) if name and equals else None
-        if sizes is None:
-            raise typer.BadParameter(f"{dim!r} is not {FORMS}", param_hint="--dim")
-        if name in dims:
-            raise typer.BadParameter(f"{name} is given twice", param_hint="--dim")
-        dims[name] = sizes
-    return dims
+    return single_sizes(read_dims(dim), verb)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -40,6 +40,26 @@ def sizes_of(text: str) -> int | Buckets | None:
     return Buckets(*range(first, last + 1, step))
 
 
+def read_dims(given: Sequence[str] | None) -> CommandDims:
+    """The sizes of all `-d` options.
+
+    Raises:
+        typer.BadParameter: for an option that is no name with sizes, and for a name that is given twice.
+    """
+    import typer
+
+    dims: dict[str, int | Buckets] = {}
+    for dim in given or ():
+        name, equals, text = dim.partition("=")
+        sizes = sizes_of(text) if name and equals else None
+        if sizes is None:
+            raise typer.BadParameter(f"{dim!r} is not {FORMS}", param_hint="--dim")
+        if name in dims:
+            raise typer.BadParameter(f"{name} is given twice", param_hint="--dim")
+        dims[name] = sizes
+    return dims
+
+
 def single_sizes(dims: CommandDims, verb: str) -> dict[str, int]:
     """The dims of a command that works at one size of every symbol.
 
@@ -48,7 +68,7 @@ def single_sizes(dims: CommandDims, verb: str) -> dict[str, int]:
     """
     one, several = split_dims(dims)
     for name, sizes in several.items():
-        hint = f"-d {name}={sizes[0]}; compile, show, bench, profile and check take several"
+        hint = f"-d {name}={sizes[0]}; compile, show, profile and check take several"
         fail(Kind.INVALID_OPTION, verb, f"eqsat {verb} takes one size of {name}, not {len(sizes)}", hint=hint)
     return dict(one)
 

@@ -19,7 +19,7 @@ class Choices(NamedTuple):
     exactness: str = "rounding"
     threads: int | None = None
     emulate: bool = False
-    autotune: bool = False
+    autotune: bool | float = False
     tf32: bool = False
     recompile: bool = False
 

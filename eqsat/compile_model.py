@@ -40,7 +40,7 @@ def compile_model(
     def fresh() -> Artifact:
         return make(bound, target, options, running, clock, folder)
 
-    if cache:
+    if cache and not options.cost_model.own:  # the text of a caller's functions is not known
         key = key_of(bound, target, options, reporter_of(target, options, running))
         made, unusable = recall(folder / "programs" / f"{key}.json", bound, fresh)
         warnings += unusable

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from eqsat.clock import Clock
 from eqsat.model import BoundModel
 from eqsat.options import Options, Running
 from eqsat.pipeline import optimize, write
-from eqsat.planning.replanning import replan
+from eqsat.planning.replanning import measuring_for, replan
+from eqsat.planning.tuning import fastest_cover
 from eqsat.runtime.artifact import Artifact
 from ir.target import Target
 
@@ -22,15 +25,24 @@ Make = Callable[[BoundModel, Target, Options, Running, Clock, Path], Artifact]
 
 
 def make_artifact(
-    bound: BoundModel, target: Target, options: Options, running: Running, clock: Clock, folder: Path
+    bound: BoundModel,
+    target: Target,
+    options: Options,
+    running: Running,
+    clock: Clock,
+    folder: Path,
+    executor: Executor | None = None,
 ) -> Artifact:
-    """The optimized program. Of the constants, only the names are read. folder: the cache, which keeps measurements."""
-    made = optimize(bound, target, options, clock)
-    measured_by = reporter_of(target, options, running)
+    """The optimized program. Of the constants, only the names are read. folder: the cache, which keeps measurements.
+    executor: runs the measurements of autotuning; None is this process."""
+    measured_by, measuring = reporter_of(target, options, running), None
+    if options.autotune:
+        measuring = measuring_for(target, options, running, clock, folder, measured_by, executor)
+    made = optimize(bound, target, options, clock, measuring and partial(fastest_cover, measuring=measuring))
     if not measured_by:
         return made
     backend = backend_of(target, running.emulate)
-    better = replan(made, backend, clock, folder, measured_by)
+    better = replan(made, backend, clock, folder, measuring)
     if better.prices != made.prices:
         made = write(made, better.prices, backend)
     return msgspec.structs.replace(made, stats=msgspec.structs.replace(made.stats, planning=better.diagnostics))

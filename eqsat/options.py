@@ -10,7 +10,8 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from eqsat.cost.roofline import ALL_TERMS, Terms
+from eqsat.cost.own_terms import PART_OF, CostTerm, admit
+from eqsat.cost.roofline import ALL_TERMS, TERM_NAMES, Terms
 from ir.diagnostics import Diagnostic, Kind, fail, note
 from ir.target import Target
 from ir.term.rule import Exactness, Rule
@@ -22,8 +23,9 @@ STAGE = "options"
 RuleChoice: TypeAlias = "Sequence[str | Rule] | str | Rule | None"
 """The type of `rules=`."""
 
-CostModel: TypeAlias = "str | Sequence[str] | Terms"
-"""The type of `cost_model=`: "roofline" (all terms), "-name"s of terms to leave out, or `Terms`."""
+CostModel: TypeAlias = "str | Sequence[str] | Mapping[str, CostTerm | bool | None] | Terms"
+"""The type of `cost_model=`: "roofline" (all terms), "-name"s of terms to leave out, functions by the name of the term
+that each replaces or adds (None leaves a term out), or `Terms`."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -60,7 +62,9 @@ class Options(msgspec.Struct, frozen=True):
 
     rules: as read by `rules.select` (None: every family); a caller's own rule is listed as `name@digest`, so that an
     artifact belongs to exactly these rules. exactness: the highest level allowed. extractor: by name. cost_model: the
-    terms that count. autotune: choose plans by measurement. tf32: products of fp32 may round their operands to tf32.
+    terms that count.
+    autotune: choose covers and plans by measurement, within so many seconds (True: however long it takes). tf32:
+    products of fp32 may round their operands to tf32.
     """
 
     rules: tuple[str, ...] | None = None
@@ -68,7 +72,7 @@ class Options(msgspec.Struct, frozen=True):
     extractor: str = "pareto"
     cost_model: Terms = ALL_TERMS
     budget: Budget = Budget()
-    autotune: bool = False
+    autotune: bool | float = False
     tf32: bool = False
 
     @property
@@ -93,7 +97,7 @@ class Running(msgspec.Struct, frozen=True):
 ON_TARGET = Running()
 
 
-def check_running(emulate: bool, graph: bool, target: Target, autotune: bool = False) -> Running:
+def check_running(emulate: bool, graph: bool, target: Target, autotune: bool | float = False) -> Running:
     """Raises EqsatError, InvalidOption, for a GPU's option on a CPU target, and for autotuning in the emulator."""
     if emulate and autotune:
         message = "autotune= measures kernels, and an emulated program has no times"
@@ -111,7 +115,7 @@ def check_options(
     extractor: str,
     cost_model: CostModel,
     budget: Budget | None,
-    autotune: bool = False,
+    autotune: bool | float = False,
     tf32: bool = False,
 ) -> Options:
     """The checked options.
@@ -130,7 +134,7 @@ def check_options(
         extractor=_one_of("extractor", extractor, known),
         cost_model=chosen_terms(cost_model),
         budget=_check_budget(budget),
-        autotune=bool(autotune),
+        autotune=_check_autotune(autotune),
         tf32=bool(tf32),
     )
 
@@ -156,13 +160,44 @@ def exactness_named(wanted: str | Exactness) -> Exactness:
 
 
 def chosen_terms(wanted: CostModel) -> Terms:
-    """The terms of the cost model that count. Raises EqsatError, InvalidOption, for an unknown name."""
+    """The terms of the cost model that count. Raises EqsatError, InvalidOption, for an unknown name, and for a term
+    that is no function of a kernel."""
     if isinstance(wanted, Terms):
         return wanted
-    known = {"roofline": "", **{f"-{name}": name for name in Terms.__struct_fields__}}
+    if isinstance(wanted, Mapping):
+        return _own_terms(wanted)
+    known = {"roofline": "", **{f"-{name}": name for name in TERM_NAMES}}
     listed = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     left_out = [_one_of("cost_model", name, known) for name in listed]
-    return Terms(**{name: False for name in left_out if name})
+    return msgspec.structs.replace(ALL_TERMS, **{name: False for name in left_out if name})
+
+
+def _own_terms(wanted: Mapping[str, object]) -> Terms:
+    """The terms by name: a function replaces or adds a term, None or False leaves it out, True keeps it."""
+    if not wanted:
+        hint = 'cost_model={"launch": lambda kernel: 5_000.0, "fanout": None}'
+        fail(Kind.INVALID_OPTION, STAGE, "cost_model={} names no term", hint=hint)
+    switches: dict[str, bool] = {}
+    own: list[str] = []
+    for name, term in wanted.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            fail(Kind.INVALID_OPTION, STAGE, f"cost_model: {name!r} is no name of a term", hint=", ".join(TERM_NAMES))
+        if callable(term):
+            if name in TERM_NAMES and name not in PART_OF:
+                message = f"cost_model: the term {name!r} is no time, so that no function can replace it"
+                hint = f"None to leave it out; functions for {', '.join(PART_OF)}, or under another name"
+                fail(Kind.INVALID_OPTION, STAGE, message, hint=hint)
+            own.append(admit(name, term))
+        elif term is not None and not isinstance(term, bool):
+            message = f"cost_model: the term {name!r} cannot be {term!r}"
+            hint = "a function of a kernel that returns ns, such as lambda kernel: 5_000.0; None leaves a term out"
+            fail(Kind.INVALID_OPTION, STAGE, message, hint=hint)
+        elif name not in TERM_NAMES:
+            message = f"cost_model: there is no term {name!r} to {'keep' if term else 'leave out'}"
+            fail(Kind.INVALID_OPTION, STAGE, message, hint=", ".join(TERM_NAMES))
+        else:
+            switches[name] = bool(term)
+    return msgspec.structs.replace(ALL_TERMS, **switches, own=tuple(own))
 
 
 def check_threads(wanted: int | np.integer | None, default: int) -> int:
@@ -186,6 +221,12 @@ def check_switches(progress: object, **switches: object) -> None:
             fail(Kind.INVALID_OPTION, STAGE, f"{name}= is True or False, not {value!r}")
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         fail(Kind.INVALID_OPTION, STAGE, f"progress= is True, or a function of a stage's name, not {progress!r}")
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Raises EqsatError, InvalidOption, unless the value of an option is None or a mapping."""
+    if value is not None and not isinstance(value, Mapping):
+        fail(Kind.INVALID_OPTION, STAGE, f"{name}= is a mapping, not {value!r}", hint=f'{name}={{"dot_relu": …}}')
 
 
 def check_path(path: object) -> Path:
@@ -227,6 +268,15 @@ def _one_of(option: str, wanted: object, known: Mapping[str, T]) -> T:
     if not isinstance(wanted, str) or wanted not in known:
         fail(Kind.INVALID_OPTION, STAGE, f"{option}= cannot be {wanted!r}", hint=", ".join(known))
     return known[wanted]
+
+
+def _check_autotune(wanted: object) -> bool | float:
+    if isinstance(wanted, bool | np.bool):
+        return bool(wanted)
+    if not isinstance(wanted, int | float | np.integer | np.floating) or not 0 < float(wanted) < float("inf"):
+        message = f"autotune= is True, False or a number of seconds above 0, not {wanted!r}"
+        fail(Kind.INVALID_OPTION, STAGE, message, hint="autotune=30")
+    return float(wanted)
 
 
 def _check_budget(budget: Budget | None) -> Budget:

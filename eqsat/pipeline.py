@@ -8,7 +8,7 @@ into code and a program.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -24,7 +24,8 @@ from eqsat.assembly.rename_part import rename_cover, rename_view
 from eqsat.clock import Clock
 from eqsat.egraph.saturate import saturate
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.extract import extract
+from eqsat.extraction.cover import Cover
+from eqsat.extraction.extract import extract_several
 from eqsat.garbage_collector import release_memory, uncollected
 from eqsat.logs.records import tell_cover, tell_plans, tell_saturation
 from eqsat.looping.part_form import part_form, renaming
@@ -43,13 +44,20 @@ from ir.pricer import Price
 from ir.target import Target
 from rules import select
 
+NEAR_COVERS = 8
+"""Covers that a choice by measurement is made among."""
+Choose = Callable[[Sequence[Cover]], Cover]
+
 
 @uncollected()
-def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) -> Artifact:
+def optimize(
+    bound: BoundModel, target: Target, options: Options, clock: Clock, choose: Choose | None = None
+) -> Artifact:
     """Tiny graph → e-graph → cover → module, its kernels with their plans → text. Loops, and calls that are cut out,
-    divide a graph into parts, which take this path one after another; one module runs them."""
+    divide a graph into parts, which take this path one after another; one module runs them. choose: takes one of the
+    covers that the estimate puts first; None takes the first."""
     steps = split(bound.graph, bound.constants)
-    made = optimize_parts(tuple(parts_of(steps)), target, options, clock)
+    made = optimize_parts(tuple(parts_of(steps)), target, options, clock, choose)
     is_whole = any(each.part.graph is bound.graph for each in made)
     module = made[0].module if is_whole else _link(steps, made, bound, target)
     recipe = recipe_of(bound.graph, target, options, made, module)
@@ -59,7 +67,9 @@ def optimize(bound: BoundModel, target: Target, options: Options, clock: Clock) 
     return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
 
 
-def optimize_parts(parts: Sequence[Part], target: Target, options: Options, clock: Clock) -> list[OptimizedPart]:
+def optimize_parts(
+    parts: Sequence[Part], target: Target, options: Options, clock: Clock, choose: Choose | None = None
+) -> list[OptimizedPart]:
     """The kernels of every part. Of parts that are equal but for names, the first one is optimized."""
     forms = list(map(part_form, parts))
     repeated = {form for form, count in Counter(forms).items() if count > 1}
@@ -69,14 +79,16 @@ def optimize_parts(parts: Sequence[Part], target: Target, options: Options, cloc
         if form in first:
             made.append(_rename(part, *first[form]))
             continue
-        chosen, egraph = _choose_kernels(part, target, options, clock)
+        chosen, egraph = _choose_kernels(part, target, options, clock, choose)
         made.append(chosen)
         if form in repeated:
             first[form] = chosen, egraph
     return made
 
 
-def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) -> tuple[OptimizedPart, EGraphView]:
+def _choose_kernels(
+    part: Part, target: Target, options: Options, clock: Clock, choose: Choose | None
+) -> tuple[OptimizedPart, EGraphView]:
     graph, constants = part.graph, sorted(part.constants)
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
@@ -92,7 +104,8 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
         tell_saturation(saturation)
     with clock.stage("extract"):
         clock.count(f"{len(graph.nodes):,} uops")
-        cover = extract(
+        covers = extract_several(
+            1 if choose is None else NEAR_COVERS,
             egraph,
             graph.outputs,
             pricer_for(target, options),
@@ -103,7 +116,9 @@ def _choose_kernels(part: Part, target: Target, options: Options, clock: Clock) 
             prefix=part.prefix,
             cold=cold_inputs(part.given, target),
             packs=not target.is_gpu,
+            as_written=bool(options.cost_model.own),
         )
+        cover = covers[0] if choose is None else choose(covers)
         tell_cover(cover)
         module, prices = assemble(cover, egraph, graph, constants)
         tell_plans(module, prices)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from codegen.backends.backend_of import backend_of
+from codegen.poly.analyse import checked_core
 from eqsat.clock import Clock
 from eqsat.compile_model import stages_of
+from eqsat.explanation.kernel_by_name import Wanted, place_of
 from eqsat.load_compiled import load_compiled
 from eqsat.make_artifact import build_code
 from eqsat.pipeline import write
-from eqsat.planning.choose_plan import PlanOption, choose_plan, note_of_choice, options_of
+from eqsat.planning.choose_plan import STAGE, PlanOption, choose_plan, note_of_choice, options_of
+from eqsat.planning.plan_by_hand import price_plan
 from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import Compiled
+from ir.diagnostics import Kind, fail
 from ir.host.cache_folder import writable_cache
-from ir.pricer import Price
+from ir.plan.plan import HandPlan, Plan
+from ir.pricer import Price, Work
+from ir.region.region import Region
+
+WantedPlan: TypeAlias = "Plan | Mapping[str, Any]"
+"""A plan, or fields of the printed form of one that the planner makes."""
 
 
 def plans_at(compiled: Compiled, place: int) -> list[PlanOption]:
@@ -30,20 +39,44 @@ def _ranked(compiled: Compiled, place: int) -> list[Price]:
     return pricer_for(made.target, made.options).rank(made.module.running[place].region)
 
 
-def replan_kernels(compiled: Compiled, wanted: Mapping[int, Mapping[str, Any]]) -> Compiled:
-    """The program with other plans. wanted: fields of plans, by the place of the launch. Launches of one region have
-    one plan.
+def _wanted_price(compiled: Compiled, place: int, wanted: WantedPlan) -> Price:
+    """The price of the plan that a caller wants for the launch at a place."""
+    made, call = compiled.artifact, compiled.artifact.module.running[place]
+    ranked = _ranked(compiled, place)
+    if isinstance(wanted, Mapping):
+        return choose_plan(ranked, wanted, call.name)
+    if not isinstance(wanted, Plan):
+        message = f"a plan is a value of a class of ir.plan or a mapping of fields, not {wanted!r}"
+        fail(Kind.INVALID_OPTION, STAGE, message, at=call.name, hint='{"tile": (64, 128, 256)}')
+
+    def work_of(region: Region, plan: HandPlan) -> Work:
+        from codegen.plan.work_of_plan import work_of_plan
+
+        return work_of_plan(region, checked_core(region), plan, made.target)
+
+    pricer = pricer_for(made.target, made.options)
+    return price_plan(call.region, wanted, ranked, pricer, work_of, made.target)
+
+
+def with_plans(compiled: Compiled, plans: Mapping[Wanted, WantedPlan]) -> Compiled:
+    """The program with these plans by kernel. Raises EqsatError as `replan_kernels`, and for an unknown kernel."""
+    return replan_kernels(compiled, {place_of(compiled.kernels, name): plan for name, plan in plans.items()})
+
+
+def replan_kernels(compiled: Compiled, wanted: Mapping[int, WantedPlan]) -> Compiled:
+    """The program with other plans. wanted: plans or fields of plans, by the place of the launch. Launches of one
+    region have one plan.
 
     Raises:
-        EqsatError: InvalidOption as `choose_plan`; CompileFailed.
+        EqsatError: InvalidOption as `choose_plan`; as `price_plan` for a plan; CompileFailed.
     """
     made, running = compiled.artifact, compiled.running
     calls = made.module.running
     chosen: dict[str, Price] = {}
     notes = []
-    for place, fields in wanted.items():
+    for place, plan in wanted.items():
         region = calls[place].region
-        chosen[region.name] = choose_plan(_ranked(compiled, place), fields, calls[place].name)
+        chosen[region.name] = _wanted_price(compiled, place, plan)
         notes.append(note_of_choice(made.prices[place], chosen[region.name], region.name))
     prices = tuple(chosen.get(call.region.name, price) for call, price in zip(calls, made.prices, strict=True))
     written = write(made, prices, backend_of(made.target, running.emulate))

@@ -48,8 +48,10 @@ class Work(msgspec.Struct, frozen=True):
     cold_bytes: float = 0.0
 
 
-class Parts(msgspec.Struct, frozen=True):
-    """The parts of a time, in ns: max(compute + reread + layout + fanout, memory) + launch.
+class Parts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The parts of a time, in ns: max(compute + reread + layout + fanout, memory) + launch + own.
+
+    own: the terms that a caller added, by name.
 
     Penalties take a unit's time, as arithmetic does, and are hidden while the unit waits for memory. Seed 000 §11 adds
     them to the maximum instead; measured times of kernels bound by memory were then as little as half their price."""
@@ -60,10 +62,11 @@ class Parts(msgspec.Struct, frozen=True):
     layout: float
     fanout: float
     launch: float
+    own: tuple[tuple[str, float], ...] = ()
 
     @property
     def time(self) -> float:
-        return max(self.compute + sum(self.penalties), self.memory) + self.launch
+        return max(self.compute + sum(self.penalties), self.memory) + self.launch + sum(ns for _, ns in self.own)
 
     @property
     def penalties(self) -> tuple[float, float, float]:
@@ -72,7 +75,8 @@ class Parts(msgspec.Struct, frozen=True):
     @property
     def bound(self) -> str:
         """The name of the largest part."""
-        return max(self.__struct_fields__, key=lambda name: float(getattr(self, name)))
+        times = {name: getattr(self, name) for name in self.__struct_fields__ if name != "own"} | dict(self.own)
+        return max(times, key=lambda name: float(times[name]))
 
 
 class Price(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ SEES_CODEGEN = {
             "pipeline",
             "replan_kernels",
         ),
-        *("planning/replanning", "planning/target_pricer"),
+        *("planning/replanning", "planning/target_pricer", "studies/covers"),
     )
 }
 HEAVY = {"islpy", "egglog", "networkx", "onnx", "onnxruntime", "torch", "scipy", "cupy", "rich", "typer", "jinja2"}

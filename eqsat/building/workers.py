@@ -30,9 +30,10 @@ _START = "import sys; sys.path[:] = sys.argv[1:]; from eqsat.building.worker imp
 
 
 def can_build_apart(options: Options) -> bool:
-    """Whether a worker can optimize with these options: it does not know rules of the caller's own, and it needs a
-    Python to run in, which is missing where another program embeds this one."""
-    return bool(sys.executable) and not any("@" in rule for rule in options.rules or ())
+    """Whether a worker can optimize with these options: it does not know rules and cost terms of the caller's own, and
+    it needs a Python to run in, which is missing where another program embeds this one."""
+    own = options.cost_model.own or any("@" in rule for rule in options.rules or ())
+    return bool(sys.executable) and not own
 
 
 def stalls_others() -> bool:

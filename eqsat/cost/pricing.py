@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from eqsat.cost.occupancy import stops, widest_of
+from eqsat.cost.own_terms import PART_OF, KernelEstimate, find_terms, with_own_terms
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from ir.diagnostics import Kind
 from ir.kernel.resources import KernelResources
@@ -35,7 +36,10 @@ class PlanPricer:
         self._analyse = analyse
         self._planner = planner
         self._terms = terms
+        self._own = find_terms(terms.own)
         self._roofline = Roofline(target, terms)
+        replaced = {name: False for name in self._own if name in PART_OF}
+        self._least = Roofline(target, msgspec.structs.replace(terms, **replaced))
 
     def price(self, region: Region) -> Price | Rejected:
         """The price of the fastest plan that meets no STOP condition; if all meet one, of the fastest plan. The first
@@ -48,10 +52,14 @@ class PlanPricer:
         candidates = self._candidates(region)
         return [] if isinstance(candidates, Rejected) else sorted(candidates, key=rank)
 
-    def correct(self, price: Price, resources: KernelResources, rivals: Sequence[Plan]) -> Price:
-        """The price of a plan with the registers that the compiler reports. rivals: all plans of its region."""
+    def correct(self, region: Region, price: Price, resources: KernelResources, rivals: Sequence[Plan]) -> Price:
+        """The price of a region's plan with the registers that the compiler reports. rivals: all of its plans."""
         work = msgspec.structs.replace(price.work, thread_registers=resources.registers)
-        return self._price_of(price.plan, work, widest_of(rivals), (SPILLS,) if resources.spills else ())
+        return self._price_of(region, price.plan, work, widest_of(rivals), (SPILLS,) if resources.spills else ())
+
+    def price_plan(self, region: Region, plan: Plan, work: Work, rivals: Sequence[Plan]) -> Price:
+        """The price of a plan that does this work. rivals: the plans of the region that the planner makes."""
+        return self._price_of(region, plan, work, widest_of(rivals))
 
     def _candidates(self, region: Region) -> list[Price] | Rejected:
         core = self._analyse(region).core
@@ -61,14 +69,16 @@ class PlanPricer:
         if not plans:
             return Rejected("no plan fits the machine", Kind.RESOURCE_EXCEEDED)
         widest = widest_of(plan for plan, _ in plans)
-        return [self._price_of(plan, work, widest) for plan, work in plans]
+        return [self._price_of(region, plan, work, widest) for plan, work in plans]
 
     def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        """A time in ns that no plan can beat."""
-        return self._roofline.lower_bound(flops, bytes_moved)
+        """A time in ns that no plan can beat. What a function of the caller's replaces counts as 0."""
+        return self._least.lower_bound(flops, bytes_moved)
 
-    def _price_of(self, plan: Plan, work: Work, widest: int, conditions: tuple[str, ...] = ()) -> Price:
+    def _price_of(self, region: Region, plan: Plan, work: Work, widest: int, conditions: tuple[str, ...] = ()) -> Price:
         parts = self._roofline.estimate(work)
+        if self._own:
+            parts = with_own_terms(KernelEstimate(region, plan, work, self._target, parts), self._own)
         stop_conditions = stops(plan, work, self._target, widest) if self._terms.stop else ()
         return Price(parts.time, plan, work, parts, (*conditions, *stop_conditions))
 

@@ -37,6 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
     stop             a plan with a STOP condition is avoided if another plan has none
     joining          one kernel may write several outputs; else each output has its own kernel
     relayout         buffers between kernels may have their axes in another order; else all are row-major
+    own              references of a caller's functions (`eqsat.cost.own_terms`), which replace terms and add others
     """
 
     compute: bool = True
@@ -52,9 +53,12 @@ class Terms(msgspec.Struct, frozen=True):
     stop: bool = True
     joining: bool = True
     relayout: bool = True
+    own: tuple[str, ...] = ()
 
 
 ALL_TERMS = Terms()
+TERM_NAMES = tuple(name for name in Terms.__struct_fields__ if name != "own")
+"""The terms that can be left out."""
 
 
 class Roofline:

@@ -256,10 +256,10 @@ def remark(rival: Rival, selection: Selection) -> str:
     if rival.refusal:
         return f"{rival.refusal}: {rival.reason}"
     if rival.extra_ns is None:
-        return "needs its own result"
+        return rival.reason or "needs its own result"
     if rival is not selection.runner_up:
         return ""
-    return "runner-up" if rival.extra_ns >= 0 else "runner-up: the extractor missed it"
+    return "runner-up" if rival.extra_ns >= 0 else "runner-up: cheaper by the estimate"
 
 
 def _rival_data(rival: Rival, total_ns: float) -> dict[str, Any]:

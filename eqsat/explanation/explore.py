@@ -295,6 +295,7 @@ class Explorer:
             relayout=options.cost_model.relayout,
             prefix=self.setting.prefix,
             cold=cold_inputs(self.setting.given, target),
+            as_written=bool(options.cost_model.own),
         )
         module, prices = assemble(cover, history.view, graph, constants)
         self.seconds["extract"] = time.perf_counter() - start

@@ -275,8 +275,10 @@ class Pairs:
         if tried is not None and tried.extra_ns is not None:
             reasons.append(_joint_text(tried))
         reasons += _differences(other, price)
-        replaced = [other.work] if readers else [one.work, other.work]
-        reasons += fusion_text(fusion(price.work, replaced, self._roofline))
+        replaced = [other] if readers else [one, other]
+        change = fusion(price.work, [kernel.work for kernel in replaced], self._roofline)
+        own_terms_ns = own - sum(kernel.estimated_ns for kernel in replaced) - change.time
+        reasons += fusion_text(change, own_terms_ns if self._chosen.setting.options.cost_model.own else 0.0)
         if extra is None:
             verdict = "a kernel that is both is not among the nearest candidates"
         else:

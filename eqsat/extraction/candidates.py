@@ -85,6 +85,13 @@ class Candidates:
                 self.by_buffer[buffer] = [self._candidate(buffer, tree) for tree in self._trees(buffer)]
                 waiting.extend(read for candidate in self.by_buffer[buffer] for read in candidate.reads)
 
+    def demand_as_written(self) -> None:
+        """Enumerate these candidates, and add the kernel that each buffer was written with: rules may have left none of
+        them."""
+        self.demand_roots()
+        while self.fall_back(tuple(self.by_buffer)):
+            pass
+
     def fall_back(self, buffers: Iterable[int]) -> bool:
         """Add the kernel that each of these buffers was written with. Returns whether there was one to add."""
         added = False

@@ -11,16 +11,19 @@
     turn_inputs     on GPUs, copies of inputs in the order of axes that their readers gain more by
 
 The cover of ordinary fusion competes in the search, and again after its kernels were joined and laid out, unless it is
-further behind than these steps bring.
+further behind than these steps bring. Of the better cover, every swap that was cheaper before these steps is tried with
+them: joint kernels and orders of axes may make it cheaper or dearer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from eqsat.egraph.view import EGraphView
-from eqsat.extraction.candidate import CandidateCover
+from eqsat.extraction.candidate import CandidateCover, KernelCandidate
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
@@ -33,7 +36,13 @@ from eqsat.extraction.layouts.turned_inputs import turn_inputs
 from ir.pricer import Pricer
 
 
-def extract(
+def extract(view: EGraphView, outputs: Sequence[str], pricer: Pricer, **keywords: Any) -> Cover:
+    """The cheapest cover that the extractor finds. Arguments and errors are those of `extract_several`."""
+    return extract_several(1, view, outputs, pricer, **keywords)[0]
+
+
+def extract_several(
+    count: int,
     view: EGraphView,
     outputs: Sequence[str],
     pricer: Pricer,
@@ -46,8 +55,10 @@ def extract(
     prefix: str = "",
     cold: Collection[str] = (),
     packs: bool = True,
-) -> Cover:
-    """The cheapest cover that the extractor finds.
+    as_written: bool = False,
+) -> list[Cover]:
+    """The cheapest cover that the extractor finds, and up to `count` - 1 others that differ from it in one place, the
+    nearest by price first.
 
     Args:
         outputs: Tiny nodes.
@@ -58,6 +69,8 @@ def extract(
         prefix: of the names of buffers that no uop writes.
         cold: names of inputs that no kernel of the program writes, where prices depend on that.
         packs: whether plans pack constant operands of contractions themselves, as on a CPU.
+        as_written: whether the kernel of each uop competes where rules left it out, since they know that fusion pays;
+            terms of a caller's own may say otherwise.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
@@ -65,33 +78,65 @@ def extract(
     entry = EXTRACTORS[extractor]
     candidates = Candidates(view, outputs, pricer, constants, limits, prefix, cold)
     permuted = PermutedKernels(pricer, packs=packs) if relayout else None
+    if as_written:
+        candidates.demand_as_written()
     learn_prices(candidates, every=entry.needs_all_prices)
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)
-    cover = _finish(chosen, search, candidates, joining, permuted)
+    finish = partial(_finish, search=search, candidates=candidates, joining=joining, permuted=permuted)
+    cover = finish(chosen)
     if ordinary is not None and {*ordinary} != {*chosen}:
         behind_ns = search.total_ns(ordinary) - search.total_ns(chosen)
         if behind_ns <= search.total_ns(chosen) - cover.time_ns:
-            other = _finish(ordinary, search, candidates, joining, permuted)
-            cover = min(cover, other, key=lambda cover: cover.time_ns)
-    return replace(cover, considered=len(candidates), priced=len(candidates.prices) + len(permuted or ()))
+            other = finish(ordinary)
+            if other.time_ns < cover.time_ns:
+                chosen, cover = ordinary, other
+    if not entry.is_baseline:
+        chosen, cover = _finish_swaps(chosen, cover, search, finish)
+    others = map(finish, search.nearest_covers(chosen, count - 1)) if count > 1 else ()
+    covers = [cover, *sorted(others, key=lambda other: other.time_ns)]
+    priced = len(candidates.prices) + len(permuted or ())
+    return [replace(each, considered=len(candidates), priced=priced) for each in covers]
+
+
+def _finish_swaps(
+    chosen: CandidateCover, cover: Cover, search: CoverSearch, finish: Callable[..., Cover]
+) -> tuple[CandidateCover, Cover]:
+    """These candidates and their finished cover, or those that swaps lead to, where each swap makes the finished cover
+    cheaper. Of a swap that does not, `explain` reports the difference of the finished covers."""
+    while True:
+        extra_ns: dict[KernelCandidate, float | None] = {}
+        for rival, other in search.cheaper_swaps(chosen):
+            finished = finish(other) if other else None
+            extra_ns[rival] = finished.time_ns - cover.time_ns if finished else None
+            if other and finished and finished.time_ns < cover.time_ns:
+                chosen, cover = other, finished
+                break
+        else:
+            return chosen, finish(chosen, extra_ns=extra_ns) if extra_ns else cover
 
 
 def _finish(
     chosen: CandidateCover,
+    extra_ns: Mapping[KernelCandidate, float | None] | None = None,
+    *,
     search: CoverSearch,
     candidates: Candidates,
     joining: bool,
     permuted: PermutedKernels | None,
 ) -> Cover:
-    """The cover of these candidates, joined and laid out. The rivals are priced first: a joint kernel may hold one."""
+    """The cover of these candidates, joined and laid out. The rivals are priced first: a joint kernel may hold one.
+    extra_ns: of rivals that seemed cheaper, by how much their finished covers are dearer; None of a cover that would
+    compute a value in two ways."""
     rivals = search.price_rivals(chosen)
     cover = candidates.materialize(chosen)
     cover = join_kernels(cover, candidates) if joining else cover
     cover = choose_layouts(cover, permuted) if permuted is not None else cover
     cover = replace(
         cover,
-        kernels=tuple(rivals.explain(kernel, candidates.by_buffer, candidates.names) for kernel in cover.kernels),
+        kernels=tuple(
+            rivals.explain(kernel, candidates.by_buffer, candidates.names, extra_ns or {}) for kernel in cover.kernels
+        ),
         diagnostics=(*search.stops(chosen), *cover.diagnostics),
     )
     return turn_inputs(cover, candidates.cold_inputs, permuted) if permuted is not None else cover

@@ -15,8 +15,10 @@ class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
     time_ns   of its best plan; None where it was refused
     extra_ns  by how much the program would be dearer with it: what it reads and no kernel writes is computed by the
               cheapest kernels, kernels that nobody reads any more are left out, and nothing else changes. None where it
-              was refused, or where it needs what is computed from its own result.
-    refusal   the kind of diagnostic where it cannot be one kernel; `reason` says why
+              was refused, where it needs what is computed from its own result, and where the program would compute
+              a value in two ways.
+    refusal   the kind of diagnostic where it cannot be one kernel
+    reason    why it was refused, or has no `extra_ns`
     """
 
     name: str

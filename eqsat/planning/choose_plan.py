@@ -1,7 +1,7 @@
 """The plan of a region that a caller names by some fields of its printed form, among the plans that the planner makes.
 
-The planner's plans are checked, and keep the order of sums and the roundings that the options ask for; so every choice
-computes what the program computes.
+The planner's plans keep the order of sums and the roundings that the options ask for; so every choice computes what the
+program computes. `eqsat.planning.plan_by_hand` takes other plans.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from eqsat.planning.refinement import what_changed
 from ir.diagnostics import Diagnostic, Kind, fail, note
+from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.plan.schedule import Schedule
 from ir.pricer import Price
@@ -21,15 +22,17 @@ _SHOWN = 8
 
 
 class PlanOption(NamedTuple):
-    """A plan that the planner makes for a kernel, in its printed form, with its estimated time."""
+    """A plan that the planner makes for a kernel: its printed form, its estimated time, and the plan itself, to be
+    changed by `msgspec.structs.replace`."""
 
     schedule: Schedule
     estimated_ns: float
+    plan: Plan
 
 
 def options_of(ranked: Sequence[Price]) -> list[PlanOption]:
     """The plans of these prices, in the same order."""
-    return [PlanOption(plan_to_schedule(price.plan), price.time_ns) for price in ranked]
+    return [PlanOption(plan_to_schedule(price.plan), price.time_ns, price.plan) for price in ranked]
 
 
 def choose_plan(ranked: Sequence[Price], fields: Mapping[str, Any], kernel: str) -> Price:

@@ -1,5 +1,5 @@
 """Plans that were measured, kept on disk: a file for each region on one machine, by the hash of all that their times
-depend on.
+depend on. Regions that differ in names only share a file, so that programs share measurements.
 
 Only compilations that ask for measured plans read them (`autotune=True`): what any other call gives depends on no
 clock, whatever lies in the cache.
@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from eqsat.runtime.artifact_cache import source_digest
 from ir.diagnostics import EqsatError
 from ir.host.checked_file import read_checked, write_checked
 from ir.plan.plan import Plan
-from ir.region.region import Region
+from ir.region.region import Region, canonical
 from ir.serde import from_json, to_builtins, to_json
 from ir.target import Target
 
@@ -35,6 +36,16 @@ class MeasuredPlan(msgspec.Struct, frozen=True):
     refused: tuple[str, ...] = ()
 
 
+class _KeptPlan(msgspec.Struct, frozen=True):
+    """A `MeasuredPlan` on disk: `plan` as JSON, under the canonical names of buffers and values."""
+
+    plan: Any
+    ns: float
+    first_ns: float | None
+    tried: int
+    refused: tuple[str, ...]
+
+
 class PlanCache:
     """The measured plans of one machine below `folder`. `device`: what the machine is; `options`: what else kernels
     depend on."""
@@ -44,20 +55,44 @@ class PlanCache:
         self._parts = [source_digest(), to_builtins(target), device, *options]
 
     def path(self, region: Region) -> Path:
-        """Where the plan of a region is kept, whatever the region is called."""
-        unnamed = to_builtins(msgspec.structs.replace(region, name=""))
-        text = json.dumps([*self._parts, unnamed], sort_keys=True)
+        """Where the plan of a region is kept, whatever the region and its buffers are called."""
+        text = json.dumps([*self._parts, to_builtins(canonical(region))], sort_keys=True)
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def recall(self, region: Region, rivals: Sequence[Plan]) -> MeasuredPlan | None:
         """What was kept of a region, if it is whole, and its plan is one of those that the region has."""
         try:
-            found = from_json(read_checked(self.path(region)), MeasuredPlan)
+            found = from_json(read_checked(self.path(region)), _KeptPlan)
         except (OSError, ValueError, EqsatError):  # absent, damaged, or of another form: measured again
             return None
-        return found if found.plan in rivals else None
+        names = _canonical_names(region)
+        for plan in rivals:
+            if _renamed(to_builtins(plan), names) == found.plan:
+                return MeasuredPlan(plan, found.ns, found.first_ns, found.tried, found.refused)
+        return None
 
     def keep(self, region: Region, found: MeasuredPlan) -> None:
         """Keep a region's plan for the next compilation; where nothing can be written, that one measures again."""
+        plan = _renamed(to_builtins(found.plan), _canonical_names(region))
+        kept = _KeptPlan(plan, found.ns, found.first_ns, found.tried, found.refused)
         with contextlib.suppress(OSError):
-            write_checked(self.path(region), to_json(found).encode())
+            write_checked(self.path(region), to_json(kept).encode())
+
+
+def _canonical_names(region: Region) -> dict[str, str]:
+    """The canonical name of each buffer and value."""
+    other = canonical(region)
+    buffers = zip(region.buffers, other.buffers, strict=True)
+    values = zip(region.body, other.body, strict=True)
+    return {own.name: new.name for own, new in buffers} | {own.name: new.name for own, new in values}
+
+
+def _renamed(data: Any, names: Mapping[str, str]) -> Any:
+    """JSON with other names. A word that is also a name changes too, as it does in every plan of the region."""
+    if isinstance(data, str):
+        return names.get(data, data)
+    if isinstance(data, list | tuple):
+        return [_renamed(each, names) for each in data]
+    if isinstance(data, Mapping):
+        return {key: _renamed(each, names) for key, each in data.items()}
+    return data

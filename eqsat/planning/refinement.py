@@ -99,7 +99,7 @@ class _PlanSearch:
         place, told = rivals.index(self._first.plan), self._told
         known: dict[int, Price] = {}
         while place not in known:
-            known[place] = self._pricer.correct(estimates[place], told, rivals)
+            known[place] = self._pricer.correct(self._region, estimates[place], told, rivals)
             place = min(range(len(rivals)), key=lambda i: self._rank(known.get(i, estimates[i])))
             if place not in known:
                 estimates[place] = self._add_note(estimates[place])

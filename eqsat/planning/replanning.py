@@ -2,49 +2,73 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
+from codegen.backends.backend_of import backend_of
 from codegen.backends.time_plans import times_of
 from codegen.poly.analyse import checked_core
 from eqsat.clock import Clock
+from eqsat.options import Options, Running
 from eqsat.planning.plan_cache import PlanCache
 from eqsat.planning.refinement import Replanned, refine
 from eqsat.planning.target_pricer import pricer_for
-from eqsat.planning.tuning import tune
+from eqsat.planning.tuning import Measuring, tune
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.verify import random_inputs
 from ir.backend import Backend, function_name
 from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
+from ir.host.cache_folder import writable_cache
 from ir.kernel.resources import KernelResources
 from ir.plan.plan import Plan
 from ir.region.region import Region
+from ir.target import Target
 
 
-def replan(made: Artifact, backend: Backend, clock: Clock, folder: Path, measured_by: str) -> Replanned:
-    """The prices of a program's calls, by other plans where those are known to be better than the estimate's first.
-    `measured_by` is the device or the compiler; `folder` keeps measured plans and compiled kernels."""
+def measuring_for(
+    target: Target,
+    options: Options,
+    running: Running,
+    clock: Clock,
+    folder: Path,
+    measured_by: str,
+    executor: Executor | None,
+) -> Measuring:
+    """How autotuning measures for a target. The seconds of `options.autotune` begin now."""
+    known = PlanCache(folder, target, measured_by, [str(options.exactness), *(["tf32"] if options.tf32 else [])])
+    timer = partial(time_plans, target=target, flush=options.flushes, emulate=running.emulate)
+    end = math.inf if options.autotune is True else time.monotonic() + options.autotune
+    return Measuring(pricer_for(target, options), timer, known, clock.tell, executor, end)
+
+
+def time_plans(
+    region: Region, plans: Sequence[Plan], *, target: Target, flush: bool, emulate: bool = False
+) -> list[float | EqsatError]:
+    """The ns of each plan on random data, or why there are none. This process may be a worker of an executor."""
+    core, memrefs = checked_core(region), {each.name: each.memref for each in region.inputs}
+    arrays = random_inputs({name: TensorType.of(each.dtype, each.shape) for name, each in memrefs.items()})
+    backend, (folder, _) = backend_of(target, emulate), writable_cache()
+    return times_of(region, core, plans, arrays, backend=backend, target=target, flush=flush, cache=folder)
+
+
+def replan(made: Artifact, backend: Backend, clock: Clock, folder: Path, measuring: Measuring | None) -> Replanned:
+    """The prices of a program's calls, by other plans where those are known to be better than the estimate's first: as
+    measured, or as the compiler reports. `folder` keeps compiled kernels."""
     target, options = made.target, made.options
+    if measuring is not None:
+        with clock.stage("tune"):
+            return tune(made.module, made.prices, measuring)
     pricer = pricer_for(target, options)
 
     def compile_plan(region: Region, plan: Plan) -> KernelResources:
         kernel = backend.lower(region, checked_core(region), plan, function_name(region))
         return backend.build(backend.texts([kernel]), target.arch, folder).resources[function_name(region)]
 
-    def time_plans(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
-        core, memrefs = checked_core(region), {each.name: each.memref for each in region.inputs}
-        arrays = random_inputs({name: TensorType.of(each.dtype, each.shape) for name, each in memrefs.items()})
-        return times_of(
-            region, core, plans, arrays, backend=backend, target=target, flush=options.flushes, cache=folder
-        )
-
-    if options.autotune:
-        with clock.stage("tune"):
-            known = PlanCache(
-                folder, target, measured_by, [str(options.exactness), *(["tf32"] if options.tf32 else [])]
-            )
-            return tune(made.module, made.prices, pricer, time_plans, known, clock.tell)
     with clock.stage("compile"):
         resources = backend.build(made.units, target.arch, folder).resources
         reports = {call.region.name: resources[function_name(call.region)] for call in made.module.running}

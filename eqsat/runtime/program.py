@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from eqsat.explanation.profile import Profile
     from eqsat.explanation.why_not import WhyNot
     from eqsat.planning.choose_plan import PlanOption
+    from ir.plan.plan import Plan
 
 
 Unpickled = Callable[[bytes, int], "Program"]
@@ -289,25 +290,22 @@ class Program:
         return plans_at(self._compiled, place_of(self.kernels, kernel))
 
     def replan(
-        self, kernel: Wanted | None = None, *, plans: Mapping[Wanted, Mapping[str, Any]] | None = None, **fields: Any
+        self,
+        kernel: Wanted | None = None,
+        plan: Plan | None = None,
+        *,
+        plans: Mapping[Wanted, Any] | None = None,
+        **fields: Any,
     ) -> Program:
         """A program whose kernel has another plan: `program.replan("dot_relu", tile=(64, 128, 256), warp_tile="6x32")`.
+        `plan` is one of your own, `fields` are those of one of the planner's, `plans` either by kernel; errors as in
+        docs/explore.md."""
+        from eqsat.replan_kernels import with_plans
 
-        Args:
-            kernel: named as in `explain`. plans: fields by kernel, for several kernels at once.
-            fields: of the plan, as `dump("plan", kernel)` prints them. Of the planner's plans with these fields, which
-                all keep the exactness of the program, that with the best estimate is taken.
-
-        Raises:
-            EqsatError: InvalidOption for no kernel, or where no plan has these fields: the hint names their values.
-        """
-        from eqsat.explanation.kernel_by_name import place_of
-        from eqsat.replan_kernels import replan_kernels
-
-        wanted = [*(plans or {}).items(), *([] if kernel is None else [(kernel, fields)])]
-        if not wanted or (kernel is None and fields):
+        wanted = {**(plans or {}), **({} if kernel is None else {kernel: fields if plan is None else plan})}
+        if not wanted or (kernel is None and (fields or plan)) or (fields and plan):
             fail(Kind.INVALID_OPTION, "replan", "no kernel is named", hint='replan("dot_relu", tile=(64, 128, 256))')
-        compiled = replan_kernels(self._compiled, {place_of(self.kernels, name): mine for name, mine in wanted})
+        compiled = with_plans(self._compiled, wanted)
         key = next(reversed(self._variants.held))
         return Program(
             self._model, self._specialise, self._threads, {key: compiled}, self._unpickled, self._free, self._serving

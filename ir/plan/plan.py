@@ -13,6 +13,8 @@ from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuScatterPlan, GpuTile
 CpuPlan = CpuContractionPlan | CpuStreamPlan | CpuNestPlan | CpuScatterPlan
 GpuPlan = GpuContractionPlan | GpuStreamPlan | GpuPointsPlan | GpuRowsPlan | GpuTilesPlan | GpuScatterPlan
 Plan = CpuPlan | GpuPlan
+HandPlan = CpuContractionPlan | CpuStreamPlan | CpuNestPlan
+"""The plans that a caller may write: their work is known for any sizes."""
 
 
 def rounds_to_tf32(plan: Plan) -> bool:

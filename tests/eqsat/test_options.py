@@ -56,7 +56,7 @@ def refused(call: Callable[[], Any]) -> str:
         ("extractor", "magic", "greedy"),
         ("extractor", [], "greedy"),
         ("cost_model", "guess", "roofline"),
-        ("cost_model", {}, "roofline"),
+        ("cost_model", {}, "launch"),
         ("cost_model", "launch", "-launch"),
         ("cost_model", ["-launch", "-nothing"], "-fanout"),
         ("budget", 3, "Budget"),

@@ -10,6 +10,7 @@ The cover of ordinary fusion is made of the same candidates and competes: no cov
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from eqsat.extraction.candidate import CandidateCover, KernelCandidate
 from eqsat.extraction.candidates import STAGE, Candidates
@@ -86,6 +87,17 @@ class CoverSearch:
             rivals = Rivals(self._candidates.problem(), cover)
             if not self._candidates.prices.learn(rivals.needed):
                 return rivals
+
+    def cheaper_swaps(self, cover: CandidateCover) -> list[tuple[KernelCandidate, CandidateCover | None]]:
+        """The rivals of the cover's kernels that make the cover cheaper, best first, and the covers with them; None in
+        place of a cover that computes a value in two ways."""
+        swapped = self.price_rivals(cover).cheaper_covers()
+        return [(rival, None if self._is_disputed(other) else other) for rival, other in swapped]
+
+    def nearest_covers(self, cover: CandidateCover, count: int) -> list[CandidateCover]:
+        """Up to `count` covers with another kernel in one place, the nearest by price first."""
+        swapped = self.price_rivals(cover).nearest_covers()
+        return list(islice((other for other in swapped if not self._is_disputed(other)), count))
 
     def total_ns(self, cover: CandidateCover) -> float:
         """The time of a cover."""

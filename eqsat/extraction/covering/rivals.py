@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from eqsat.extraction.candidate import CandidateCover, CandidateProblem, KernelCandidate
 from eqsat.extraction.cover import CoverKernel
-from eqsat.extraction.covering.swaps import Swap, Swaps
+from eqsat.extraction.covering.swaps import LEAST_GAIN, Swap, Swaps, swapped
 from eqsat.extraction.selection import JointPart, Rival, Selection
 
 NEAREST = 8
 """Rivals of one kernel that are priced and reported, besides the refused ones."""
+
+TWO_WAYS = "computes a value in another way than other kernels"
 
 
 class Rivals:
@@ -24,8 +26,10 @@ class Rivals:
 
     def __init__(self, problem: CandidateProblem, cover: CandidateCover) -> None:
         candidates, writers = problem.candidates, problem.problem.writers
-        self._candidates = candidates
-        swaps = Swaps(problem.problem, problem.indices(cover))
+        self._problem, self._cover, self._candidates = problem, cover, candidates
+        chosen = problem.indices(cover)
+        self._least = LEAST_GAIN * problem.problem.cost_of(chosen)
+        swaps = Swaps(problem.problem, chosen)
         self._nearest: dict[int, list[tuple[KernelCandidate, Swap | None]]] = {}
         for winner in cover:
             if not winner.compile_time:
@@ -43,20 +47,47 @@ class Rivals:
                 needed |= dict.fromkeys([rival, *(self._candidates[index] for index in entering)])
         return list(needed)
 
+    def cheaper_covers(self) -> list[tuple[KernelCandidate, CandidateCover]]:
+        """The rivals that make the cover cheaper, the best first, and the cover with each. Once all are priced."""
+        gains = [(rival, swap) for rival, swap in self._swaps() if swap.extra_ns < -self._least]
+        return [(rival, self._problem.cover(self._swapped(rival, swap))) for rival, swap in gains]
+
+    def nearest_covers(self) -> Iterator[CandidateCover]:
+        """The cover with each rival in its place, the nearest first. Once all are priced."""
+        return (self._problem.cover(self._swapped(rival, swap)) for rival, swap in self._swaps())
+
+    def _swaps(self) -> list[tuple[KernelCandidate, Swap]]:
+        """The rivals that can be swapped in, the nearest first."""
+        swaps = [(rival, swap) for nearest in self._nearest.values() for rival, swap in nearest if swap]
+        return sorted(swaps, key=_distance)
+
+    def _swapped(self, rival: KernelCandidate, swap: Swap) -> tuple[int, ...]:
+        kept = [candidate for candidate in self._cover if candidate.buffer != rival.buffer]
+        return swapped(self._problem.problem, self._problem.indices(tuple(kept)), swap)
+
     def explain(
-        self, kernel: CoverKernel, candidates: Mapping[int, Sequence[KernelCandidate]], names: Mapping[int, str]
+        self,
+        kernel: CoverKernel,
+        candidates: Mapping[int, Sequence[KernelCandidate]],
+        names: Mapping[int, str],
+        extra_ns: Mapping[KernelCandidate, float | None],
     ) -> CoverKernel:
         """A kernel of the finished cover, with the candidates that it was chosen before. Once all are priced.
 
         Args:
             candidates: all of each buffer, the refused ones among them.
+            extra_ns: of a rival whose finished cover is known, by how much the program would be dearer; None where a
+                value would be computed in two ways.
         """
         if kernel.price is None:
             return kernel
         rivals: list[Rival] = []
         for part in kernel.parts or (kernel,):
             (buffer,) = part.writes
-            rivals += [_rival(rival, swap, names) for rival, swap in self._nearest[buffer]]
+            for rival, swap in self._nearest[buffer]:
+                estimate = swap.extra_ns if swap and abs(swap.extra_ns) > self._least else swap and 0.0
+                reason = TWO_WAYS if extra_ns.get(rival, 0.0) is None else ""
+                rivals.append(_rival(rival, extra_ns.get(rival, estimate), names, reason))
             rivals += [_rival(candidate, None, names) for candidate in candidates[buffer] if candidate.refusal]
         selection = Selection(
             candidates=sum(len(candidates[buffer]) for part in kernel.parts or (kernel,) for buffer in part.writes),
@@ -74,13 +105,13 @@ def _distance(rival: tuple[KernelCandidate, Swap | None]) -> float:
     return rival[1].extra_ns if rival[1] else math.inf
 
 
-def _rival(candidate: KernelCandidate, swap: Swap | None, names: Mapping[int, str]) -> Rival:
+def _rival(candidate: KernelCandidate, extra_ns: float | None, names: Mapping[int, str], reason: str = "") -> Rival:
     assert candidate.priced is not None
     return Rival(
         name=candidate.priced.region.name,
         reads=tuple(names[buffer] for buffer in candidate.tree.reads),
         time_ns=candidate.price.time_ns if candidate.price else None,
-        extra_ns=swap.extra_ns if swap else None,
+        extra_ns=extra_ns,
         refusal=candidate.refusal.kind if candidate.refusal else None,
-        reason=candidate.refusal.reason if candidate.refusal else "",
+        reason=candidate.refusal.reason if candidate.refusal else reason,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from eqsat.extraction.covering.problem import Problem, cheapest_writers, resolve
@@ -116,7 +116,13 @@ def _sweep(problem: Problem, cover: tuple[int, ...], cheapest: Cheapest) -> tupl
             swap = swaps.with_column(index)
             if swap is not None and swap.extra_ns < -least:
                 kept = [index for index in cover if problem.columns[index].writes != column.writes]
-                better = resolve(problem, [*kept, *swap.entering])
-                assert better is not None, "a swap closes no cycle"
+                better = swapped(problem, kept, swap)
                 cover, swaps = better, Swaps(problem, better, cheapest)
+    return cover
+
+
+def swapped(problem: Problem, kept: Iterable[int], swap: Swap) -> tuple[int, ...]:
+    """The cover after a swap. kept: the cover without the column in whose place another one enters."""
+    cover = resolve(problem, [*kept, *swap.entering])
+    assert cover is not None, "a swap closes no cycle"
     return cover

@@ -27,7 +27,7 @@ from eqsat.cost.targets import A100, H100
 from eqsat.demo import seed_program
 from eqsat.planning.plan_cache import MeasuredPlan, PlanCache
 from eqsat.planning.refinement import Replanned, refine, what_changed
-from eqsat.planning.tuning import MARGIN, MOST_PLANS, fastest, tune
+from eqsat.planning.tuning import MARGIN, MOST_PLANS, Measuring, fastest, tune
 from eqsat.runtime.verify import random_inputs
 from ir.backend import Texts
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity
@@ -290,13 +290,16 @@ def test_plans_that_were_passed_over_are_told_of_and_kept(tmp_path: Path) -> Non
     def timer(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
         return [no_plan("no such copy"), 20.0, 30.0]
 
-    found = tune(module, (first,), known.pricer, timer, cache, lambda _: None)
+    def never(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
+        pytest.fail("again")
+
+    found = tune(module, (first,), Measuring(known.pricer, timer, cache, lambda _: None))
     assert found.prices[0].plan == MIDDLE
     chosen, passed = found.diagnostics
     assert "the estimate's choice could not be built" in chosen.message
     assert (passed.kind, passed.severity, passed.at) == (Kind.COMPILE_FAILED, Severity.NOTE, REGION.name)
     assert passed.message.endswith("could not be built: 1; the first: no such copy")
-    assert tune(module, (first,), known.pricer, lambda *_: pytest.fail("again"), cache, lambda _: None) == found
+    assert tune(module, (first,), Measuring(known.pricer, never, cache, lambda _: None)) == found
 
 
 class FakeTimer:
@@ -322,7 +325,7 @@ def test_measured_plans_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
     said: list[str] = []
 
     def run(timer: FakeTimer, cache: PlanCache) -> Price:
-        found = tune(module, (first, first), known.pricer, timer, cache, said.append)
+        found = tune(module, (first, first), Measuring(known.pricer, timer, cache, said.append))
         assert found.prices[0] is found.prices[1]
         [told] = found.diagnostics
         assert (told.kind, told.severity, told.at) == (Kind.TUNED, Severity.NOTE, REGION.name)
@@ -410,10 +413,11 @@ def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: p
     stages: list[str] = []
     program = tuned_program(verify=True, progress=stages.append)
     kernels = {each.name for each in program.kernels}
-    assert {each.partition(": ")[2] for each in stages if each.startswith("tune ")} == kernels
+    tuned = {each.partition(": ")[2].partition(" (")[0] for each in stages if each.startswith("tune ")}
+    assert tuned > kernels, "kernels of other covers are measured too"
     told = [each for each in program.diagnostics if each.kind is Kind.TUNED]
     assert {each.at for each in told} == kernels
-    assert len(list((folder / "plans").iterdir())) == len(kernels)
+    assert len(list((folder / "plans").iterdir())) >= len(kernels)
     monkeypatch.setattr(replanning, "times_of", lambda *_, **__: pytest.fail("measured twice"))
     again = tuned_program(cache=False)
     assert again.source() == program.source()
@@ -477,7 +481,7 @@ def test_autotune_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "gemm.json"
     file.write_text(json.dumps(seed_program("gemm")))
     sizes = ["-d", "M=32", "-d", "K=16", "-d", "N=48"]
-    done = CliRunner().invoke(app, ["compile", str(file), "--target", "cpu", "--autotune", *sizes])
+    done = CliRunner().invoke(app, ["compile", str(file), "--target", "cpu", "--autotune-seconds", "60", *sizes])
     assert done.exit_code == 0, done.output
     assert "the fastest of" in done.stderr
     assert list((folder / "plans").iterdir())

@@ -9,7 +9,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch
-from eqsat.extraction.covering.oracles.shuffled import add_written, shuffle
+from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.joining.join_kernels import join_kernels
 from ir.pricer import Pricer
 
@@ -27,6 +27,6 @@ def random_cover(
 ) -> Cover:
     """Kernels as they were written and as the rules made them, some joined whether that gains or not."""
     candidates = Candidates(view, outputs, pricer, constants)
-    add_written(candidates)
+    candidates.demand_as_written()
     chosen = CoverSearch(candidates, lambda problem: shuffle(problem, rng)).cover_with_known_prices()
     return join_kernels(candidates.materialize(chosen), candidates, is_wanted=lambda _: rng.random() < JOINED_SHARE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.covering.oracles.tree import tree
 from eqsat.extraction.covering.problem import Column, Covering, Problem, resolve
 
@@ -19,10 +18,3 @@ def shuffle(problem: Problem, rng: random.Random) -> Covering | None:
             return Covering(chosen)
     columns = tuple(Column(column.writes, column.reads, rng.expovariate(1.0)) for column in problem.columns)
     return tree(Problem(columns, problem.roots))
-
-
-def add_written(candidates: Candidates) -> None:
-    """Add the kernel that each buffer was written with: rules may have left none of them."""
-    candidates.demand_roots()
-    while candidates.fall_back(tuple(candidates.by_buffer)):
-        pass

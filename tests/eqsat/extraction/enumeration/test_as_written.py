@@ -17,7 +17,7 @@ from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.extraction.enumeration.as_written import as_written
 from eqsat.extraction.enumeration.kernel_tree import subtrees
 from eqsat.extraction.enumeration.limits import EnumerationLimits
-from eqsat.extraction.extract import extract
+from eqsat.extraction.extract import extract, extract_several
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.options import Budget
 from eqsat.tensor import Tensor
@@ -105,7 +105,7 @@ def test_copies_of_one_another_compile(exactness: str) -> None:
 
 
 def test_a_gpu_program_is_covered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = partial(extract, limits=EnumerationLimits(alternatives=1, candidates=1))
-    for extraction in (extract, few):
-        monkeypatch.setattr(eqsat.pipeline, "extract", extraction)
+    few = partial(extract_several, limits=EnumerationLimits(alternatives=1, candidates=1))
+    for extraction in (extract_several, few):
+        monkeypatch.setattr(eqsat.pipeline, "extract_several", extraction)
         assert optimize_and_compile(list(copied_scan()), target="sm_80", emulate=True, cache=False).kernels

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eqsat.cost.roofline import ALL_TERMS, Terms
+import msgspec
+
+from eqsat.cost.roofline import ALL_TERMS, TERM_NAMES, Terms
 from eqsat.extraction.covering.extractors import EXTRACTORS
 from rules import FAMILIES
 
@@ -34,7 +36,9 @@ def knockouts(kinds: tuple[str, ...] = KINDS, slow: bool = True) -> Iterator[Kno
     if "family" in kinds:
         yield from (Knockout("family", name, rules=(f"-{name}",)) for name in FAMILIES)
     if "term" in kinds:
-        yield from (Knockout("term", name, terms=Terms(**{name: False})) for name in Terms.__struct_fields__)
+        yield from (
+            Knockout("term", name, terms=msgspec.structs.replace(ALL_TERMS, **{name: False})) for name in TERM_NAMES
+        )
     if "extractor" in kinds:
         others = [name for name in EXTRACTORS if name != EVERYTHING.extractor]
         tried = [name for name in others if slow or name in ("greedy", "tree")]

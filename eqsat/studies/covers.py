@@ -1,13 +1,13 @@
-"""Compiles and measures covers of one program, for the ablation and fidelity benches."""
+"""Compiles and measures covers of one program on a CPU."""
 
 from __future__ import annotations
 
 import copy
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from types import FunctionType
 from typing import Any
 
 import msgspec
@@ -25,12 +25,13 @@ from eqsat.assembly.fold import fold
 from eqsat.cost.pricing import PlanPricer
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from eqsat.egraph.saturate import saturate
+from eqsat.explanation.measurement import Measurement
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
 from eqsat.extraction.covering.greedy import greedy
 from eqsat.extraction.covering.oracles.bound import CoverBound, bound
-from eqsat.extraction.covering.oracles.shuffled import add_written, shuffle
+from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.covering.problem import Column, Covering, Problem
 from eqsat.extraction.extract import extract
 from eqsat.model import read_model
@@ -39,11 +40,13 @@ from eqsat.pipeline import lower_module
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Kind, fail
 from ir.host.cache_folder import writable_cache
-from ir.module.module import KernelCall
 from ir.pricer import Price
 from ir.target import Target
+from ir.tiny.graph import Graph
+from ir.uop.table import UOpKind
 from rules import select
 
+STAGE = "study"
 SPREADS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.6)
 """Standard deviations of the log of the random factors on a kernel's price, by which covers are varied; 0: random
 kernels."""
@@ -61,7 +64,8 @@ class Subject:
     """One program on one machine: its e-graph, and covers of it.
 
     Args:
-        source: as `optimize_and_compile` takes it, with all sizes known.
+        source: as `optimize_and_compile` takes it, or a function without arguments that makes it.
+        dims: sizes of symbols, all of which must be known.
         rules, extractor: as there. terms: the terms of §11 that choose; reported prices have all terms.
     """
 
@@ -73,11 +77,16 @@ class Subject:
         rules: RuleChoice = None,
         terms: Terms = ALL_TERMS,
         extractor: str = "pareto",
+        dims: Mapping[str, int] | None = None,
     ) -> None:
+        if target.is_gpu:
+            message = f"covers are measured on CPUs, and {target.name} is a GPU"
+            fail(Kind.INVALID_OPTION, STAGE, message, hint='target="calibrated" or "cpu"')
         self.target, self.terms = target, terms
         self.options = check_options(rules, "rounding", extractor, terms, None)
-        model = read_model(source)
+        model = read_model(source() if isinstance(source, FunctionType | partial) else source, dims=dims)
         self.bound = model.bind(model.infer({}), False)
+        _refuse_loops(self.bound.graph)
         self.constants = sorted(self.bound.constants)
         start = time.perf_counter()
         self.view, _ = saturate(
@@ -143,11 +152,11 @@ class Subject:
     @cached_property
     def _candidates(self) -> Candidates:
         candidates = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants)
-        add_written(candidates)
+        candidates.demand_as_written()
         learn_prices(candidates, every=True)
         return candidates
 
-    def run(self, cover: Cover, threads: int) -> Running:
+    def run(self, cover: Cover, threads: int) -> RunningCover:
         """The cover as code.
 
         Raises:
@@ -156,8 +165,16 @@ class Subject:
         module, prices = assemble(cover, self.view, self.bound.graph, self.constants)
         held = module.arena_bytes + sum(slot.memref.nbytes for slot in module.slots if slot.role == "constant")
         if held > LARGEST_BYTES:
-            fail(Kind.RESOURCE_EXCEEDED, "covers", f"its buffers take {held / 2**30:.1f} GiB")
-        return Running(self, module, prices, threads)
+            fail(Kind.RESOURCE_EXCEEDED, STAGE, f"its buffers take {held / 2**30:.1f} GiB")
+        return RunningCover(self, module, prices, threads)
+
+
+def _refuse_loops(graph: Graph) -> None:
+    """A study measures covers of one e-graph, and a loop has its own."""
+    for node in graph.nodes:
+        if node.op.kind is UOpKind.LOOP:
+            message = "a study measures covers of one graph, and this program has a loop"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=node.id, hint="the body of the loop as a program")
 
 
 def _identity(cover: Cover) -> frozenset[tuple[object, ...]]:
@@ -185,17 +202,8 @@ def _perturb(problem: Problem, rng: np.random.Generator, spread: float) -> Cover
     return greedy(Problem(tuple(columns), problem.roots))
 
 
-@dataclass(frozen=True)
-class Launch:
-    """One measured kernel of a program: the least ns seen, beside its price."""
-
-    call: KernelCall
-    price: Price
-    measured_ns: float
-
-
-class Running:
-    """A compiled program: `sample` runs it, `launches` are the times so far."""
+class RunningCover:
+    """A compiled program: `sample` runs it, `measurements` are the times so far."""
 
     def __init__(self, subject: Subject, module: Any, prices: Sequence[Price], threads: int) -> None:
         lowered = lower_module(module, tuple(prices), CpuBackend())
@@ -207,7 +215,7 @@ class Running:
         constants = fold(module, subject.bound.constants)
         self._executable = CpuExecutable(module, table, library, constants, threads)
         self._calls = [call for call in module.calls if call.when == "run"]
-        self.prices, self._threads = tuple(prices), threads
+        self.prices, self._threads, self._target = tuple(prices), threads, subject.target
         self._inputs = list(random_inputs(subject.bound.signature, 0).values())
         self._outputs = [np.empty(type_.shape, type_.dtype.numpy) for _, type_ in subject.bound.outputs]
         self._least = np.full(len(self._calls), np.inf)
@@ -224,10 +232,10 @@ class Running:
         """The sum of the least times of all launches."""
         return float(self._least.sum())
 
-    @property
-    def launches(self) -> list[Launch]:
+    def measurements(self, program: str) -> list[Measurement]:
+        """The least time of every launch, beside its price. program: its name."""
         return [
-            Launch(call, price, float(ns))
+            Measurement(self._target.name, program, call.region.name, price.work, price.plan, price.time_ns, float(ns))
             for call, price, ns in zip(self._calls, self.prices, self._least, strict=True)
         ]
 
@@ -251,7 +259,7 @@ class Running:
         return self._sampled_seconds >= ENOUGH_SECONDS
 
 
-def measure(running: Sequence[Running], rounds: int, seed: int = 0) -> None:
+def measure(running: Sequence[RunningCover], rounds: int, seed: int = 0) -> None:
     """Takes `rounds` samples of all programs, fewer of long ones, in a new random order every round, so that other work
     on the machine disturbs all alike."""
     order = list(running)
@@ -263,7 +271,7 @@ def measure(running: Sequence[Running], rounds: int, seed: int = 0) -> None:
                 program.sample()
 
 
-def agree(running: Sequence[Running], tolerance: float = 1e-3) -> bool:
+def agree(running: Sequence[RunningCover], tolerance: float = 1e-3) -> bool:
     """Whether all programs compute the same, relative to the largest value."""
     first, *others = (program.outputs() for program in running)
 

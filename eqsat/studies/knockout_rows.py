@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Row:
+class AblationRow:
     """One program without one idea. `optimize_s`: seconds of saturation and extraction; ns: of one call, summed over
     kernels; `loss`: measured time over that of the program with everything on."""
 
@@ -38,7 +38,7 @@ class Worth:
     program: str
 
 
-def worth(rows: Iterable[Row]) -> list[Worth]:
+def worth(rows: Iterable[AblationRow]) -> list[Worth]:
     """The worth of every knock-out, the largest loss of its kind first."""
     rows = list(rows)
     base = {row.program: row for row in rows if not row.kind}
@@ -47,7 +47,7 @@ def worth(rows: Iterable[Row]) -> list[Worth]:
         of = [row for row in rows if (row.kind, row.name) == (kind, name)]
         dearest = max(of, key=lambda row: row.loss)
 
-        def mean(column: str, of: Sequence[Row] = of) -> float:
+        def mean(column: str, of: Sequence[AblationRow] = of) -> float:
             return statistics.geometric_mean(getattr(row, column) / getattr(base[row.program], column) for row in of)
 
         means = mean("predicted_ns"), mean("measured_ns"), mean("kernels"), mean("bytes"), mean("optimize_s")
