@@ -65,7 +65,8 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 class StreamBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The blocks of streams whose scores are tiles, sizes in elements. mr × nr: register tile of scores. mr × nv:
     register tile of products; without a product, registers along the terms. bm: rows of a task. br × bc: rows and terms
-    of a tile of scores. dot: scores are dot products of queries and keys read in place, lanes along the depth."""
+    of a tile of scores. dot: scores are dot products of queries and keys read in place, lanes along the depth. stops:
+    tiles whose terms no row of theirs sees are left out where all values are finite."""
 
     mr: int
     nr: int
@@ -75,6 +76,7 @@ class StreamBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bc: int
     lanes: int
     dot: bool = False
+    stops: bool = False
 
     @property
     def width(self) -> int:

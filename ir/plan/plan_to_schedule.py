@@ -72,6 +72,7 @@ def _cpu_stream(plan: CpuStreamPlan) -> Schedule:
         cache=tuple(Cached(tensor.tensor, "packed", tensor.at) for tensor in plan.packed),
         predicate_tail=plan.tails,
         epilogue=plan.epilogue,
+        layout_hints={"unseen": "skipped"} if blocks.stops else {},
         notes=plan.notes,
     )
 

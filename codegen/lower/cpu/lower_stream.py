@@ -4,7 +4,7 @@
       pack the queries                                    once per task
       for each block of terms:
         pack keys and values                              once per block, for all rows of the task
-        for each tile of rows:
+        for each tile of rows:                            that sees a term of the block
           S = queries·keys                                register_tile, into the tile of scores
           finish, rescale, weigh                          score_tile: S becomes the weights P
           A = A·shrink + P·values                         register_tile, the sums in the thread's workspace
@@ -26,6 +26,7 @@ from codegen.lower.cpu.pack_constant import unused_name
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.score_tile import RowRange, ScoreTile
+from codegen.lower.cpu.seen_terms import SeenTerms, with_guard
 from codegen.lower.cpu.stream_epilogue import stream_tile_epilogue
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import Contraction, lanes_along_k
@@ -39,7 +40,8 @@ from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
-from ir.kernel.nodes import Comment, Within
+from ir.kernel.cpu.nodes import CpuCall, Load
+from ir.kernel.nodes import Comment, Const, Pick, Reg, Within
 from ir.plan.cpu import CpuStreamPlan, PackedTensor
 from ir.plan.plan_to_schedule import plan_to_schedule
 
@@ -110,23 +112,42 @@ class _CpuStreamTemplate:
         """Writes one block of terms, for all rows of the task."""
         view, br = self.view, self.blocks.br
         placed, depth = depth_block(frame, block, number)
-        self._pack_keys(placed, block, depth)
         for product in view.products:
             self._pack_values(placed.view_as(product), block, depth)
+        seen = SeenTerms(view, self.blocks, depth, self._search_values(block, depth)) if self.blocks.stops else None
+        with_guard(
+            block, seen.by_task(m0, self.writer) if seen else None, lambda inner: self._pack_keys(placed, inner, depth)
+        )
         r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
-        body = block.inner({r0})
+        tile = block.inner({r0})
         rows = RowRange(self.writer.axis(r0), m0)
-        self._scores(placed, body, rows, depth, queries)
+        last = depth_blocks(view.lead, frame.blocks) - 1
+        resumed = Within(number, 1, last + 1) if last else None
+        with_guard(
+            tile,
+            seen.by_tile(rows.first, self.writer) if seen else None,
+            lambda inner: self._tile(placed, inner, rows, depth, queries, resumed),
+        )
+        block.loop(tile, r0, m0, m0.shift(self.blocks.bm), br, view.m)
+
+    def _tile(
+        self,
+        frame: CpuContractionFrame,
+        body: CpuBlock,
+        rows: RowRange,
+        depth: DepthBlock,
+        queries: Side | None,
+        resumed: Within | None,
+    ) -> None:
+        """Writes one tile of scores, and adds its products to the sums."""
+        self._scores(frame, body, rows, depth, queries)
         body.add(Comment("scores, and the maximum of each row"))
         self.tile.finish(frame, body, rows, depth)
         self.tile.rescale(body, rows)
         body.add(Comment("weights"))
         self.tile.weigh(frame, body, rows, depth)
-        last = depth_blocks(view.lead, frame.blocks) - 1
-        resumed = Within(number, 1, last + 1) if last else None
-        for product in view.products:
-            self._product(placed.view_as(product), body, rows, depth, resumed)
-        block.loop(body, r0, m0, m0.shift(self.blocks.bm), br, view.m)
+        for product in self.view.products:
+            self._product(frame.view_as(product), body, rows, depth, resumed)
 
     # --- products ---
 
@@ -289,6 +310,28 @@ class _CpuStreamTemplate:
         base = column * self.blocks.bc
         pack(frame, body, Panel(1, view.columns, column, nv, view.n, values, base, nv, 1), depth)
         block.loop(body, n, ZERO, constant(view.n), nv)
+
+    def _search_values(self, block: CpuBlock, depth: DepthBlock) -> AxisExpr:
+        """1 where a value of this block of terms is infinite or NaN, which a weight of 0 does not hide; else 0."""
+        writer, blocks, kind = self.writer, self.blocks, self.view.kind
+        block.add(Comment("is a value infinite or NaN?"))
+        zeros = block.let("zeros", Const(0, kind), mutable=True)
+        assert isinstance(zeros, Reg)
+        for product in self.view.products:
+            n = writer.variable("n", 0, max(product.n - 1, 0))
+            x = writer.variable("x", 0, depth.most * blocks.nv - 1)
+            panel = block.inner({n})
+            body = panel.inner({x})
+            value = Load(self.values[product.name], writer.axis(n) * blocks.bc + writer.axis(x), kind)
+            body.accumulate(zeros, "add", CpuCall("mul", (value, Const(0, kind)), kind))
+            panel.loop(body, x, ZERO, depth.count * blocks.nv, blocks.lanes)
+            block.loop(panel, n, ZERO, constant(product.n), blocks.nv)
+        total = block.let("total", CpuCall("hsum", (zeros,), kind))
+        flags = Const(1, "i64"), Const(0, "i64")
+        found = writer.variable("infinite", 0, 1)
+        block.add(Pick(found, CpuCall("where", (CpuCall("cmpne", (total, total), "bool"), *flags), "i64")))
+        block.variables.add(found)
+        return writer.axis(found)
 
     # --- the kernel ---
 

@@ -37,7 +37,7 @@ from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import steps_of
 from codegen.plan.gpu.score_scale import ScoreScale
-from codegen.plan.gpu.stream_mask import LastSeen
+from codegen.plan.stream_mask import LastSeen
 from codegen.plan.stream_view import StreamView
 from ir.index.expr import AxisExpr, constant, mod
 from ir.kernel.gpu.nodes import AnyLane, Call, Element, GpuFor, GpuIf, Holds, SetElement, Shuffle, Value

@@ -19,18 +19,22 @@ from codegen.plan.cpu.nest_tiling import can_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
 from codegen.plan.region_loops import Axes, RegionLoops, Shape
 from codegen.poly.tail_axes import Steps, tail_axes
+from ir.dtype import DTYPES
 from ir.plan.cpu import CpuNestPlan, PlannedLoop
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
 from ir.region.work import region_flops
-from ir.target import Target
+from ir.target import VECTOR_REGISTERS, Target
 
 SMALL_BYTES = 64 << 10
 """Bytes of a kernel below which, if its FLOPs are few too, a fork and join cost more than a second core saves."""
 
 _REGISTERS = 4
 """Registers per step along outputs that accumulate: their sums hide latency, and rows are read in longer runs."""
+_WIDE_SHARE = 2
+"""Where one reduction alone accumulates, its sums take one of so many vector registers of a core: rows that are far
+apart in memory are then read in runs of a kilobyte, which take a third of the time of shorter runs."""
 _ROWS = 4
 """Rows that run together: as many as the sums of one reduction that run side by side."""
 _RESCALED = 8
@@ -135,6 +139,15 @@ class _Space:
             if let.op.kind in ("reduce", "stream") and let.name in self.loops.core.scopes
         )
 
+    @cached_property
+    def wide_registers(self) -> int:
+        """Registers per step where one reduction has most of them for its sums; `_REGISTERS` elsewhere."""
+        ops = self.loops.ops
+        if len(self.reductions) != 1 or self.scans or ops[self.reductions[0]].kind == "stream":
+            return _REGISTERS
+        each = max(1, DTYPES[ops[self.reductions[0]].dtype].bytes // 4)
+        return max(_REGISTERS, VECTOR_REGISTERS[self.target.arch] // _WIDE_SHARE // each)
+
     def has_short_rows(self, lane: int | None) -> bool:
         """Whether the nest sums many short rows with lanes along loop `lane` (None: along terms), so that running rows
         together hides waits."""
@@ -161,6 +174,8 @@ class _Space:
 def _plans(space: _Space) -> Iterator[CpuNestPlan]:
     for lane in dict.fromkeys([space.best, *_others(space)]):
         if lane is not None:
+            if space.wide_registers > _REGISTERS and space.extents[lane] >= space.wide_registers * space.lanes:
+                yield _along_outputs(space, lane, space.threads, registers=space.wide_registers)
             yield _along_outputs(space, lane, space.threads)
             if space.has_short_rows(lane):
                 yield _along_outputs(space, lane, space.threads, _ROWS)
@@ -169,7 +184,9 @@ def _plans(space: _Space) -> Iterator[CpuNestPlan]:
                 if space.reductions and space.extents[lane] >= _REGISTERS * space.lanes:
                     yield _around_outputs(space, lane, _REGISTERS)
             if space.can_split(space.lanes):
-                yield _cut_into_parts(space, _along_outputs(space, lane, False))
+                wide = space.extents[lane] >= space.wide_registers * space.lanes
+                registers = space.wide_registers if wide else _REGISTERS
+                yield _cut_into_parts(space, _along_outputs(space, lane, False, registers=registers))
     if len(space.scans) == 1:
         (scan,) = space.scans
         yield _along_scan(space, scan)
@@ -187,14 +204,15 @@ def _others(space: _Space) -> list[int]:
     return [number for number in sorted(usable, key=lambda number: -space.extents[number]) if number != space.best][:2]
 
 
-def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1) -> CpuNestPlan:
-    """Lanes along loop `lane`, with only scans inside; `rows` points of the loop around it run together."""
+def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1, registers: int = _REGISTERS) -> CpuNestPlan:
+    """Lanes along loop `lane`, with only scans inside; `rows` points of the loop around it run together. `registers`:
+    of a step, where values accumulate."""
     lanes = space.lanes
     order = [number for number in space.order if number != lane]
     position = sum(number not in space.scans for number in order)
     order.insert(position, lane)
-    plans = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= _REGISTERS * lanes
-    wide = lanes * (_REGISTERS if plans else 1)
+    plans = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= registers * lanes
+    wide = lanes * (registers if plans else 1)
     nest = _NestDraft.of(space, order, lane, wide, rows)
     strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extents[lane] > wide
     strip = strip and space.has_own_accumulators[lane]  # else every block computes the same accumulators

@@ -7,10 +7,14 @@ tensors are packed. A task packs keys and values once. `codegen.plan.cpu.stream_
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+
+import msgspec
 
 from codegen.plan.cpu.contraction_candidates import block_k, can_dot
-from codegen.plan.cpu.stream_tiling import packable, stream_steps
+from codegen.plan.cpu.stream_tiling import bound_of, packable, stream_steps
 from codegen.plan.cpu.stream_work import CpuStreamWork, is_contiguous, is_parallel, row_bytes
+from codegen.plan.stream_mask import last_seen
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
@@ -22,6 +26,8 @@ from ir.target import VECTOR_REGISTERS, Target
 
 _TERMS = (128, 256, 512)
 """Terms of a tile, at most: the sums of a row are rescaled once per tile."""
+_MASKED_TERMS = 64
+"""Terms of a tile, at most, where tiles that no row sees are left out."""
 _TILE_BYTES = 1 << 17
 """Bytes of a tile of scores, at most: the second-level cache also holds the panels that meet the tile."""
 _TILE_ROWS = 56
@@ -40,7 +46,7 @@ def stream_candidates(region: Region, core: PolyCore, target: Target) -> list[tu
     if view is None:
         return []
     work = CpuStreamWork(view, target)
-    cuts = dict.fromkeys((*_blocks(view, target), *_dot_blocks(view, target)))
+    cuts = dict.fromkeys((*map(partial(_stopped, view), _blocks(view, target)), *_dot_blocks(view, target)))
     priced = [(blocks, work.of(blocks)) for blocks in cuts]
     priced.sort(key=lambda candidate: _cycles(candidate[1], target))
     return [(_plan(view, blocks, target), work) for blocks, work in priced[:_CANDIDATES]]
@@ -55,7 +61,7 @@ def _blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
     lanes, item = target.lanes, DTYPES[view.kind].bytes
     for mr, nr in _register_tiles(view, target):
         nv = min(nr, -(-view.n // lanes) * lanes)
-        for most in _TERMS:
+        for most in _TERMS if last_seen(view) is None else (_MASKED_TERMS, *_TERMS):
             bc = _terms(view, most, nr)
             width = -(-bc // nr) * nr
             rows = min(_TILE_ROWS, _TILE_BYTES // (width * item), -(-view.m // mr) * mr)
@@ -65,6 +71,12 @@ def _blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
                     blocks = StreamBlocks(mr, nr, columns, bm, min(br, bm), bc, lanes)
                     if bm == br or row_bytes(view, blocks) <= _FAR * target.l2_bytes:
                         yield blocks
+
+
+def _stopped(view: StreamView, blocks: StreamBlocks) -> StreamBlocks:
+    """The blocks, without tiles that no row sees if the kernel can leave them out."""
+    stopped = msgspec.structs.replace(blocks, stops=True)
+    return stopped if blocks.bc < view.terms and bound_of(view, stopped) is not None else blocks
 
 
 def _terms(view: StreamView, most: int, nr: int) -> int:

@@ -6,10 +6,12 @@ from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_candidates import can_dot
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
+from codegen.plan.stream_mask import LastSeen, last_seen
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan.cpu import Blocks, CpuStreamPlan, PackedTensor, StreamBlocks
+from ir.region.region import Number
 from ir.target import LANES
 
 
@@ -55,6 +57,8 @@ def check_stream_plan(view: StreamView, plan: CpuStreamPlan) -> None:
     if blocks.bc % inner or blocks.bc > max(view.terms, 1):
         fail_misaligned(view, f"a block of {blocks.bc} of {view.terms} terms is no whole number of steps of {inner}")
     _check_packed(view, plan)
+    if blocks.stops and bound_of(view, blocks) is None:
+        fail_malformed(view, "the rows of a tile may see all terms")
     if plan.epilogue != stream_epilogue(view):
         fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {stream_epilogue(view)}")
     check_tails(stream_steps(view, blocks), plan.tails, STAGE, view.region.name)
@@ -81,6 +85,22 @@ def packable(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]
         scored.append(PackedTensor(view.scores.operand(1 - side).value, "m.o"))
         scored.append(PackedTensor(view.scores.operand(side).value, "k.o"))
     return (*scored, *(PackedTensor(product.operand(1).value, "k.o") for product in view.products))
+
+
+def bound_of(view: StreamView, blocks: StreamBlocks) -> LastSeen | None:
+    """The bound of the terms that the rows of a tile see; None where a tile may see all terms, where its first block
+    of terms may be unseen, or where values are not packed in whole registers, which are then searched for infinities
+    and NaN."""
+    bound = last_seen(view)
+    if bound is None or not bound.holds_for(view, blocks.br) or bound.step * (blocks.br - 1) + bound.shift < 0:
+        return None
+    packed = {tensor.tensor for tensor in packable(view, blocks) if tensor.at == "k.o"}
+    whole = all(
+        product.operand(1).value in packed and product.n % blocks.nv == 0 and view.m > blocks.mr
+        for product in view.products
+    )
+    counted = all(isinstance(row_sum.op.inputs[1], Number) for row_sum in view.row_sums)
+    return bound if whole and counted and len(view.roles.terms) == 1 else None
 
 
 def _check_packed(view: StreamView, plan: CpuStreamPlan) -> None:

@@ -12,6 +12,7 @@ from functools import cached_property
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
+from codegen.plan.stream_mask import LastSeen, last_seen
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
 from ir.plan.cpu import StreamBlocks
@@ -43,14 +44,18 @@ class CpuStreamWork:
     def of(self, blocks: StreamBlocks) -> Work:
         """The work of a plan with these blocks."""
         view, target = self.view, self.target
-        tiles = [(view.scores, self._whole_tile_flops(view.scores, blocks, blocks.nr))] if view.scores else []
-        tiles += [(product, self._whole_tile_flops(product, blocks, blocks.nv)) for product in view.products]
-        scored = self._weight_per_score * self._points / (ADDITIONS_PER_CYCLE * target.lanes)
-        moved = _TILE_MOVES * target.vector_cycles * self._points / target.lanes
-        flops = max(1.0, sum(flops for _, flops in tiles), 0.0 if tiles else self._weight_per_score * self._points)
+        seen = self._share_seen(blocks)
+        points = self._points * seen
+        tiles = [(view.scores, seen * self._whole_tile_flops(view.scores, blocks, blocks.nr))] if view.scores else []
+        tiles += [(product, seen * self._whole_tile_flops(product, blocks, blocks.nv)) for product in view.products]
+        scored = self._weight_per_score * points / (ADDITIONS_PER_CYCLE * target.lanes)
+        moved = _TILE_MOVES * target.vector_cycles * points / target.lanes
+        flops = max(1.0, sum(flops for _, flops in tiles), 0.0 if tiles else self._weight_per_score * points)
         ideal = flops / (4 * target.lanes) * self._registers
         products = sum(self._product_cycles(product, flops, blocks) for product, flops in tiles)
-        cycles = products + scored + moved + self._row_cycles(blocks) + self._epilogue_cycles + self._fetch_cycles
+        cycles = (
+            products + scored + moved + seen * self._row_cycles(blocks) + self._epilogue_cycles + self._fetch_cycles
+        )
         tasks = self._tasks(blocks)
         rounds = -(-tasks // target.units)
         parallel = is_parallel(view, blocks, target)
@@ -68,6 +73,16 @@ class CpuStreamWork:
     @cached_property
     def _bytes(self) -> float:
         return float(region_bytes(self.view.region))
+
+    def _share_seen(self, blocks: StreamBlocks) -> float:
+        """The share of the tiles that the kernel computes."""
+        if not blocks.stops or self._bound is None:
+            return 1.0
+        return self._bound.mean_turns(self.view, blocks.br, blocks.bc) / -(-self.view.terms // blocks.bc)
+
+    @cached_property
+    def _bound(self) -> LastSeen | None:
+        return last_seen(self.view)
 
     # --- products ---
 

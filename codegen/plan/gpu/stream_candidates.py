@@ -16,7 +16,6 @@ from codegen.plan.gpu.contraction_candidates import sm80_path_notes
 from codegen.plan.gpu.contraction_tiling import columns_of, tiles_of
 from codegen.plan.gpu.plan_time import plan_time
 from codegen.plan.gpu.split_k import part_counts
-from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_parts import stream_parts
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import (
@@ -30,6 +29,7 @@ from codegen.plan.gpu.stream_tiling import (
     values_of,
 )
 from codegen.plan.gpu.stream_work import GpuStreamWork, most_registers, registers_of
+from codegen.plan.stream_mask import last_seen
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
 from codegen.poly.tail_axes import tail_axes
 from ir.kernel.gpu.kernel import WARP_LANES

@@ -15,8 +15,8 @@ from codegen.plan.gpu.contraction_tiling import (
     turns_of_block,
 )
 from codegen.plan.gpu.operand_read import MATRIX_DTYPES, exact_dtype, on_tensor_cores, staging
-from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.plan_check import STAGE, check_gpu, fail_malformed, fail_misaligned
+from codegen.plan.stream_mask import LastSeen, last_seen
 from codegen.plan.stream_view import StreamView, stream_epilogue
 from codegen.poly.tail_axes import Steps, check_tails, tail_axes
 from ir.diagnostics import Kind, fail

@@ -14,11 +14,11 @@ from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of
 from codegen.plan.gpu.contraction_work import MMA_SYNC
 from codegen.plan.gpu.latencies import FIRST_PRODUCT, TURN, ring_clocks
 from codegen.plan.gpu.score_scale import score_scale
-from codegen.plan.gpu.stream_mask import LastSeen, last_seen
 from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
 from codegen.plan.gpu.stream_shared import stream_shared
 from codegen.plan.gpu.stream_tiling import stream_products, stream_turns
 from codegen.plan.op_weights import score_weight, weight
+from codegen.plan.stream_mask import LastSeen, last_seen
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES

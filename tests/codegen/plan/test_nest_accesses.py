@@ -77,3 +77,15 @@ def test_lanes_that_lie_apart_are_lost_cycles() -> None:
     out = (256, 512)
     turned = region("turned", [buffer("x", (512, 256))], [ewise("z", "relu", out, read("x", out, "i1", "i0"))], out)
     assert all(accesses.moves(nest)[1] > 0 for accesses, nest in nests(turned))
+
+
+def test_one_sum_over_rows_reads_a_kilobyte_of_each() -> None:
+    """Where a core has that many registers, and both cores have columns."""
+
+    def width(tried: Region) -> int:
+        plan, _ = candidates(tried, analyse(tried).core, TARGET)[0]
+        assert isinstance(plan, CpuNestPlan)
+        return plan.width
+
+    assert width(regions.column_reduce(4096, 1024)) == 256
+    assert width(regions.column_reduce(4096, 256)) == 64

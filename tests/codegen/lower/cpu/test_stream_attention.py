@@ -13,6 +13,7 @@ import pytest
 from codegen.compile.library import Library
 from codegen.lower.cpu.lower import lower
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.cpu.stream_candidates import stream_candidates
 from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse, checked_core
 from codegen.text.cpu_to_c import c_text
@@ -130,6 +131,37 @@ def test_masked_rows_and_infinite_scores() -> None:
         found = kernels.run(made.library, each, biased(region, bias))["O"]
         assert np.isnan(found[:, [0, 3, 5]]).all()
         assert np.isfinite(found[:, [1, 2, 4]]).all()
+
+
+CAUSAL = streams.attention(2, 150, 150, 16, 32, causal=True)
+
+
+@pytest.mark.slow
+def test_tiles_that_no_row_sees_are_left_out_unless_a_value_is_no_number() -> None:
+    """Rows of the first tile see no term of the last block. A weight of 0 does not hide an infinity or a NaN."""
+    regions = [CAUSAL, streams.attention(1, 90, 200, 8, 16, causal=True, dtype="fp64", acc="fp64")]
+    stopped = [(region, plan) for region in regions for plan in plans_of(region, "avx512") if plan.blocks.stops]
+    made = built(stopped[::3], "avx512")
+    assert {each.region.name for each in made.cases} == {region.name for region in regions}
+    for each in made.cases:
+        assert "is a value infinite or NaN?" in c_text(each.kernel)
+        inputs = random_inputs(each.region, 5)
+        kernels.check(made.library, each, inputs, at_end=True)
+        for wrong in (np.nan, np.inf):
+            inputs["V"][0, -1, 3] = wrong
+            kernels.check(made.library, each, inputs)
+            assert np.isnan(kernels.run(made.library, each, inputs)["O"][0, :80, 3]).all()
+
+
+@pytest.mark.slow
+def test_the_tiles_of_a_causal_mask_are_counted() -> None:
+    """A plan that leaves tiles out is estimated at less work, and a plan for other streams cannot leave out any."""
+    (plan, work), *_ = stream_candidates(CAUSAL, checked_core(CAUSAL), kernels.target("avx512"))
+    full = streams.attention(2, 150, 150, 16, 32)
+    assert plan.blocks.stops
+    assert work.flops < 0.8 * stream_candidates(full, checked_core(full), kernels.target("avx512"))[0][1].flops
+    with pytest.raises(EqsatError, match="may see all terms"):
+        fit_plan(full, checked_core(full), with_fields(plans_of(full, "avx512")[0], **{"blocks.stops": True}))
 
 
 # --- plans by hand ---

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from codegen.compile.nvrtc import assemble, build
-from codegen.plan.gpu.stream_mask import last_seen
 from codegen.plan.gpu.stream_tiling import check_stream_plan, make_stream_tile
+from codegen.plan.stream_mask import last_seen
 from codegen.plan.stream_view import stream_view
 from codegen.poly.analyse import checked_core
 from codegen.simt import Order, compile_kernels

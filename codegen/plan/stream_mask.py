@@ -2,8 +2,8 @@
 
     s[i, k] = where(k ≤ i, …, -∞)     rows up to 127 see terms up to 127
 
-The weight of such a term is 0. If inputs are finite, the term adds 0, and a tile may end with the last term that one of
-its rows sees. A tile has one turn at least: the result of a row that sees no term is NaN.
+The weight of such a term is 0. If its value is finite, the term adds 0, and a tile may end with the last term that one
+of its rows sees. A tile has one turn at least: the result of a row that sees no term is NaN.
 """
 
 from __future__ import annotations
