@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.arguments import containing, count
-from bench.cases import Case, Runner
 from bench.facts import facts, load, warn_of_load, write
-from bench.peers import measure
+from bench.turns import Case, Runner, measure
 from codegen.measure.peaks import measure_peaks
 from eqsat.runtime.compiled import KernelReport
 
@@ -34,7 +33,7 @@ TOLERANCE = 1e-3
 
 
 def model_case(path: Path) -> Case:
-    """The model of a file as a case of `bench.peers`; its FLOPs are not counted."""
+    """The model of a file as a case of `bench.turns`."""
     with np.load(path.with_suffix(".npz")) as file:
         inputs = dict(file)
 
@@ -50,7 +49,7 @@ def model_case(path: Path) -> Case:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         return lambda: session.run(None, inputs)[0]
 
-    return Case(path.stem, 0, TOLERANCE, {"eqsat": ours, "onnxruntime": theirs})
+    return Case(path.stem, TOLERANCE, {"eqsat": ours, "onnxruntime": theirs})
 
 
 def compile_model(path: Path, inputs: dict[str, np.ndarray], threads: int) -> Any:

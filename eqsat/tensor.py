@@ -36,6 +36,7 @@ from eqsat.lazy.constant_array import as_array
 from eqsat.lazy.einsum import einsum as einsum_of
 from eqsat.lazy.element_count import ElementCount
 from eqsat.lazy.function_forms import function_form
+from eqsat.lazy.infer_type import infer_type, types_text
 from eqsat.lazy.keyword_names import Dim, End, takes_torchs_names
 from eqsat.lazy.missing_names import missing, public_names
 from eqsat.lazy.numpy_calls import TensorFunctions, call_function, call_ufunc
@@ -47,10 +48,9 @@ from eqsat.lazy.random_numbers import RandomNumbers
 from eqsat.lazy.tags import current_tag
 from eqsat.lazy.tags import tagged as tagged
 from ir.diagnostics import EqsatError, Kind, fail
-from ir.dtype import DType, DTypeLike, TensorType
+from ir.dtype import DType, DTypeLike
 from ir.dtype import dtype as as_dtype
 from ir.frontend import TensorInfo
-from ir.tiny.graph import check_arg, exact_immediate
 from ir.uop.table import UOPS
 
 _SERIALS = itertools.count()
@@ -73,7 +73,7 @@ class Tensor(Products, Orders):
         self.barrier = False
         self.serial = next(_SERIALS)
         self.tag = current_tag()
-        self.type = _infer(self)
+        self.type = infer_type(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -392,7 +392,7 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
     try:
         element = promotion.loop(like or promotion.dtypes_of(uop), [_spec(value) for value in values])
     except EqsatError as error:
-        raise error.locate(at=_types(values), op=UOPS[uop].label()) from None
+        raise error.locate(at=types_text(values), op=UOPS[uop].label()) from None
     exact = [_cast(value, element) for value in values]
     if uop == "POW" and type(exact[1]) is int:
         raised: Tensor = power(as_tensor(exact[0]), exact[1])
@@ -407,33 +407,6 @@ def elementwise(uop: str, *operands: Any, like: np.ufunc | None = None) -> Tenso
 
 _OF_BOOLS = {"ADD": "OR", "MUL": "AND", "MAX": "OR", "MIN": "AND"}
 """Uops that stand for arithmetic on bools."""
-
-
-def _infer(tensor: Tensor) -> TensorType:
-    """The type of a tensor, after a check of the uop's operands and attributes."""
-    if tensor.array is not None:
-        name = tensor.arg.get("tensor_id", "_")
-        if not isinstance(name, str) or not name:
-            fail(Kind.MALFORMED_GRAPH, STAGE, f"the name of a constant is a text that is not empty, not {name!r:.60}")
-        return TensorType.of(as_dtype(tensor.array.dtype), tensor.array.shape)
-    op = UOPS.get(tensor.uop) or fail(Kind.UNKNOWN_UOP, STAGE, f"there is no uop {tensor.uop!r}")
-    types = [operand.type for operand in tensor.src if isinstance(operand, Tensor)]
-    operands = [operand.type if isinstance(operand, Tensor) else types[-1] for operand in tensor.src]
-    try:
-        arg = check_arg(op, tensor.arg, bound=True)
-        result = op.type_of(operands, arg)
-        for operand, type_ in zip(tensor.src, operands, strict=True):
-            if not isinstance(operand, Tensor):
-                exact_immediate(operand, type_.dtype)
-        if "value" in arg:
-            exact_immediate(arg["value"], result.dtype)
-    except EqsatError as error:
-        raise error.locate(at=_types(tensor.src), op=op.label(tensor.arg)) from None
-    return result
-
-
-def _types(operands: Iterable[Tensor | Number]) -> str:
-    return ", ".join(str(operand.type) for operand in operands if isinstance(operand, Tensor))
 
 
 def _operand(value: Any) -> Tensor | Number:

@@ -1,4 +1,4 @@
-"""The systems take turns in running a model, as in `bench.peers`."""
+"""The systems take turns in running a model, as in `bench.turns`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bench.cases import Case, Runner
 from bench.facts import load
-from bench.peers import Times, measure
 from bench.torch_models.first_calls import SystemFailedError, in_new_process
 from bench.torch_models.systems import (
     EQSAT,
@@ -22,25 +20,26 @@ from bench.torch_models.systems import (
     tensors_of,
     training_step,
 )
+from bench.turns import Case, Runner, Times, measure
 
 
 def forward_case(workload: Workload, systems: Sequence[str]) -> Case:
-    """The forward pass as a case of `bench.peers`; its FLOPs are not counted."""
+    """The forward pass as a case of `bench.turns`."""
 
     def build(system: str, _: int) -> Runner:
         run = forward_pass(workload, system)
         return lambda: tensors_of(run())[0].numpy()
 
-    return Case(workload.name, 0, RESULT_TOLERANCE, {system: partial(build, system) for system in systems})
+    return Case(workload.name, RESULT_TOLERANCE, {system: partial(build, system) for system in systems})
 
 
 def step_case(workload: Workload, systems: Sequence[str]) -> Case:
-    """The training step as a case of `bench.peers`."""
+    """The training step as a case of `bench.turns`."""
 
     def build(system: str, _: int) -> Runner:
         return training_step(workload, system)
 
-    return Case(workload.name, 0, LOSS_TOLERANCE, {system: partial(build, system) for system in systems})
+    return Case(workload.name, LOSS_TOLERANCE, {system: partial(build, system) for system in systems})
 
 
 def times(workload: Workload, rounds: int, absent: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from eqsat.lazy.element_count import ElementCount
-    from ir.dtype import DType, DTypeLike
+    from ir.dtype import DType, DTypeLike, TensorType
 
 
 class LazyTensor:
@@ -21,6 +21,7 @@ class LazyTensor:
         array: np.ndarray | None
         uop: str
         arg: Mapping[str, Any]
+        type: TensorType
 
         @property
         def shape(self) -> tuple[int, ...]: ...
