@@ -33,7 +33,7 @@ from tests.support.oracles.plain_numpy import evaluate
 from tests.support.oracles.whole_numbers import exact_values
 
 SEED = 0
-TRIES = 2_000
+TRIES = 1_000
 JOBS = os.cpu_count() or 1
 
 
@@ -78,7 +78,7 @@ def test_mutated_programs_are_right_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_programs_of_idioms_are_right(tmp_path: Path) -> None:
-    total_of("idioms", 32, 16, tmp_path)
+    total_of("idioms", 16, 8, tmp_path)
     total_of("emulated", 8, 4, tmp_path)
 
 

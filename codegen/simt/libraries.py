@@ -103,7 +103,7 @@ def _checking_flags(compiler: Compiler) -> tuple[str, ...]:
     bounds = "bounds" if compiler.family == "gcc" else "array-bounds"
     able = compiler.major >= _UNINITIALISED_PATTERN[compiler.family]
     pattern = ("-ftrivial-auto-var-init=pattern",) if able else ()
-    return "-O1", f"-fsanitize={bounds}", f"-fno-sanitize-recover={bounds}", *pattern
+    return "-Og", f"-fsanitize={bounds}", f"-fno-sanitize-recover={bounds}", *pattern
 
 
 def cxx_compiler() -> Compiler:

@@ -38,7 +38,7 @@ def test_samples_of_some_operators_are_right(element: str) -> None:
             assert outcome.kind in FINE, (name, outcome)
 
 
-@every(40)
+@every(60)
 def test_no_sample_of_an_operator_is_wrong(step: int) -> None:
     """The operators whose number the step divides, and of each of them so few samples."""
     for name in list(operators())[::step]:

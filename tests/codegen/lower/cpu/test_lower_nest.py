@@ -194,7 +194,7 @@ def test_kernels_are_playback(nan: bool) -> None:
     check_all(arch, 7, nan)
 
 
-@every(9)
+@every(19)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_kernels_of_every_dtype_are_playback(arch: str, step: int) -> None:
     for nan in (False, True):

@@ -85,14 +85,14 @@ def test_kernels_play_as_the_region(group: str) -> None:
     Emulated(cases).assert_all_play(often=(Order.RANDOM, Order.REVERSE))
 
 
-@every(3)
+@every(7)
 @pytest.mark.parametrize("group", GROUPS)
 def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
     cases = [(one, plan) for one in GROUPS[group] for plan, _ in plans_of(one)]
     Emulated(cases[::step]).assert_all_play(often=tuple(Order))
 
 
-@every(3)
+@every(7)
 def test_random_streams_play_as_their_regions(step: int) -> None:
     """Axes in any order, several products, scores from memory, any kind of mask."""
     ones = [one for seed in range(0, 100, step) if plans_of(one := random_streams(seed))]

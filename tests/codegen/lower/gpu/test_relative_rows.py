@@ -29,6 +29,7 @@ from tests.support.gpu.nvrtc import needs_nvrtc
 from tests.support.gpu.workspace import workspace_of
 from tests.support.programs.regions import buffer, ewise, read, reduction, region, same
 from tests.support.programs.stream_regions import log_softmax, log_sum_exp, weighted_mean, weighted_mean_2d
+from tests.support.sampling import first_few
 from tests.support.stages.plan_class import plan_of
 
 
@@ -214,7 +215,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@first_few(1, "arch", ["sm_80", "sm_90"])
 def test_parts_compile_without_spills(arch: str) -> None:
     large = [
         log_sum_exp(1, 1 << 20),

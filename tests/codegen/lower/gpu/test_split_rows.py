@@ -33,7 +33,7 @@ from tests.support.gpu.nvrtc import needs_nvrtc
 from tests.support.gpu.workspace import workspace_of
 from tests.support.programs import regions
 from tests.support.programs.regions import buffer, ewise, index_map, read, reduction, region, same
-from tests.support.sampling import every
+from tests.support.sampling import every, first_few
 from tests.support.stages.plan_class import plan_of
 
 
@@ -170,7 +170,7 @@ def test_nothing_of_the_meeting_is_spare(team: str) -> None:
 
 @pytest.mark.slow
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@first_few(1, "arch", ["sm_80", "sm_90"])
 def test_parts_of_rows_compile_without_spills(arch: str) -> None:
     large = [regions.total((1 << 24,)), moments(2, 1 << 20), columns(1 << 16, 64)]
     cases = [each for each in gpu_cases(large, arch=arch) if split_of(each.plan) > 1][::4]
