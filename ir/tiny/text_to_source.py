@@ -15,17 +15,14 @@ The comment of a line begins with //. A uop's names are those of the table, in e
 
 from __future__ import annotations
 
-import bisect
 import difflib
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ir.diagnostics import EqsatError, Kind, fail
+from ir.diagnostics import Kind, fail
 from ir.tiny.check_calls import MAIN
 from ir.tiny.graph import (
     STAGE,
@@ -40,31 +37,16 @@ from ir.tiny.graph import (
 from ir.tiny.implied_arg import fill_arg, type_of_source
 from ir.tiny.node import GraphCall, Imm, Node, Ref, StatedType, TextPlace
 from ir.tiny.source import Source, refuse_undefined, source_of
-from ir.tiny.words import ID, NOTHING, NUMBER, STRING, WORD
-from ir.uop.args import NON_FINITE, ArgKind, canonical, is_text
+from ir.tiny.text_tokens import END, Token, TokenReader
+from ir.tiny.words import NOTHING
+from ir.uop.args import NON_FINITE, ArgKind, canonical
 from ir.uop.table import UOPS, UOp
 
 T = TypeVar("T")
 
-_TOKEN = re.compile(
-    rf"(?P<space>\s+|//[^\n]*)|(?P<value>%{ID})|(?P<graph>@{ID})|(?P<string>{STRING})"
-    rf"|(?P<number>{NUMBER})|(?P<word>{WORD})|(?P<mark>[:=,()\[\]{{}}])"
-)
 _FIRST = re.compile(r"(?:\s|//[^\n]*(?:\n|\Z))*(?:%|(?:graph|dims|return)\b)")
-_END = "end"
-_NEAR = 60
-"""Characters that a message shows on both sides of a place."""
 _DEEPEST_LIST = 8
 """Most lists in each other that the value of an attribute may have; no attribute has more than two."""
-
-
-class _Token(NamedTuple):
-    """A word of the text. kind: the name of a group of `_TOKEN`, or `_END`. text: without the sign of an id, and
-    without quotes."""
-
-    kind: str
-    text: str
-    start: int
 
 
 class _Body(NamedTuple):
@@ -75,7 +57,7 @@ class _Body(NamedTuple):
     dims: dict[str, int]
     stated: dict[Ref, StatedType]
     places: dict[Ref, TextPlace]
-    reads: list[_Token]
+    reads: list[Token]
 
 
 def is_tiny_text(text: str) -> bool:
@@ -92,133 +74,14 @@ def text_to_source(text: str, file: str | None = None) -> Source:
     return _Reader(text, file).program()
 
 
-class _Reader:
-    def __init__(self, text: str, file: str | None) -> None:
-        self.text = text
-        self.file = file
-        self._breaks = [match.start() for match in re.finditer("\n", text)]
-        self._tokens = list(self._split())
-        self._next = 0
-
-    # the text as tokens
-
-    def _split(self) -> Iterator[_Token]:
-        at = 0
-        while at < len(self.text):
-            match = _TOKEN.match(self.text, at)
-            if match is None:
-                self._refuse_character(at)
-            kind = match.lastgroup or _END
-            if kind != "space":
-                yield _Token(kind, self._plain(kind, match[0], at), at)
-            at = match.end()
-        yield _Token(_END, "", len(self.text.rstrip()))
-
-    def _plain(self, kind: str, word: str, at: int) -> str:
-        """The text of a token without the sign of an id, and without quotes."""
-        if kind in ("value", "graph"):
-            word = word[1:]
-        if word[:1] != '"':
-            return word
-        try:
-            plain = json.loads(word, strict=False)
-        except ValueError:
-            self._refuse(at, "this string has an escape that JSON does not have", hint=r"\n, \", \\, \u00e9 and so on")
-        if not is_text(plain) or (not plain and kind != "string"):
-            self._refuse(at, "no text" if plain else "an id has at least one character")
-        return str(plain)
-
-    def _refuse_character(self, at: int) -> NoReturn:
-        character = self.text[at]
-        match character:
-            case '"':
-                self._refuse(at, "this string does not end on its line", hint=r"a line break in a string is \n")
-            case "%" | "@":
-                self._refuse(at, f"{character} without an id", hint=f'{character}name or {character}"any text"')
-        self._refuse(at, f"unexpected {character!r}", hint="a comment begins with //" if character in "#;" else None)
-
-    # places and errors
-
-    def _place(self, at: int) -> TextPlace:
-        line = bisect.bisect_left(self._breaks, at)
-        start = self._breaks[line - 1] + 1 if line else 0
-        end = self._breaks[line] if line < len(self._breaks) else len(self.text)
-        low = max(start, at - _NEAR)
-        return TextPlace(line + 1, at - start + 1, self.text[low : min(end, at + _NEAR)], at - low)
-
-    def _details(self, at: int) -> dict[str, Any]:
-        file = {} if self.file is None else {"file": self.file}
-        return {**file, **self._place(at).details}
-
-    def _refuse(self, at: int, message: str, *, hint: str | None = None, kind: Kind = Kind.MALFORMED_GRAPH) -> NoReturn:
-        fail(kind, STAGE, message, hint=hint, **self._details(at))
-
-    @contextmanager
-    def _errors_at(self, at: int, ref: Ref | None = None, label: str | None = None) -> Iterator[None]:
-        """Errors within show this place, unless they show one, and name the uop."""
-        try:
-            yield
-        except EqsatError as error:
-            details = self._details(at)
-            raise EqsatError(
-                one
-                if "line" in one.details
-                else msgspec.structs.replace(
-                    one, at=one.at or ref, op=one.op or label, details={**one.details, **details}
-                )
-                for one in error.diagnostics
-            ) from None
-
-    # tokens in turn
-
-    @property
-    def _token(self) -> _Token:
-        return self._tokens[self._next]
-
-    def _take(self) -> _Token:
-        token = self._token
-        self._next += token.kind != _END
-        return token
-
-    def _is(self, kind: str, text: str | None = None) -> bool:
-        return self._token.kind == kind and text in (None, self._token.text)
-
-    def _has(self, kind: str, text: str) -> bool:
-        """Takes the token if it is this one."""
-        if self._is(kind, text):
-            self._take()
-            return True
-        return False
-
-    def _expect(self, kind: str, text: str | None, wanted: str, hint: str | None = None) -> _Token:
-        if not self._is(kind, text):
-            self._refuse_token(wanted, hint)
-        return self._take()
-
-    def _refuse_token(self, wanted: str, hint: str | None = None) -> NoReturn:
-        token = self._token
-        found = "the end of the text" if token.kind == _END else f"`{self.text[token.start :].split(chr(10))[0][:20]}`"
-        self._refuse(token.start, f"expected {wanted}, found {found}", hint=hint)
-
-    def _mark(self, mark: str) -> None:
-        self._expect("mark", mark, f"`{mark}`")
-
-    def _listed(self, item: Callable[[], T], end: str) -> list[T]:
-        """Items between commas up to the mark `end`, which is taken."""
-        items: list[T] = []
-        while not self._has("mark", end):
-            if items and not self._has("mark", ","):
-                self._refuse_token(f"`,` or `{end}`")
-            items.append(item())
-        return items
-
+class _Reader(TokenReader):
     # the program
 
     def program(self) -> Source:
         graphs: dict[str, Source] = {}
         main = self._new_body()
         main_at: int | None = None
-        while not self._is(_END):
+        while not self._is(END):
             start = self._token.start
             if not self._is("word", "graph"):
                 if MAIN in graphs:
@@ -261,7 +124,7 @@ class _Reader:
         self._listed(lambda: self._parameter(body), ")")
         self._expect("mark", "{", "`{` and the graph's uops")
         while not self._has("mark", "}"):
-            if self._is(_END):
+            if self._is(END):
                 self._refuse_token(f"`}}` at the end of @{name}")
             body = self._statement(body)
         if body.outputs is None:
@@ -309,10 +172,10 @@ class _Reader:
             if not self._has("mark", ","):
                 return
 
-    def _values(self, body: _Body) -> list[_Token]:
+    def _values(self, body: _Body) -> list[Token]:
         """Values between commas; none at the end of a graph."""
-        tokens: list[_Token] = []
-        if self._is(_END) or self._is("mark", "}") or self._is("word", "graph"):
+        tokens: list[Token] = []
+        if self._is(END) or self._is("mark", "}") or self._is("word", "graph"):
             return tokens
         while not tokens or self._has("mark", ","):
             tokens.append(self._expect("value", None, "a value", hint="%y"))
@@ -321,7 +184,7 @@ class _Reader:
 
     def _uop(self, body: _Body) -> None:
         """A uop, or a call, with its results."""
-        results: list[tuple[_Token, StatedType | None]] = []
+        results: list[tuple[Token, StatedType | None]] = []
         while not results or self._has("mark", ","):
             ref = self._expect("value", None, "a value", hint="%y = add(%x, 1.0)")
             results.append((ref, self._type() if self._has("mark", ":") else None))
@@ -334,7 +197,7 @@ class _Reader:
                 body.stated[ref.text] = stated
         body.uops.append(uop)
 
-    def _define(self, body: _Body, ref: _Token) -> None:
+    def _define(self, body: _Body, ref: Token) -> None:
         if ref.text in body.places:
             first = body.places[ref.text].line
             self._refuse(ref.start, f"%{ref.text} is defined in line {first}", hint="every value has an id of its own")
@@ -342,7 +205,7 @@ class _Reader:
             check_id(ref.text)
         body.places[ref.text] = self._place(ref.start)
 
-    def _call(self, body: _Body, results: list[tuple[_Token, StatedType | None]]) -> GraphCall:
+    def _call(self, body: _Body, results: list[tuple[Token, StatedType | None]]) -> GraphCall:
         name = self._expect("graph", None, "the graph's name", hint="%y = call @block(%x)")
         self._mark("(")
         tags: list[str] = []
@@ -360,7 +223,7 @@ class _Reader:
         self._listed(item, ")")
         return GraphCall(tuple(ref.text for ref, _ in results), name.text, tuple(operands), tags[-1] if tags else None)
 
-    def _node(self, body: _Body, name: _Token, results: list[tuple[_Token, StatedType | None]]) -> Node:
+    def _node(self, body: _Body, name: Token, results: list[tuple[Token, StatedType | None]]) -> Node:
         op = self._op(name)
         (ref, stated), *more = results
         if more:
@@ -377,7 +240,7 @@ class _Reader:
             filled = check_arg(op, fill_arg(op, arg, ref.text, stated), bound=False)
         return Node(ref.text, op.name, tuple(src), filled, tags[-1] if tags else None, tuple(calls), any(barriers))
 
-    def _op(self, name: _Token) -> UOp:
+    def _op(self, name: Token) -> UOp:
         if name.text.upper() in UOPS:
             return UOPS[name.text.upper()]
         close = difflib.get_close_matches(name.text.upper(), UOPS, n=1)
@@ -472,7 +335,7 @@ class _Reader:
             (size,) = _canonical(ArgKind.DIMS, [self._number(token)], "a size is an integer or a symbol")
         return size  # type: ignore[no-any-return]
 
-    def _name(self, wanted: str, hint: str) -> _Token:
+    def _name(self, wanted: str, hint: str) -> Token:
         """A symbol or the name of an axis."""
         token = self._token
         if not (self._is("word") or self._is("string")):
@@ -497,7 +360,7 @@ class _Reader:
             return constants.get(self._take().text, token.text)
         self._refuse_token("a number, a name, a string or a list")
 
-    def _number(self, token: _Token) -> int | float:
+    def _number(self, token: Token) -> int | float:
         if token.text in NON_FINITE:
             return NON_FINITE[token.text]
         try:

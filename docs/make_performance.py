@@ -1,0 +1,80 @@
+"""Writes `docs/performance.md` from `bench/results/peers_cpu.json`: eqsat beside its peers, case by case, and why.
+
+python -m docs.make_performance
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.peers.__main__ import geometric_mean
+from bench.peers.kernels import kernels
+
+FILE = Path(__file__).parent / "performance.md"
+RESULTS = Path(__file__).parent.parent / "bench" / "results" / "peers_cpu.json"
+NAMES = {"xla": "XLA", "openvino": "OpenVINO"}
+"""Systems as their makers write them, where that differs."""
+SHOWN_FACTS = (
+    *("cpu", "instruction sets", "cores", "caches", "fp32 FMA, 1 thread", "fp32 FMA, 2 threads", "copies"),
+    *("compiler", "versions", "commit", "date", "threads", "rounds", "load"),
+)
+HEAD = """# Speed beside other systems
+
+Written by `python -m docs.make_performance` from `bench/results/peers_cpu.json`, which `python -m bench.peers` writes.
+All systems are measured in one run, in turns, each in a process of its own. Their outputs are compared first. Times are
+medians. The machine:
+
+{machine}
+
+*ratio*: the time of the fastest other system ({systems}) as a multiple of eqsat's; above 1, eqsat is faster. *limit*:
+the share of the machine's measured peak that eqsat reaches: of FLOP/s, or of the bytes/s of a copy in the level of
+memory that holds the tensors. A call's inputs and results are NumPy arrays or the system's own; weights are constants.
+"""
+WHY: Mapping[str, str] = {
+    "linear 128×768×768 bf16": "products are widened to fp32; oneDNN multiplies pairs of bf16 in one instruction",
+    "depthwise 3×3 144→144 @56": "a nest over NCHW; onnxruntime has its channels in blocks of 16",
+    "stem 7×7/2+relu+maxpool": "the pool is a kernel of its own, with loads two elements apart",
+    "conv 1×1 64→256 @56": "the image is packed once per task; onnxruntime has its channels in blocks of 16",
+    "conv 3×3 64→64 @56": "the image is packed once per task; onnxruntime has its channels in blocks of 16",
+}
+"""Case → the known cause where eqsat is slower, or far from the limit."""
+
+
+def text() -> str:
+    """The whole page."""
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    facts, rows = results["facts"], results["rows"]
+    systems = sorted({system for row in rows for system in row["ms"] if system != "eqsat"})
+    parts = [HEAD.format(machine=_machine(facts), systems=", ".join(NAMES.get(name, name) for name in systems))]
+    for title, chosen in (
+        ("Kernels", [row for row in rows if row["case"] in kernels()]),
+        ("Models", [row for row in rows if row["case"] not in kernels()]),
+    ):
+        parts.append(f"## {title}\n\n{_table(chosen)}")
+    return "\n".join(parts)
+
+
+def _machine(facts: Mapping[str, Any]) -> str:
+    return "\n".join(f"- {name}: {facts[name]}" for name in SHOWN_FACTS if name in facts)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = ["| case | eqsat, ms | fastest other, ms | ratio | limit | why |", "|---|--:|---|--:|--:|---|"]
+    for row in rows:
+        other = row.get("fastest other", "")
+        fastest = f"{NAMES.get(other, other)} {row['ms'][other]:.3g}" if other else ""
+        share = f"{row['share of the limit']:.0%}" if "share of the limit" in row else ""
+        ratio = f"{row['times as fast']:.2f}" if other else ""
+        why = WHY.get(row["case"], "")
+        lines.append(f"| {row['case']} | {row['ms']['eqsat']:.3g} | {fastest} | {ratio} | {share} | {why} |")
+    ratios = [row["times as fast"] for row in rows if "times as fast" in row]
+    ahead = sum(ratio >= 1 for ratio in ratios)
+    mean = f"{geometric_mean(ratios):.2f}" if ratios else "–"
+    return "\n".join([*lines, "", f"Geometric mean of the {len(ratios)} ratios: {mean}; {ahead} are 1 or more.", ""])
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")
