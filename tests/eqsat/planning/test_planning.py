@@ -483,5 +483,5 @@ def test_autotune_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     sizes = ["-d", "M=32", "-d", "K=16", "-d", "N=48"]
     done = CliRunner().invoke(app, ["compile", str(file), "--target", "cpu", "--autotune-seconds", "60", *sizes])
     assert done.exit_code == 0, done.output
-    assert "the fastest of" in done.stderr
+    assert "autotuned: " in done.stderr  # whether a plan changed depends on the machine
     assert list((folder / "plans").iterdir())
