@@ -6,11 +6,11 @@ through the systems' public Python APIs.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -105,7 +105,8 @@ def serve(find: Find, system: str, threads: int, of_cpu: bool, pipe: Connection)
         pipe.send(np.asarray(run()))
     except Exception as error:  # a peer may fail in any way
         last = traceback.format_exception_only(error)[-1].strip().splitlines()
-        pipe.send(CannotRunError(last[0] if last else type(error).__name__))
+        with contextlib.suppress(BrokenPipeError):  # the bench is over
+            pipe.send(CannotRunError(last[0] if last else type(error).__name__))
         return
     start = clock()
     run()
@@ -127,7 +128,7 @@ def _receive(pipe: Connection, system: str) -> Any:
         return CannotRunError(f"the process of {system} died")
 
 
-@contextmanager
+@contextlib.contextmanager
 def _workers(find: Find, case: Case, threads: int, of_cpu: bool) -> Iterator[dict[str, Connection]]:
     context = multiprocessing.get_context("spawn")
     pipes: dict[str, Connection] = {}

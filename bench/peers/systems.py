@@ -88,9 +88,10 @@ def model_in_eqsat(model: str, inputs: Arrays, threads: int) -> Runner:
     from eqsat import optimize_and_compile
 
     program = optimize_and_compile(model, threads=threads)
+    given = list(inputs.values())  # by position: an exporter may name them anew
 
     def run() -> Any:
-        results = program(**inputs)
+        results = program(*given)
         return results[0] if isinstance(results, tuple | list) else results
 
     return run

@@ -125,6 +125,31 @@ def test_after_sleep(library: Library) -> None:
         assert (_loops(library, 9, 2, spin=1000) == 1).all()
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone says where threads may run")
+def test_workers_wake_apart_from_the_caller_and_may_run_where_it_may(library: Library) -> None:
+    """Apart only while they wake: a worker that was kept from a processor for good would miss it later."""
+    allowed = os.sched_getaffinity(0)
+    tasks = Path("/proc/self/task")
+    others = {int(task.name) for task in tasks.iterdir()}
+    fresh = build({"tasks": _TASKS + "/* a pool of its own */", "pool": pool_source()}, machine())
+    for _ in range(5):
+        assert (_loops(fresh, 9, 3, spin=20_000) == 1).all()
+        time.sleep(0.005)
+    workers = {int(task.name) for task in tasks.iterdir()} - others
+    assert len(workers) == 2
+    end = time.monotonic() + 20
+    while any(os.sched_getaffinity(worker) != allowed for worker in workers) and time.monotonic() < end:
+        assert (_loops(fresh, 9, 3, spin=20_000) == 1).all()
+        time.sleep(0.02)
+    assert all(os.sched_getaffinity(worker) == allowed for worker in workers)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        time.sleep(0.01)
+        assert (_loops(fresh, 9, 3, spin=1000) == 1).all()
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def test_two_threads_run_at_once(library: Library) -> None:
     assert library.function("meet", (), ctypes.c_int32)() == 2
 

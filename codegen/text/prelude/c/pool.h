@@ -8,6 +8,7 @@
                                 number that no two running tasks of this loop share: an index of scratch memory
      eq_run_end(&run)           restores the caller's floating-point mode; idle workers go to sleep soon
 
+   A worker wakes on another processor than the caller's, among those on which the caller may run.
    Workers are created at first need and run in the floating-point mode of the loop's caller. A loop started
    while the pool is busy (from another host thread, or from inside a task) runs on its own thread: results do
    not depend on it. A forked child starts a pool of its own; unloading the library joins the workers.
@@ -34,10 +35,17 @@ EQ_HIDDEN void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #define EQ_MAX_THREADS 256
 #define EQ_SPIN_IN_RUN_NS 1000000 /* longer than a run's serial parts: a wake costs 40 to 55 us */
 #define EQ_SPIN_IDLE_NS 50000     /* longer than the gap before a run that follows at once */
+#define EQ_MAX_CPUS 1024
+#define EQ_CPU_BITS (8 * sizeof(unsigned long))
+typedef struct { unsigned long bits[EQ_MAX_CPUS / EQ_CPU_BITS]; } eq_cpus;
 
 static struct {
   _Alignas(64) _Atomic uint64_t ticket;
@@ -53,6 +61,9 @@ static struct {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   pthread_t worker[EQ_MAX_THREADS];
+  atomic_int thread_id[EQ_MAX_THREADS]; /* of a worker, as Linux numbers threads; 0: not known */
+  eq_cpus allowed;                      /* the caller's processors, when workers were moved from its own */
+  int moved;
 } eq_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -106,6 +117,34 @@ static uint32_t eq_loop_number(void) {
   return (uint32_t)(atomic_load_explicit(&eq_pool.ticket, memory_order_acquire) >> 32);
 }
 
+#ifdef __linux__
+/* Keeps sleeping workers from the caller's processor. Linux may wake a worker there, and takes some ten milliseconds
+   to move it: until then the worker waits for the caller, which waits for nobody. The caller owns `lock`. */
+static void eq_move_from_caller(void) {
+  unsigned cpu = 0;
+  eq_pool.moved = 0;
+  eq_pool.allowed = (eq_cpus){{0}};
+  if (syscall(SYS_getcpu, &cpu, NULL, NULL) || cpu >= EQ_MAX_CPUS) return;
+  if (syscall(SYS_sched_getaffinity, 0, sizeof eq_pool.allowed, &eq_pool.allowed) <= 0) return;
+  eq_cpus others = eq_pool.allowed;
+  others.bits[cpu / EQ_CPU_BITS] &= ~(1ul << cpu % EQ_CPU_BITS);
+  unsigned long any = 0;
+  for (size_t i = 0; i < EQ_MAX_CPUS / EQ_CPU_BITS; i++) any |= others.bits[i];
+  if (!any) return;
+  eq_pool.moved = 1;
+  for (int n = 0; n < atomic_load(&eq_pool.n_workers); n++) {
+    int id = atomic_load(&eq_pool.thread_id[n]);
+    if (id) syscall(SYS_sched_setaffinity, id, sizeof others, &others);
+  }
+}
+static void eq_set_thread_id(int32_t thread) { atomic_store(&eq_pool.thread_id[thread - 1], (int)syscall(SYS_gettid)); }
+static void eq_allow_cpus(const eq_cpus *cpus) { syscall(SYS_sched_setaffinity, 0, sizeof *cpus, cpus); }
+#else
+static void eq_move_from_caller(void) {}
+static void eq_set_thread_id(int32_t thread) { (void)thread; }
+static void eq_allow_cpus(const eq_cpus *cpus) { (void)cpus; }
+#endif
+
 /* Spins, then sleeps, until a loop other than `last` is published. */
 static void eq_await_loop(uint32_t last) {
   int64_t start = eq_now_ns();
@@ -122,17 +161,22 @@ static void eq_await_loop(uint32_t last) {
   while ((uint32_t)(atomic_load(&eq_pool.ticket) >> 32) == last && !atomic_load(&eq_pool.closing))
     pthread_cond_wait(&eq_pool.wake, &eq_pool.lock);
   atomic_fetch_sub(&eq_pool.asleep, 1);
+  int moved = eq_pool.moved;
+  eq_cpus allowed = eq_pool.allowed;
   pthread_mutex_unlock(&eq_pool.lock);
+  if (moved) eq_allow_cpus(&allowed); /* awake on another processor, where the system may move it again */
 }
 
 static void eq_wake_workers(void) {
   pthread_mutex_lock(&eq_pool.lock);
+  eq_move_from_caller();
   pthread_cond_broadcast(&eq_pool.wake);
   pthread_mutex_unlock(&eq_pool.lock);
 }
 
 static void *eq_work(void *number) {
   int32_t thread = (int32_t)(intptr_t)number;
+  eq_set_thread_id(thread);
   uint32_t last = 0; /* loops are numbered from 1: a new worker joins a loop that is under way */
   while (!atomic_load_explicit(&eq_pool.closing, memory_order_relaxed)) {
     eq_await_loop(last);
@@ -159,6 +203,8 @@ static void eq_after_fork(void) {
   atomic_store(&eq_pool.runs, 0);
   atomic_store(&eq_pool.asleep, 0);
   atomic_store(&eq_pool.n_workers, 0);
+  for (int n = 0; n < EQ_MAX_THREADS; n++) atomic_store(&eq_pool.thread_id[n], 0);
+  eq_pool.moved = 0;
 }
 
 /* Starts workers. The caller owns `busy`. Workers block all signals: signals belong to the host program. */
