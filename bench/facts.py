@@ -23,7 +23,7 @@ def facts() -> dict[str, Any]:
     from eqsat.api import examine
 
     about = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "load": load()}
-    about |= {name: _version(name) for name in ("torch", "onnxruntime")}
+    about |= {name: _version(name) for name in ("torch", "onnxruntime", "openvino", "jax")}
     return {**about, **examine()[0]}
 
 

@@ -10,6 +10,7 @@ from bench.peers.kernels import attention, gather, kernels, linear, rms_norm, su
 from bench.peers.limits import Limits
 from bench.peers.systems import kernel_in_eqsat, kernel_in_torch
 from bench.turns import CannotRunError, Case, Times, measure
+from docs import make_performance
 
 LIMITS = Limits(1e12, {1e6: 1e11, float("inf"): 1e10})
 SMALL = {
@@ -46,6 +47,10 @@ def test_a_row_says_who_is_fastest_and_how_far_the_limit_is() -> None:
 
 def test_a_gather_moves_the_rows_of_its_index() -> None:
     assert bytes_of(kernels()["gather 4096 of 30522×768"]) == 2 * 4096 * 768 * 4
+
+
+def test_the_page_of_speeds_is_that_of_the_results() -> None:
+    assert make_performance.FILE.read_text(encoding="utf-8") == make_performance.text()
 
 
 def failing() -> Case:
