@@ -29,9 +29,13 @@ medians. The machine:
 
 {machine}
 
-The other systems: {systems}. *ratio*: the time of the fastest of them as a multiple of eqsat's; above 1, eqsat is
-faster. *limit*: the share of the machine's measured peak that eqsat reaches: of FLOP/s in fp32, or of the bytes/s of a
-copy in the level of memory that holds the tensors. A call's inputs and results are NumPy arrays or the system's own; weights are constants.
+The other systems: {systems}.
+
+- *ratio*: the time of the fastest other system as a multiple of eqsat's; above 1, eqsat is faster.
+- *limit*: the share of the machine's measured peak that eqsat reaches: of FLOP/s in fp32, or of the bytes/s of a copy
+  in the level of memory that holds the tensors.
+
+A call's inputs and results are NumPy arrays or the system's own; weights are constants.
 """
 BLOCKED = (
     "oneDNN and onnxruntime keep channels in blocks of 16 from the first convolution to the last; eqsat does not yet"
