@@ -29,6 +29,7 @@ from rules import (
     scaling,
     stacking,
     streams,
+    winograd,
 )
 
 _PHASES = (
@@ -36,6 +37,7 @@ _PHASES = (
     (algebra, elementary, logic, indices),
     (contraction, reductions, products, distribution, scaling, centring),
     (enlarging, merging, stacking),
+    (winograd,),
     (fusion, epilogues, rows, streams),
 )
 FAMILIES: Mapping[str, tuple[Rule, ...]] = {family.FAMILY: family.RULES for phase in _PHASES for family in phase}
@@ -51,7 +53,7 @@ PASSING = frozenset(
     {
         *("algebra", "elementary", "logic", "indices"),
         *("reductions", "products", "distribution", "centring"),
-        *("enlarging", "merging", "stacking"),
+        *("enlarging", "merging", "stacking", "winograd"),
     }
 )
 """Families that end with their phase: later phases only move the terms that these families have seen."""

@@ -26,8 +26,9 @@ from typing import NamedTuple, TypeGuard
 
 from ir.term.language import App, Prim, Term, Var
 from ir.term.rule import Exactness, Rule
+from ir.term.text import parse_sizes
 
-MATRICES = ("products", "distribution", "scaling", "centring", "enlarging", "merging", "stacking")
+MATRICES = ("products", "distribution", "scaling", "centring", "enlarging", "merging", "stacking", "winograd")
 """The families of matrix products: their equations leave out the maps."""
 
 _LOOSE, _CHOICE, _COMPARED, _SUM, _PRODUCT, _POWER, _TIGHT = range(7)
@@ -135,6 +136,10 @@ class _Side:
                 return self._read(_Text(f"⟨{self.text(value).text}⟩"), read, point)
             case "Imm", {"value": number}:
                 return self._number(number)
+            case "Table", {"numbers": numbers, "sizes": sizes}:
+                return _Text(
+                    f"[{numbers}]{sizes}" if self._marks else f"T{'×'.join(map(str, parse_sizes(str(sizes))))}"
+                )
             case "Index", {"map": read}:
                 return _Text(_coordinates(read, point)[0])
             case "Gather", {"buffer": buffer, "map": read, "index": index}:

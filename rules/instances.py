@@ -42,7 +42,19 @@ from ir.term.language import (
 from ir.term.text import number_text, parse_number, parse_sizes, sizes_text, type_text
 from ir.uop.table import FUNCTIONS
 from rules.operand_dtypes import dtype_named, operands_of, summands_of
-from rules.random_maps import MAX_ELEMENTS, Cut, Shape, Unfit, beside, invariant_map, part, pick, random_map, widen
+from rules.random_maps import (
+    MAX_ELEMENTS,
+    Cut,
+    Shape,
+    Unfit,
+    beside,
+    convolution,
+    invariant_map,
+    part,
+    pick,
+    random_map,
+    widen,
+)
 from rules.styles import LARGE, Array, Style
 
 T = TypeVar("T")
@@ -91,7 +103,9 @@ class Instance:
         self._window: Shape = ()
         self._reduced: Shape = ()
         self._paired = bool(others)
-        type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), self._shape())
+        self._convolution = None if others or not _is_bare_product(pattern) else convolution(rng, (0.0, 0.0, 1.0))
+        shape = self._convolution.outputs if self._convolution else self._shape()
+        type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), shape)
         self._wraps = bool(style.specials) and not type_.dtype.is_float
         self.term = self._make(pattern, type_)
         self.others = tuple(self._make(other, self._alike(type_)) for other in others)
@@ -238,7 +252,10 @@ class Instance:
         """The text of a map from the domain of `type_`, and the shape that it reads. A map that occurs again reads the
         same shape; a literal map reads the smallest shape that it fits."""
         if isinstance(field, Var) and field.name not in self._sources:
-            view, shape = self.view(type_.shape, fills)
+            if self._convolution:
+                view, shape = self._convolution.reads[len(self._sources)]
+            else:
+                view, shape = self.view(type_.shape, fills)
             self._sources[field.name] = shape
             return self._field(field, [str(view)]), shape
         text = str(self.binding[field.name] if isinstance(field, Var) else field)
@@ -400,7 +417,9 @@ class Instance:
         known = self.binding.get(field.name) if isinstance(field, Var) else field
         if known is not None:
             return str(known)
-        if self._paired and self._window and self._rng.integers(4):
+        if self._convolution:
+            sizes = self._convolution.reduced
+        elif self._paired and self._window and self._rng.integers(4):
             sizes = tuple(size + self._pick((0, 1, 2)) for size in self._window)
         else:
             sizes = tuple(self._pick(self._style.extents.reduced) for _ in range(self._pick((1, 1, 2))))
@@ -417,6 +436,14 @@ class Instance:
         if self._reduced and domain[own:] == self._reduced and not self._rng.integers(4):
             return invariant_map(self._rng, domain, own, fills)
         return random_map(self._rng, domain, fills)
+
+
+def _is_bare_product(pattern: App) -> bool:
+    """Whether a pattern is a product of any two buffers and nothing else: rules about these are about convolutions."""
+    if pattern.ctor is not Contract:
+        return False
+    reads = [part for part in pattern.operands if isinstance(part, App) and part.ctor is Load]
+    return len(reads) == 2 and all(isinstance(field, Var) for read in reads for field in read.args)
 
 
 _OPS = tuple(FUNCTIONS)

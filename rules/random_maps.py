@@ -102,6 +102,52 @@ def widen(rng: np.random.Generator, view: AxisMap, domain: Shape, window: int, s
     return axis_map(domain, exprs, (*guards, Guard(tuple(outside), fill)) if outside else guards)
 
 
+class Convolution(NamedTuple):
+    """The sizes of a random convolution's outputs and reduced axes, and the maps of its input and its weights, each
+    with the shape of the tensor that it reads."""
+
+    outputs: Shape
+    reduced: Shape
+    reads: tuple[tuple[AxisMap, Shape], tuple[AxisMap, Shape]]
+
+
+def convolution(rng: np.random.Generator, fills: Sequence[float]) -> Convolution:
+    """A convolution along one or two axes, with its axes in any order: padded, now and then with strides, dilation,
+    groups, or windows in reverse order."""
+    steps, taps = pick(rng, (1, 2, 2)), pick(rng, (2, 3, 3, 3, 5))
+    names = ["filter", "channel", *(f"{kind}{step}" for step in range(steps) for kind in ("output", "tap"))]
+    names += ["group"] if not rng.integers(4) else []
+    sizes = {name: int(rng.integers(1, 5 - steps)) for name in names}
+    sizes |= {f"tap{step}": taps for step in range(steps)}
+    sizes |= {f"output{step}": int(rng.integers(1, 7)) for step in range(steps)}
+    shuffled = [str(name) for name in rng.permutation(names)]
+    outputs = [name for name in shuffled if name[:3] not in ("tap", "cha")]
+    reduced = [name for name in shuffled if name not in outputs]
+    domain = tuple(sizes[name] for name in (*outputs, *reduced))
+    box = box_of(domain)
+    place = {name: axis(at, box) for at, name in enumerate((*outputs, *reduced))}
+    read, shape = [place["channel"]], [sizes["channel"]]
+    bounds: list[Bound] = []
+    filters = [place["filter"], place["channel"]]
+    for step in range(steps):
+        stride, dilation, low, high = (pick(rng, options) for options in ((1, 1, 1, 2), (1, 1, 1, 2), _PADS, _PADS))
+        at = (place[f"output{step}"] * stride + place[f"tap{step}"] * dilation).shift(-low)
+        size = max(1, interval(at, box)[1] + 1 - high)
+        read, shape, bounds = [*read, at], [*shape, size], [*bounds, Bound(at, 0, size)]
+        tap = place[f"tap{step}"]
+        filters.append(tap if rng.integers(4) else (tap * -1).shift(taps - 1))
+    if "group" in place:
+        read, shape, filters = [*read, place["group"]], [*shape, sizes["group"]], [*filters, place["group"]]
+    weights = tuple(interval(expr, box)[1] + 1 for expr in filters)
+    guards = (Guard(tuple(bounds), pick(rng, fills)),)
+    maps = (axis_map(domain, read, guards), tuple(shape)), (axis_map(domain, filters), weights)
+    return Convolution(domain[: len(outputs)], domain[len(outputs) :], maps if rng.integers(2) else maps[::-1])
+
+
+_PADS = (0, 1, 1, 2)
+"""The elements of padding at one end of an axis."""
+
+
 def _movement(rng: np.random.Generator, shape: Shape, fills: Sequence[float]) -> tuple[AxisMap, Shape]:
     """A map from `shape` to a source of one movement."""
     integers, rank = rng.integers, len(shape)

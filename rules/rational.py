@@ -20,7 +20,7 @@ from ir.dtype import DType, TensorType, dtype
 from ir.index.map import apply, parse_map
 from ir.term.language import App, Ctor, Term
 from ir.term.playback import node_value
-from ir.term.text import parse_number, parse_sizes
+from ir.term.text import parse_number, parse_numbers, parse_sizes
 from ir.term.types import term_type
 from ir.uop.table import FUNCTIONS, UOPS
 
@@ -108,6 +108,8 @@ def _value(ctor: Ctor, args: Sequence[Any], type_: TensorType, inputs: Mapping[s
             return _fractions(apply(parse_map(read), value), type_)
         case "Imm", {"value": number, "sizes": sizes}:
             return _fractions(np.full(parse_sizes(sizes), parse_number(number), object), type_)
+        case "Table", {"numbers": numbers, "sizes": sizes}:
+            return np.asarray(parse_numbers(numbers), object).reshape(parse_sizes(sizes))
         case (("PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern"), {"op": op, "dtype": element, **operands}):
             return _operation(op, dtype(element), list(operands.values()))
         case (("Stream" | "Scatter"), _):

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ir.index.map import parse_map
 from ir.term.language import CTORS, GIVEN, FieldName, Sort
-from ir.term.text import parse_sizes, parse_type
+from ir.term.text import parse_numbers, parse_sizes, parse_type
 
 _T = TypeVar("_T")
 
@@ -115,6 +115,7 @@ class ENode(_BareNode):
     map = _Field("map", parse_map, Sort.STR)
     name = _Field("name", str, Sort.STR)
     number = _Field("value", str, Sort.STR)
+    numbers = _Field("numbers", parse_numbers, Sort.STR)
     op = _Field("op", str, Sort.STR)
     sizes = _Field("sizes", parse_sizes, Sort.STR)
     type = _Field("type", parse_type, Sort.STR)

@@ -107,6 +107,8 @@ class Notation:
                 return f"⟨{below(node.value)}⟩{_coordinates(node.map)}"
             case "Imm":
                 return node.number
+            case "Table":
+                return f"table[{', '.join(map(str, node.sizes))}]"
             case "Index":
                 return ", ".join(map(str, node.map.exprs))
             case "Gather":

@@ -91,7 +91,7 @@ def _word(tree: Tree) -> str:
             return "dot"
         case "Scan":
             return f"cum{tree.node.op}"
-        case "Gather" | "Index" | "Scatter" | "Stream":
+        case "Gather" | "Index" | "Scatter" | "Stream" | "Table":
             return tree.node.ctor.lower()
         case "Reduce" | "PUn" | "PBin" | "PTern" | "EUn" | "EBin" | "ETern":
             return tree.node.op
@@ -158,6 +158,8 @@ class _Builder:
                 return _Step("copy", "copy", self._dtype(tree), (tree,), domain)
             case "Index":
                 return _Step("index", "index", node.dtype, (), domain)
+            case "Table":
+                return _Step("table", "table", node.dtype, (), node.sizes)
             case "Gather":
                 return _Step("gather", "gather", self._dtype(tree), kids, domain)
             case "PUn" | "EUn" if node.op == "cast":
@@ -186,6 +188,8 @@ class _Builder:
         match step.kind:
             case "index":
                 return self._index(tree, step)
+            case "table":
+                return self._table(tree, step)
             case "gather":
                 return self._gather(tree, step)
             case "scatter":
@@ -236,6 +240,11 @@ class _Builder:
         sizes = tuple(view.sizes[axis_] for axis_ in order)
         op = Op(kind="index", fn="index", dtype=step.dtype, domain=sizes, index_map=_project(view, order))
         return self._let(op, order)
+
+    def _table(self, tree: Tree, step: _Step) -> _Value:
+        numbers = tuple(Number(float(number), step.dtype) for number in tree.node.numbers)
+        op = Op(kind="table", fn="table", dtype=step.dtype, domain=step.domain, inputs=numbers)
+        return self._let(op, tuple(range(len(step.domain))))
 
     def _gather(self, tree: Tree, step: _Step) -> _Value:
         (index,) = step.operands

@@ -67,6 +67,9 @@ def _evaluate(op: Op, values: Mapping[str, Array], dtypes: Mapping[str, DType], 
         case "index":
             assert op.index_map is not None
             result = _index(op, op.index_map, wide)
+        case "table":
+            result = np.stack([_number(number, wide) for number in op.inputs if isinstance(number, Number)])
+            result = result.reshape(op.domain)
         case "gather":
             result = _gather(op, values)
         case "scatter":

@@ -31,7 +31,7 @@ from ir.uop.table import BITCASTS
 STAGE = "region"
 
 OpKind = Literal[
-    "contraction", "ewise", "unary", "cast", "copy", "reduce", "stream", "scan", "gather", "scatter", "index"
+    "contraction", "ewise", "unary", "cast", "copy", "reduce", "stream", "scan", "gather", "scatter", "index", "table"
 ]
 
 
@@ -99,6 +99,8 @@ class Op(msgspec.Struct, frozen=True):
                                           of the one reduced axis. Index and updates do not depend on `axis`, and the
                                           source does not depend on the reduced axis
     index        "index"                  none: `index_map`'s only coordinate
+    table        "table"                  the numbers at all points, row-major; only in regions that run when the
+                                          program is built
     """
 
     kind: OpKind
@@ -287,7 +289,7 @@ def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, .
     _require(op.dtype in DTYPES, region, let.name, f"no dtype {op.dtype!r}")
     arity = _ARITY.get(op.kind)
     fits = len(op.inputs) in (2, 3) if arity is None else len(op.inputs) == arity
-    _require(fits, region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
+    _require(fits or op.kind == "table", region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
     accumulates = op.kind in ("contraction", "reduce", "stream", "scatter")
     _require(0 <= op.reduced <= len(op.domain), region, let.name, "more reduced axes than axes", reduced=op.reduced)
     _require(accumulates or not op.reduced, region, let.name, f"{op.kind} reduces no axes", reduced=op.reduced)
@@ -303,6 +305,9 @@ def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, .
     if op.kind == "index":
         fits = op.index_map is not None and op.index_map.sizes == op.domain and len(op.index_map.exprs) == 1
         _require(fits, region, let.name, "an index is one coordinate over the domain")
+    if op.kind == "table":
+        fits = len(op.inputs) == math.prod(op.domain) and not op.operands
+        _require(fits, region, let.name, "a table has a number for each point", domain=op.domain)
     if op.kind == "gather":
         source = op.inputs[0]
         from_memory = isinstance(source, Operand) and source.value in {buffer.name for buffer in region.inputs}

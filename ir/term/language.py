@@ -46,7 +46,7 @@ class Sort(Enum):
 
 
 FieldName = Literal["acc", "axis", "buffer", "domain", "dtype", "index", "map", "name",
-                    "op", "score", "sizes", "type", "value", "x", "y", "z"]  # fmt: skip
+                    "numbers", "op", "score", "sizes", "type", "value", "x", "y", "z"]  # fmt: skip
 """The names of the arguments of constructors."""
 
 _T = TypeVar("_T")
@@ -329,6 +329,12 @@ Store = Ctor("Store", (("value", _E), ("type", _S)), _B, "the tensor one kernel 
 Load = Ctor("Load", (("buffer", _B), ("map", _S)), _P, "a read: the buffer at map(index)")
 Imm = Ctor("Imm", (("dtype", _S), ("value", _S), ("sizes", _S)), _P, "a number, the same at every index of a domain")
 Index = Ctor("Index", (("dtype", _S), ("map", _S)), _P, "the index itself: the one coordinate of map(index)")
+Table = Ctor(
+    "Table",
+    (("dtype", _S), ("numbers", _S), ("sizes", _S)),
+    _P,
+    "the numbers of a small tensor of these sizes, row-major: a constant of a rule, computed when the program is built",
+)
 Gather = Ctor(
     "Gather",
     (("buffer", _B), ("map", _S), ("index", _P)),
@@ -384,7 +390,7 @@ CTORS: Mapping[str, Ctor] = {
     ctor.name: ctor
     for ctor in (
         *(Input, Store),
-        *(Load, Imm, Index, Gather, PUn, PBin, PTern, At, PView, PGather, PMax),
+        *(Load, Imm, Index, Table, Gather, PUn, PBin, PTern, At, PView, PGather, PMax),
         *(Reduce, Contract, Stream, Scan, Scatter),
         *(Pure, Fin, EUn, EBin, ETern, EView),
     )

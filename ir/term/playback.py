@@ -18,7 +18,7 @@ from ir.dtype import DType, TensorType, dtype, promote
 from ir.index.expr import interval
 from ir.index.map import apply, parse_map
 from ir.term.language import CTORS, App, Term, Var
-from ir.term.text import parse_number, parse_sizes, parse_type
+from ir.term.text import parse_number, parse_numbers, parse_sizes, parse_type
 from ir.uop.playback import convert, gather_at
 from ir.uop.table import FUNCTIONS, SCANS, UOPS
 
@@ -76,6 +76,9 @@ def _value_of(ctor: str, fields: Mapping[str, Any], inputs: Mapping[str, Array],
             return np.broadcast_to(convert(np.asarray(parse_number(number)), dtype(element), wide), parse_sizes(sizes))
         case "Index", {"dtype": element, "map": coordinate}:
             return _index(element, coordinate, wide)
+        case "Table", {"dtype": element, "numbers": numbers, "sizes": sizes}:
+            values = np.asarray([float(number) for number in parse_numbers(numbers)])
+            return convert(values.reshape(parse_sizes(sizes)), dtype(element), wide)
         case ("Gather", {"buffer": value, "map": read, "index": index}) | (
             "PGather",
             {"x": value, "map": read, "index": index},

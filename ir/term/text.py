@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -53,6 +54,11 @@ def parse_number(text: str) -> bool | int | float:
         return int(text)
     except ValueError:
         return float(text)
+
+
+def parse_numbers(text: str) -> list[Fraction]:
+    """The numbers in `4 -5 1/6`, without rounding."""
+    return [Fraction(number) for number in text.split()]
 
 
 def scalar(value: Any, element: DType) -> np.ndarray[Any, Any]:

@@ -5,6 +5,7 @@ NumPy broadcasts and wraps negative indices; the language does neither. A sound 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from ir.dtype import TensorType, dtype
 from ir.index.map import AxisMap, parse_map
 from ir.term.language import App, Term
-from ir.term.text import parse_number, parse_sizes, parse_type
+from ir.term.text import parse_number, parse_numbers, parse_sizes, parse_type
 from ir.uop.table import FUNCTIONS, SCANS, UOPS
 
 
@@ -55,6 +56,8 @@ def _type_of(ctor: str, fields: Mapping[str, Any]) -> TensorType:
             return TensorType.of(element, parse_sizes(sizes))
         case "Index", {"dtype": element, "map": read}:
             return _index(element, read)
+        case "Table", {"dtype": element, "numbers": numbers, "sizes": sizes}:
+            return _table(element, numbers, parse_sizes(sizes))
         case ("Gather", {"buffer": source, "map": read, "index": index}) | (
             "PGather",
             {"x": source, "map": read, "index": index},
@@ -114,6 +117,11 @@ def _index(element: str, read: str) -> TensorType:
     view = parse_map(read)
     _require(len(view.exprs) == 1 and not view.guards, f"{view} is no coordinate")
     return TensorType.of(element, view.sizes)
+
+
+def _table(element: str, numbers: str, sizes: tuple[int, ...]) -> TensorType:
+    _require(len(parse_numbers(numbers)) == math.prod(sizes), f"a table of {sizes} holds {numbers}")
+    return TensorType.of(element, sizes)
 
 
 def _gather(source: TensorType, read: str, index: TensorType) -> TensorType:

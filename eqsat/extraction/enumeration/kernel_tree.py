@@ -149,6 +149,8 @@ class Forest:
                 tree.reads = _more(tree.reads, node.buffer, points, self.type_of(node.buffer))
             case "Index":
                 self._place(tree, node)
+            case "Table":
+                tree.axes, tree.rank = dict(enumerate(node.sizes)), len(node.sizes)
             case "Reduce" | "Contract" | "Stream":
                 self._reduce(tree)
             case "Scan":

@@ -15,7 +15,7 @@ from eqsat.extraction.rounding.same_values import SameValues
 
 _Form = tuple[object, ...]
 
-_NO_OPS = frozenset({"Input", "Store", "Load", "Gather", "Index", "Pure", "Fin", "At", *STEPS})
+_NO_OPS = frozenset({"Input", "Store", "Load", "Gather", "Index", "Table", "Pure", "Fin", "At", *STEPS})
 """Constructors that round nothing."""
 _ACCUMULATORS = ("Reduce", "Contract", "Stream", "Scan", "Scatter")
 _COMMUTATIVE = frozenset({"add", "mul"})

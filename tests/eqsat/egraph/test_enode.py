@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from eqsat.egraph.enode import ENode, _Field
@@ -10,12 +12,13 @@ from ir.index.map import parse_map
 from ir.term.language import CTORS, GIVEN, Ctor, Imm, Load, Sort, Var
 from rules.primitives import reads_all
 
-TEXTS = {"map": "[4] -> [-i0 + 3]", "sizes": "[2,3]", "domain": "[4,2]", "type": "fp32[4]"}
+TEXTS = {"map": "[4] -> [-i0 + 3]", "sizes": "[2,3]", "domain": "[4,2]", "type": "fp32[4]", "numbers": "1 -2 1/3"}
 PARSED = {
     "map": parse_map(TEXTS["map"]),
     "sizes": (2, 3),
     "domain": (4, 2),
     "type": TensorType.of("fp32", (4,)),
+    "numbers": [Fraction(1), Fraction(-2), Fraction(1, 3)],
 }
 
 

@@ -1,0 +1,102 @@
+"""Winograd's convolutions: the matrices, the sums that slide, and models that are compiled with tiles."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from eqsat import nn, optimize_and_compile, tensor
+from eqsat.runtime.program import Program
+from ir.index.map import parse_map
+from rules.tiles import convolution_by_tiles
+from rules.winograd import FAMILY, SHAPES, matrices
+
+WEIGHTS = "[16,9,9,32,3,3] -> [i0, i3, i4, i5]"
+"""Weights of 16 filters over 32 channels and 3 × 3 taps."""
+
+
+@pytest.mark.parametrize(("tile", "taps"), SHAPES)
+def test_the_matrices_compute_a_sliding_product_exactly(tile: int, taps: int) -> None:
+    rng = np.random.default_rng(0)
+    x = [Fraction(int(number), 7) for number in rng.integers(-50, 50, tile + taps - 1)]
+    w = [Fraction(int(number), 3) for number in rng.integers(-50, 50, taps)]
+    inputs, weights, results = (np.array(matrix, object) for matrix in matrices(tile, taps))
+    found = results @ ((weights @ np.array(w, object)) * (inputs @ np.array(x, object)))
+    assert list(found) == [sum(w[r] * x[i + r] for r in range(taps)) for i in range(tile)]
+
+
+@pytest.mark.parametrize(
+    ("read", "slides"),
+    [
+        ("[16,9,9,32,3,3] -> [i3, i1 + i4, i2 + i5]", True),
+        ("[16,9,9,32,3,3] -> [i3, i1 + i4 - 1, i2 + i5 - 1] if 1<=i1 + i4<10 and 1<=i2 + i5<10 else 0", True),
+        ("[16,9,9,32,3,3] -> [i3, i2 + i5, i1 + i4]", True),
+        ("[16,9,9,32,3,3] -> [i3, -i1 - i4 + 10, i2 + i5]", True),  # a flipped image
+        ("[16,9,9,32,3,3] -> [i3, 2*i1 + 2*i4, i2 + i5]", True),  # every second line
+        ("[16,9,9,32,3,3] -> [i3, 2*i1 + i4, i2 + i5]", False),  # a stride along one axis
+        ("[16,9,9,32,3,3] -> [i3, i1 + 2*i4, i2 + i5]", False),  # a dilation
+        ("[16,9,9,32,3,3] -> [i3, i1 - i4 + 2, i2 + i5]", False),  # a reversed window
+        ("[16,9,9,32,3,3] -> [i3, i1 + i4, i2 + i5] if 0<=i0 + i1<12 else 0", False),  # other padding for each filter
+        ("[16,9,9,32,3,3] -> [i3, i1 + i4 - 1, i2 + i5] if 1<=i1 + i4<10 else inf", False),
+    ],
+)
+def test_tiles_are_found_where_a_product_slides_along_two_axes(read: str, slides: bool) -> None:
+    found = convolution_by_tiles(parse_map(read), parse_map(WEIGHTS), 3, tile=4, taps=3, steps=2)
+    assert (found is not None) is slides
+    assert convolution_by_tiles(parse_map(read), parse_map(WEIGHTS), 3, tile=4, taps=5, steps=2) is None
+
+
+def test_tiles_need_channels_to_sum_and_fewer_products() -> None:
+    depthwise = parse_map("[16,9,9,3,3] -> [i0, i1 + i3, i2 + i4]"), parse_map("[16,9,9,3,3] -> [i0, i3, i4]")
+    assert convolution_by_tiles(*depthwise, 2, tile=4, taps=3, steps=2) is None
+    narrow = parse_map("[16,3,3,32,3,3] -> [i3, i1 + i4, i2 + i5]"), parse_map("[16,3,3,32,3,3] -> [i0, i3, i4, i5]")
+    found = convolution_by_tiles(*narrow, 3, tile=4, taps=3, steps=2)
+    assert found is not None  # 36 products for 9 results of 9
+    assert found["product"]["sizes"] == "[6,6,1,1,16]"
+    assert convolution_by_tiles(*narrow, 3, tile=4, taps=3, steps=1) is None
+
+
+def _convolution(
+    channels: int, filters: int, size: tuple[int, ...], taps: tuple[int, ...]
+) -> tuple[Program, dict[str, np.ndarray], np.ndarray]:
+    """A convolution with tiles, a random image, and what it computes without any rule of ours."""
+    rng = np.random.default_rng(1)
+    weights = rng.standard_normal((filters, channels, *taps)).astype("float32") / np.float32(channels)
+    x = tensor.input("x", (2, channels, *size))
+    convolve = nn.conv2d if len(size) == 2 else nn.conv1d
+    y = convolve(x, tensor.constant(weights), tensor.constant(np.ones(filters, "float32")), padding=taps[0] // 2)
+    inputs = {"x": rng.standard_normal((2, channels, *size)).astype("float32")}
+    expected = optimize_and_compile(y.relu(), exactness="exact", threads=1)(**inputs)
+    program = optimize_and_compile(y.relu(), exactness="range", threads=1)
+    return program, inputs, expected
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "size", "taps"),
+    [
+        (64, 48, (30, 33), (3, 3)),  # tiles that reach beyond the image
+        (48, 32, (13, 14), (5, 5)),
+        (64, 64, (257,), (3,)),
+        (64, 64, (28, 28), (3, 1)),  # slides along one axis only
+    ],
+)
+def test_convolutions_by_tiles_compute_the_convolution(
+    channels: int, filters: int, size: tuple[int, ...], taps: tuple[int, ...]
+) -> None:
+    program, inputs, expected = _convolution(channels, filters, size, taps)
+    assert program.stats.saturation.families[FAMILY]
+    np.testing.assert_allclose(program(**inputs), expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+    program.verify()
+
+
+def test_tiles_are_chosen_where_they_pay_and_only_at_level_range() -> None:
+    program, _inputs, _ = _convolution(64, 64, (28, 28), (3, 3))
+    assert len(program.kernels) == 5
+    assert any("tiles_of_4x4" in rule for kernel in program.kernels for rule in kernel.rules)
+    x = tensor.input("x", (2, 64, 28, 28))
+    weights = tensor.constant(np.ones((64, 64, 3, 3), "float32"))
+    assert len(optimize_and_compile(nn.conv2d(x, weights, padding=1)).kernels) == 1
+    without = optimize_and_compile(nn.conv2d(x, weights, padding=1), exactness="range", rules=[f"-{FAMILY}"])
+    assert len(without.kernels) == 1
