@@ -104,8 +104,8 @@ class Instance:
         self._reduced: Shape = ()
         self._paired = bool(others)
         self._convolution = None if others or not _is_bare_product(pattern) else convolution(rng, (0.0, 0.0, 1.0))
-        shape = self._convolution.outputs if self._convolution else self._shape()
-        type_ = TensorType.of(dtype_named(pattern) or self._pick(elements), shape)
+        element = dtype_named(pattern) or self._pick(elements)
+        type_ = TensorType.of(element, self._convolution.outputs if self._convolution else self._shape())
         self._wraps = bool(style.specials) and not type_.dtype.is_float
         self.term = self._make(pattern, type_)
         self.others = tuple(self._make(other, self._alike(type_)) for other in others)
