@@ -43,6 +43,7 @@ EQ_HIDDEN void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n
 #define EQ_MAX_THREADS 256
 #define EQ_SPIN_IN_RUN_NS 1000000 /* longer than a run's serial parts: a wake costs 40 to 55 us */
 #define EQ_SPIN_IDLE_NS 50000     /* longer than the gap before a run that follows at once */
+#define EQ_SHARES 8 /* a thread claims an eighth of its share of the tasks that are left, one at least */
 #define EQ_MAX_CPUS 1024
 #define EQ_CPU_BITS (8 * sizeof(unsigned long))
 typedef struct { unsigned long bits[EQ_MAX_CPUS / EQ_CPU_BITS]; } eq_cpus;
@@ -99,17 +100,20 @@ static int64_t eq_now_ns(void) {
 static void eq_take_tasks(uint64_t seen, int32_t thread) {
   for (;;) {
     int32_t task = (int32_t)(uint32_t)seen;
-    if (task >= atomic_load_explicit(&eq_pool.n_tasks, memory_order_acquire)) return;
-    if (thread >= atomic_load_explicit(&eq_pool.n_threads, memory_order_acquire)) return;
+    int32_t n_tasks = atomic_load_explicit(&eq_pool.n_tasks, memory_order_acquire);
+    int32_t n_threads = atomic_load_explicit(&eq_pool.n_threads, memory_order_acquire);
+    if (task >= n_tasks || thread >= n_threads) return;
     eq_task fn = atomic_load_explicit(&eq_pool.fn, memory_order_acquire);
     void *ctx = atomic_load_explicit(&eq_pool.ctx, memory_order_acquire);
     uint64_t mode = atomic_load_explicit(&eq_pool.fp_mode, memory_order_acquire);
-    /* Success proves that the fields belong to the loop of `seen`, which cannot end before this task. */
-    if (!atomic_compare_exchange_strong(&eq_pool.ticket, &seen, seen + 1)) continue;
+    /* Success proves that the fields belong to the loop of `seen`, which cannot end before these tasks. */
+    int32_t count = (n_tasks - task) / (EQ_SHARES * n_threads);
+    if (count < 1) count = 1;
+    if (!atomic_compare_exchange_strong(&eq_pool.ticket, &seen, seen + (uint32_t)count)) continue;
     if (thread && (eq_fp_mode() & EQ_FP_CONTROL) != mode) eq_set_fp_mode(mode);
-    fn(ctx, task, thread);
-    atomic_fetch_add_explicit(&eq_pool.done, 1, memory_order_release);
-    seen++;
+    for (int32_t end = task + count; task < end; task++) fn(ctx, task, thread);
+    atomic_fetch_add_explicit(&eq_pool.done, count, memory_order_release);
+    seen += (uint32_t)count;
   }
 }
 
