@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ir.diagnostics import Kind, fail
-from ir.index.expr import ZERO, AxisExpr, Box, axis, axis_names, box_of, parse_expr, simplify, substitute
+from ir.index.expr import ZERO, AxisExpr, Box, axis, axis_names, box_of, interval, parse_expr, simplify, substitute
 from ir.index.guard import NEVER, Bound, Guard, canonical_fill, parse_bound, same_fill, tighten
 from ir.index.table import respell
 
@@ -263,8 +263,29 @@ def apply(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         raise ValueError(f"{view} reads an operand of rank {len(view.exprs)}, not {array.ndim}")
     if 0 in view.sizes:
         return np.empty(view.sizes, array.dtype)
+    if _is_strided(view, array.shape):
+        return _apply_strided(view, array)
     grid = np.meshgrid(*map(np.arange, view.sizes), indexing="ij", sparse=True)
     return apply_at(view, array, grid)
+
+
+def _is_strided(view: AxisMap, shape: Sequence[int]) -> bool:
+    """Whether the map reads an array of this shape, and no fill, at affine coordinates that lie inside."""
+    if view.guards or any(type(term) is not int for expr in view.exprs for term, _ in expr.terms):
+        return False
+    ends = (interval(expr, box_of(view.sizes)) for expr in view.exprs)
+    return all(low >= 0 and high < size for (low, high), size in zip(ends, shape, strict=True))
+
+
+def _apply_strided(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The elements that a map as of `_is_strided` reads: a view of the array, which is then copied."""
+    corner = array[tuple(slice(expr.const, None) for expr in view.exprs)]
+    strides = [0] * len(view.sizes)
+    for expr, stride in zip(view.exprs, array.strides, strict=True):
+        for place, factor in expr.terms:
+            assert isinstance(place, int)
+            strides[place] += factor * stride
+    return np.array(np.lib.stride_tricks.as_strided(corner, view.sizes, strides, writeable=False), order="C")
 
 
 def apply_at(

@@ -200,8 +200,16 @@ def _product(op: Op, left: Array, right: Array) -> Array:
     lhs = _matrix(left, op.domain, batch, rows, list(reduced), drop=columns)
     rhs = _matrix(right, op.domain, batch, list(reduced), columns, drop=rows)
     grouped = [*batch, *rows, *columns]
-    product = np.matmul(lhs, rhs).reshape([op.domain[axis] for axis in grouped])
+    product = _matmul(lhs, rhs).reshape([op.domain[axis] for axis in grouped])
     return np.asarray(product.transpose([grouped.index(axis) for axis in kept]))
+
+
+def _matmul(left: Array, right: Array) -> Array:
+    """Products of matrices. NumPy's BLAS is slow where the left matrix is tall and the right one narrow: their
+    transposes are multiplied then."""
+    if left.shape[-2] <= right.shape[-1]:
+        return np.matmul(left, right)
+    return np.matmul(right.swapaxes(-1, -2), left.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 def _axes_used(operand: Operand | Number) -> frozenset[int]:
