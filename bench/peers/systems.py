@@ -18,14 +18,18 @@ from bench.turns import Runner
 Arrays = Mapping[str, np.ndarray]
 
 
-def kernel_in_eqsat(kernel: Kernel, threads: int) -> Runner:
+OURS = ("eqsat", "eqsat, range")
+"""eqsat as it is, and at `exactness="range"`."""
+
+
+def kernel_in_eqsat(kernel: Kernel, threads: int, exactness: str = "rounding") -> Runner:
     from eqsat import nn, optimize_and_compile, tensor
 
     tensors = [
         tensor.constant(array) if name in kernel.constants else tensor.input(name, array.shape, array.dtype)
         for name, array in kernel.arrays.items()
     ]
-    program = optimize_and_compile(kernel.compute(nn, *tensors), threads=threads)
+    program = optimize_and_compile(kernel.compute(nn, *tensors), threads=threads, exactness=exactness)
     inputs = [kernel.arrays[name] for name in kernel.arrays if name not in kernel.constants]
     return lambda: program(*inputs)
 
@@ -84,10 +88,10 @@ def kernel_in_xla(kernel: Kernel, threads: int) -> Runner:
     return lambda: np.asarray(compiled(*given).block_until_ready())
 
 
-def model_in_eqsat(model: str, inputs: Arrays, threads: int) -> Runner:
+def model_in_eqsat(model: str, inputs: Arrays, threads: int, exactness: str = "rounding") -> Runner:
     from eqsat import optimize_and_compile
 
-    program = optimize_and_compile(model, threads=threads)
+    program = optimize_and_compile(model, threads=threads, exactness=exactness)
     given = list(inputs.values())  # by position: an exporter may name them anew
 
     def run() -> Any:
@@ -120,6 +124,7 @@ def model_in_openvino(model: str, inputs: Arrays, threads: int) -> Runner:
 
 KERNEL_SYSTEMS: Mapping[str, Callable[[Kernel, int], Runner]] = {
     "eqsat": kernel_in_eqsat,
+    "eqsat, range": partial(kernel_in_eqsat, exactness="range"),
     "torch": kernel_in_torch,
     "inductor": kernel_in_inductor,
     "xla": kernel_in_xla,
@@ -127,6 +132,7 @@ KERNEL_SYSTEMS: Mapping[str, Callable[[Kernel, int], Runner]] = {
 """The systems that take functions."""
 MODEL_SYSTEMS: Mapping[str, Callable[[str, Arrays, int], Runner]] = {
     "eqsat": model_in_eqsat,
+    "eqsat, range": partial(model_in_eqsat, exactness="range"),
     "onnxruntime": model_in_onnxruntime,
     "openvino": model_in_openvino,
 }
@@ -141,7 +147,7 @@ PACKAGES = {
 
 
 def is_installed(system: str) -> bool:
-    return system == "eqsat" or find_spec(PACKAGES[system]) is not None
+    return system in OURS or find_spec(PACKAGES[system]) is not None
 
 
 def module_of(kernel: Kernel) -> Any:

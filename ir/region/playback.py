@@ -208,8 +208,8 @@ def _matmul(left: Array, right: Array) -> Array:
     """Products of matrices. NumPy's BLAS is slow where the left matrix is tall and the right one narrow: their
     transposes are multiplied then."""
     if left.shape[-2] <= right.shape[-1]:
-        return np.matmul(left, right)
-    return np.matmul(right.swapaxes(-1, -2), left.swapaxes(-1, -2)).swapaxes(-1, -2)
+        return np.asarray(np.matmul(left, right))
+    return np.asarray(np.matmul(right.swapaxes(-1, -2), left.swapaxes(-1, -2)).swapaxes(-1, -2))
 
 
 def _axes_used(operand: Operand | Number) -> frozenset[int]:
