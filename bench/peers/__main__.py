@@ -2,8 +2,8 @@
 
     python -m bench.peers [--threads N] [--only TEXT] [--rounds N] [--kernels] [--models] [--cpu-time]
 
-Systems that are not installed are left out. eqsat runs twice: as it is, and at `exactness="range"`. The last columns say
-how many times as fast as the fastest other system eqsat is (as it is), and which share of the machine's limit it
+Systems that are not installed are left out. eqsat runs twice: as it is, and at `exactness="range"`. The last columns
+say how many times as fast as the fastest other system eqsat is (as it is), and which share of the machine's limit it
 reaches: of FLOP/s, or of bytes/s in the cache level that holds the tensors. Medians and quartiles are written to
 `bench/results/` with versions and machine.
 """

@@ -110,6 +110,8 @@ class Lookups(NamedOperators, Movements):
             refuse(
                 Kind.DTYPE_MISMATCH, "masked_fill", message, self.shape, chosen.shape, hint="mask.bool(), or mask != 0"
             )
+        if is_number(value) and self.dtype.is_float:
+            return self._choose(chosen.expand(self.shape), float(value), self)
         fill = self._constant(value, self.dtype) if is_number(value) else self._of(value).cast(self.dtype)
         return self._choose(chosen.expand(self.shape), fill.expand(self.shape), self)
 

@@ -31,6 +31,7 @@ CASES = {
     "the greatest of a padded window": (nn.max_pool2d(x(), 3, 2, padding=1), True),
     "the sum of what is padded by an infinity": (x(4, 4).pad([(0, 0), (0, 1)], math.inf).sum(1), False),
     "a mask": (masked(), False),
+    "what is filled where a mask is": (x(4, 4).masked_fill(x(4, 4) > 0, math.inf), False),
     "what is made of a mask": (masked().exp() * 2.0, False),
     "the greatest of what is masked": (masked().max(axis=1), True),
     "the greatest of nothing": ((x(4, 0) - math.inf).max(axis=1), False),
