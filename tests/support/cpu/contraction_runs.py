@@ -26,6 +26,7 @@ from ir.pricer import Work
 from ir.region.region import Region
 from ir.target import Target
 from tests.support.cpu.played import Array, unwritten
+from tests.support.cpu.quick_flags import quick_flags
 
 _PEAK = {"fp32": 473e9, "fp64": 236e9, "i32": 200e9, "i64": 50e9}
 
@@ -70,7 +71,8 @@ class Built:
         for kernel in self.kernels():
             text += [c_text(kernel), _wrapper(kernel.name, threads)]
         self.text = "".join(text)
-        self.library: Library = build({"cases": self.text}, machine or this_machine())
+        where = machine or this_machine()
+        self.library: Library = build({"cases": self.text}, where, flags=quick_flags(where))
 
     def kernels(self) -> list[CpuKernel]:
         return [k for each in self.lowered for k in (*(p.kernel for p in each.packed), each.kernel)]
