@@ -38,7 +38,7 @@ from tests.support.programs import graphs
 from tests.support.programs.graphs import Tiny
 from tests.support.sampling import first_few
 from tests.support.stages.approximate import ApproximatePricer, check, saturated
-from tests.support.stages.random_covers import random_cover
+from tests.support.stages.random_covers import random_covers
 
 
 def covered(graph: Graph, constants: tuple[str, ...] = (), extractor: str = "pareto") -> Cover:
@@ -239,8 +239,7 @@ def test_random_covers_compute_the_same(case: str) -> None:
     graph, view = saturated(CASES[case][0]())
     inputs = random_inputs(graph, np.random.default_rng(1))
     counts = set()
-    for seed in range(12):
-        cover = random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed))
+    for cover in random_covers(view, graph.outputs, ApproximatePricer(), map(random.Random, range(12))):
         check(cover, view, graph, inputs)
         counts.add(tuple(kernel.region.name for kernel in cover.kernels))
     assert len(counts) > 1, "every cover was the same"
@@ -255,8 +254,7 @@ def test_random_graphs(seed: int, size: int) -> None:
     graph, view = saturated(graph)
     pricer = ApproximatePricer()
     check(extract(view, graph.outputs, pricer, constants=constants), view, graph, inputs, constants)
-    for each in range(3):
-        cover = random_cover(view, graph.outputs, pricer, random.Random(each), constants=constants)
+    for cover in random_covers(view, graph.outputs, pricer, map(random.Random, range(3)), constants=constants):
         check(cover, view, graph, inputs, constants)
 
 
