@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from codegen.backends.cpu import CpuBackend
-from codegen.compile.library import build
+from codegen.compile.library import ARGUMENTS, POOL, build
 from codegen.compile.machine import machine
 from codegen.plan.cpu.candidates import candidates
 from codegen.poly.analyse import analyse
@@ -69,7 +69,8 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
     """The module's kernels, built and loaded: inputs → outputs in order. No constants."""
     lowered = lower_module(module, prices, CpuBackend())
     table = launch_table(module, lowered)
-    library = build(c_units(lowered.values(), table, flush=True), machine())
+    units, common = c_units(lowered.values(), table, flush=True), frozenset([POOL, ARGUMENTS])
+    library = build(units, machine(), common=common)
     executable = CpuExecutable(module, table, library, fold(module, {}), 2)
     memrefs = {slot.name: slot.memref for slot in module.slots}
 

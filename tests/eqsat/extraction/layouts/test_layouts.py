@@ -172,7 +172,7 @@ print(optimize_and_compile(depthwise(), cache=False).dump("module", as_json=True
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_choice_does_not_depend_on_hashes() -> None:
     told = {
         subprocess.run(
