@@ -79,8 +79,8 @@ def test_mutated_programs_are_right_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_programs_of_idioms_are_right(tmp_path: Path) -> None:
-    total_of("idioms", 16, 8, tmp_path)
-    total_of("emulated", 8, 4, tmp_path)
+    total_of("idioms", 12, 6, tmp_path)
+    total_of("emulated", 6, 3, tmp_path)
 
 
 @pytest.mark.exhaustive
