@@ -115,22 +115,16 @@ def mismatches(graph: Graph, seeds: range) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*MODELS, *SEED_SIZES])
-def test_covers_of_models_play_back_alike(name: str) -> None:
-    assert not next(mismatches(model(name), range(8)), "")
-
-
-@pytest.mark.slow
 def test_random_covers_differ() -> None:
     """The covers are not one and the same: some graph has kernels cut at many places."""
     graph = model("attention")
     assert len({module for module, _ in covers(graph, saturated(graph), range(20))}) > 7
 
 
-@every(3)
+@every(2)
 @pytest.mark.parametrize("name", [*MODELS, *SEED_SIZES])
-def test_many_covers_of_models_play_back_alike(name: str, step: int) -> None:
-    assert not next(mismatches(model(name), range(8, 58, step)), "")
+def test_covers_of_models_play_back_alike(name: str, step: int) -> None:
+    assert not next(mismatches(model(name), range(0, 58, step)), "")
 
 
 @first_few(1, "part", range(8))
