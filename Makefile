@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := ir rules eqsat codegen tests bench docs
 
+# Tests start many processes; without the compiled modules each of them would compile eqsat's Python anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test exhaustive sanitize check format bench docs clean
 .DEFAULT_GOAL := demo
 

@@ -1,13 +1,16 @@
 """The house: who may import whom, how large a file may be, and what `import eqsat` may load."""
 
+from __future__ import annotations
+
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
-import pytest
 
 ROOT = Path(__file__).parent.parent
 MAY_IMPORT = {
@@ -44,9 +47,17 @@ def modules(*folders: str) -> dict[str, Path]:
     return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements inside a node, at any depth."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, field, ()):
+            yield inner
+            yield from statements(inner)
+
+
 def imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[Path]:
     """The files that a file imports, wherever in it the import stands."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (known[alias.name] for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):
@@ -65,48 +76,86 @@ def cycles(graph: nx.DiGraph) -> list[str]:
     return sorted(found)
 
 
-def imports(tree: ast.AST) -> list[str]:
-    found = []
-    for node in ast.walk(tree):
+def imports(nodes: Iterable[ast.AST]) -> set[str]:
+    """The packages that these nodes import."""
+    names: set[str] = set()
+    for node in nodes:
         if isinstance(node, ast.Import):
-            found += [alias.name.split(".")[0] for alias in node.names]
+            names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.append((node.module or "").split(".")[0])
-    return found
+            names.add((node.module or "").split(".")[0])
+    return names
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_follow_the_house(path: Path) -> None:
-    name = str(path.relative_to(ROOT))
-    folder = name.split("/")[0]
-    allowed = MAY_IMPORT[folder] | ({"codegen"} if name in SEES_CODEGEN else set())
-    foreign = {module for module in imports(ast.parse(path.read_text())) if module in MAY_IMPORT} - allowed
-    assert not foreign, f"{name} imports {sorted(foreign)}"
+@dataclass(frozen=True)
+class Source:
+    """What one file of ours is asked for. top: the packages that it imports at the top. places: the lines that take an
+    argument of a term by its place."""
+
+    lines: int
+    packages: frozenset[str]
+    top: frozenset[str]
+    classes: tuple[str, ...]
+    places: tuple[int, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Source:
+        """The source of this text."""
+        tree = ast.parse(text)
+        nodes = list(ast.walk(tree))
+        parts = [node for node in nodes if isinstance(node, ast.Subscript)]
+        return cls(
+            lines=len(text.splitlines()),
+            packages=frozenset(imports(nodes)),
+            top=frozenset(imports(tree.body)),
+            classes=tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
+            places=tuple(n.lineno for n in parts if isinstance(n.value, ast.Attribute) and n.value.attr == "args"),
+        )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_file_is_one_idea(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 500
+@functools.cache
+def sources() -> dict[str, Source]:
+    """The files of the four folders, by path from the root."""
+    return {str(path.relative_to(ROOT)): Source.read(path.read_text()) for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_arguments_of_terms_are_asked_for_by_name(path: Path) -> None:
+def test_imports_follow_the_house() -> None:
+    foreign = {}
+    for name, source in sources().items():
+        allowed = MAY_IMPORT[name.split("/")[0]] | ({"codegen"} if name in SEES_CODEGEN else set())
+        foreign[name] = sorted((source.packages & MAY_IMPORT.keys()) - allowed)
+    assert not {name: packages for name, packages in foreign.items() if packages}
+
+
+def test_a_file_is_one_idea() -> None:
+    assert not {name: source.lines for name, source in sources().items() if source.lines > 500}
+
+
+def test_arguments_of_terms_are_asked_for_by_name() -> None:
     """`term.field("map")` and `node.map`: the places of arguments stand in `ir/term/language.py` alone."""
-    name = str(path.relative_to(ROOT))
-    if not name.startswith(TERMS) or name == "eqsat/egraph/enode.py":
-        return
-    parts = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Subscript)]
-    lines = [part.lineno for part in parts if isinstance(part.value, ast.Attribute) and part.value.attr == "args"]
-    assert not lines, f"{name} takes arguments by their places in lines {lines}"
+    readers = {name: s for name, s in sources().items() if name.startswith(TERMS) and name != "eqsat/egraph/enode.py"}
+    assert not {name: source.places for name, source in readers.items() if source.places}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_heavy_libraries_are_imported_inside_functions(path: Path) -> None:
-    top = ast.Module([node for node in ast.parse(path.read_text()).body if not isinstance(node, ast.If)], [])
-    shallow: list[ast.stmt] = [node for node in top.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    allowed = {"typer"} if path.name == "cli.py" else set()
-    heavy = HEAVY & set(imports(ast.Module(shallow, []))) - allowed
-    assert not heavy, f"{path.name} imports {sorted(heavy)} at the top"
+def test_heavy_libraries_are_imported_inside_functions() -> None:
+    heavy = {name: source.top & HEAVY for name, source in sources().items()}
+    commands = {name for name in heavy if Path(name).name == "cli.py"}
+    heavy.update({name: heavy[name] - {"typer"} for name in commands})
+    assert not {name: sorted(packages) for name, packages in heavy.items() if packages}
+
+
+def test_each_fact_of_a_file_is_read() -> None:
+    text = """
+import torch.nn
+if TYPE_CHECKING:
+    import onnx
+class Outer:
+    def late(self, term):
+        from codegen.run import device
+        return term.args[2], term.args, term.other[1]
+"""
+    source = Source.read(text)
+    assert source == Source(8, frozenset({"torch", "onnx", "codegen"}), frozenset({"torch"}), ("Outer",), (8,))
 
 
 def test_import_eqsat_stays_light() -> None:
@@ -157,8 +206,7 @@ if TYPE_CHECKING:
 
 def test_class_names_are_distinct() -> None:
     homes: dict[str, list[str]] = {}
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    for name, source in sources().items():
+        for class_name in source.classes:
+            homes.setdefault(class_name, []).append(name)
     assert not {name: files for name, files in homes.items() if len(files) > 1}

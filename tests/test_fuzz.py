@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from ir.tiny.graph import Graph
 from ir.tiny.playback import playback
 from tests.support.fuzz.case import Case, case_of, difference
 from tests.support.fuzz.corpus import Corpus
+from tests.support.fuzz.dying_tries import dying
 from tests.support.fuzz.idiom_tries import reduced, run_idioms
 from tests.support.fuzz.idioms.program import FAMILIES, MAX_UOPS, written
 from tests.support.fuzz.limited import HangError, limited
@@ -33,7 +34,7 @@ from tests.support.oracles.plain_numpy import evaluate
 from tests.support.oracles.whole_numbers import exact_values
 
 SEED = 0
-TRIES = 1_000
+TRIES = 500
 JOBS = os.cpu_count() or 1
 
 
@@ -70,7 +71,7 @@ def test_a_few_idioms_find_nothing(emulated: bool, tmp_path: Path) -> None:
 def test_mutated_programs_are_right_or_refused(tmp_path: Path) -> None:
     """At least 30 % stay valid programs, one in ten is compiled and run, and nearly all that they compute is
     well-conditioned enough to be held against playback."""
-    report = total_of("mutated", TRIES, 500, tmp_path)
+    report = total_of("mutated", TRIES, 250, tmp_path)
     assert report.valid >= 0.3 * TRIES
     assert report.compiled >= 0.1 * TRIES
     assert report.judged >= 0.98 * report.elements
@@ -78,8 +79,8 @@ def test_mutated_programs_are_right_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_programs_of_idioms_are_right(tmp_path: Path) -> None:
-    total_of("idioms", 16, 8, tmp_path)
-    total_of("emulated", 8, 4, tmp_path)
+    total_of("idioms", 12, 6, tmp_path)
+    total_of("emulated", 6, 3, tmp_path)
 
 
 @pytest.mark.exhaustive
@@ -260,21 +261,6 @@ def test_a_finding_is_reduced_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 # the workers
-
-
-def dying(kind: str, seed: int, tries: Sequence[int], folder: Path, at: Callable[[int | None], object]) -> Report:
-    """Try 5 kills its process, try 9 hangs, try 13 kills while it is not known which try is under way."""
-    for index in tries:
-        at(index)
-        if index == 5:
-            os._exit(1)
-        if index == 9:
-            time.sleep(60)
-        if index == 13:
-            at(None)
-            time.sleep(0.1)
-            os._exit(1)
-    return Report(tries=len(tries))
 
 
 @pytest.mark.slow

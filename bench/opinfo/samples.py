@@ -1,4 +1,7 @@
-"""The samples of OpInfo: calls of torch's operators with their arguments, their results in eager, and tolerances."""
+"""The samples of OpInfo: calls of torch's operators with their arguments, their results in eager, and tolerances.
+
+torch's table of operators takes three seconds to import: the functions that read it do so.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,6 @@ from unittest import mock
 import numpy as np
 import torch
 from torch.testing._comparison import default_tolerances
-from torch.testing._internal.common_device_type import toleranceOverride
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import DecorateInfo
 from torch.utils import _pytree as pytree
 
 DTYPES = ("float32", "float16", "bfloat16", "int64", "bool")
@@ -53,6 +53,8 @@ class Sample(NamedTuple):
 
 def operators(only: str = "") -> dict[str, Any]:
     """The OpInfos of torch's table by their full names: all of them, or those in a list with commas, in its order."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
     every = {info.full_name: info for info in op_db}
     return {name: every[name] for name in only.split(",") if name in every} if only else every
 
@@ -71,6 +73,9 @@ def samples_of(info: Any, element: str, step: int = 1) -> list[Sample]:
 def tolerances(info: Any, element: str) -> dict[str, float]:
     """The tolerances for torch.testing.assert_close that OpInfo states for this dtype and any of its tests of forward
     results on a CPU, no narrower than its own; none if OpInfo states none."""
+    from torch.testing._internal.common_device_type import toleranceOverride
+    from torch.testing._internal.opinfo.core import DecorateInfo
+
     given = getattr(torch, element)
     stated = [
         decorator.d[given]

@@ -34,7 +34,7 @@ def outcomes_of(name: str, element: str, step: int) -> list[Outcome]:
 @pytest.mark.parametrize("element", DTYPES)
 def test_samples_of_some_operators_are_right(element: str) -> None:
     for name in FAST:
-        for outcome in outcomes_of(name, element, 5):
+        for outcome in outcomes_of(name, element, 10):
             assert outcome.kind in FINE, (name, outcome)
 
 

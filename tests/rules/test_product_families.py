@@ -20,7 +20,7 @@ from tests.support.fuzz.strategies import random_inputs
 from tests.support.oracles.canary import saturate
 from tests.support.sampling import first_few
 from tests.support.stages.path import compiled as run_module
-from tests.support.stages.path import complaint, covered
+from tests.support.stages.path import complaint, covered, covers
 
 Write = Callable[[], list[Tensor]]
 
@@ -144,8 +144,7 @@ def test_every_cover_is_right(name: str) -> None:
     graph, names = bound.graph, sorted(bound.constants)
     view, _ = saturate(graph, select(exactness=case.level), case.level, constants=names)
     inputs = random_inputs(graph, np.random.default_rng(2))
-    for seed in range(3):
-        cover = covered(graph, view, seed)
+    for cover in covers(graph, view, range(3)):
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
 
 

@@ -89,4 +89,4 @@ def test_the_pool_has_no_races(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", pool_races.MODES)
 def test_the_pool_has_no_races_for_long(tmp_path: Path, mode: str) -> None:
-    assert not pool_races.complaint(mode, tmp_path, 2000 if mode != "unload" else 200)
+    assert not pool_races.complaint(mode, tmp_path, 1000 if mode != "unload" else 200)

@@ -29,7 +29,7 @@ ONE = 'extern "C" EQ_KERNEL(32, 1) void eq_one(eq_f32 *out) {\n  out[eq_thread()
 
 @pytest.mark.slow
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     ("kernel", "copies", "wide_stores"),
     [

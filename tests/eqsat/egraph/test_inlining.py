@@ -19,7 +19,7 @@ from ir.tiny.playback import playback
 from rules import RULES
 from tests.support.fuzz.strategies import random_inputs
 from tests.support.oracles.canary import saturate
-from tests.support.stages.path import best, compiled, complaint, covered
+from tests.support.stages.path import best, compiled, complaint, covers
 
 
 def stencil(steps: int) -> Tensor:
@@ -82,7 +82,7 @@ def test_covers_of_such_programs_are_right(chain: Callable[[int], Tensor]) -> No
     graph = graph_of(chain(5))
     inputs = random_inputs(graph, np.random.default_rng(1))
     view, _ = saturate(graph, RULES)
-    for cover in (best(graph, view), *(covered(graph, view, seed) for seed in range(3))):
+    for cover in (best(graph, view), *covers(graph, view, range(3))):
         assert not complaint(graph, inputs, compiled(*cover)(inputs))
 
 

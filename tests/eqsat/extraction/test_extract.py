@@ -5,7 +5,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 from bench import tensat_models
 from eqsat.cost.targets import gpu_target
 from eqsat.egraph.saturate import saturate
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering import cover_search
@@ -38,14 +39,18 @@ from tests.support.programs import graphs
 from tests.support.programs.graphs import Tiny
 from tests.support.sampling import first_few
 from tests.support.stages.approximate import ApproximatePricer, check, saturated
-from tests.support.stages.random_covers import random_cover
+from tests.support.stages.random_covers import random_covers
 
 
 def covered(graph: Graph, constants: tuple[str, ...] = (), extractor: str = "pareto") -> Cover:
     """The cover of a graph, played and compared."""
-    bound, view = saturated(graph)
-    cover = extract(view, bound.outputs, ApproximatePricer(), constants=constants, extractor=extractor)
-    check(cover, view, bound, random_inputs(bound, np.random.default_rng(0)), constants)
+    return cover_of(*saturated(graph), constants, extractor)
+
+
+def cover_of(graph: Graph, view: EGraphView, constants: tuple[str, ...] = (), extractor: str = "pareto") -> Cover:
+    """The cover of a graph from its e-graph, played and compared."""
+    cover = extract(view, graph.outputs, ApproximatePricer(), constants=constants, extractor=extractor)
+    check(cover, view, graph, random_inputs(graph, np.random.default_rng(0)), constants)
     return cover
 
 
@@ -91,10 +96,21 @@ CASES: dict[str, tuple[Callable[[], Graph], int]] = {
 }
 
 
+@cache
+def saturated_case(case: str) -> tuple[Graph, EGraphView]:
+    """The graph of a case and its e-graph."""
+    return saturated(CASES[case][0]())
+
+
+@cache
+def best_of(case: str) -> Cover:
+    """The cover that the default extractor chooses, played and compared."""
+    return cover_of(*saturated_case(case))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_kernels(case: str) -> None:
-    build, most = CASES[case]
-    cover = covered(build())
+    cover, (_, most) = best_of(case), CASES[case]
     assert len(cover.kernels) <= most, [kernel.region.name for kernel in cover.kernels]
 
 
@@ -102,17 +118,15 @@ def test_kernels(case: str) -> None:
 @pytest.mark.parametrize("extractor", sorted(EXTRACTORS))
 @pytest.mark.parametrize("case", CASES)
 def test_every_extractor_computes_the_same(case: str, extractor: str) -> None:
-    cover = covered(CASES[case][0](), extractor=extractor)
-    best = covered(CASES[case][0]())
-    assert best.time_ns <= cover.time_ns * 1.0001
+    cover = cover_of(*saturated_case(case), extractor=extractor)
+    assert best_of(case).time_ns <= cover.time_ns * 1.0001
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [*CASES, "encoder", "conv block"])
 def test_no_extractor_beats_the_bound(case: str) -> None:
     others = {"encoder": lambda: graphs.encoder(1, 16, 32, 4), "conv block": residual_block}
-    build = CASES[case][0] if case in CASES else others[case]
-    graph, view = saturated(build())
+    graph, view = saturated_case(case) if case in CASES else saturated(others[case]())
     constants = tuple(tensor for tensor in graph.inputs if tensor != "x")
     pricer = ApproximatePricer()
     least = bound(view, graph.outputs, pricer, constants=constants)
@@ -236,11 +250,10 @@ def test_models_of_real_size(build: Callable[[], Graph], kernels: int, regions: 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_random_covers_compute_the_same(case: str) -> None:
-    graph, view = saturated(CASES[case][0]())
+    graph, view = saturated_case(case)
     inputs = random_inputs(graph, np.random.default_rng(1))
     counts = set()
-    for seed in range(12):
-        cover = random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed))
+    for cover in random_covers(view, graph.outputs, ApproximatePricer(), map(random.Random, range(12))):
         check(cover, view, graph, inputs)
         counts.add(tuple(kernel.region.name for kernel in cover.kernels))
     assert len(counts) > 1, "every cover was the same"
@@ -255,8 +268,7 @@ def test_random_graphs(seed: int, size: int) -> None:
     graph, view = saturated(graph)
     pricer = ApproximatePricer()
     check(extract(view, graph.outputs, pricer, constants=constants), view, graph, inputs, constants)
-    for each in range(3):
-        cover = random_cover(view, graph.outputs, pricer, random.Random(each), constants=constants)
+    for cover in random_covers(view, graph.outputs, pricer, map(random.Random, range(3)), constants=constants):
         check(cover, view, graph, inputs, constants)
 
 

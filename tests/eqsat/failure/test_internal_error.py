@@ -70,6 +70,16 @@ def program() -> Program:
     return make()
 
 
+@pytest.fixture(scope="module")
+def warm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that has the program of `make`."""
+    folder = tmp_path_factory.mktemp("warm")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQSAT_CACHE_DIR", str(folder))
+        make()
+    return folder
+
+
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
@@ -141,10 +151,9 @@ METHODS: dict[str, tuple[str, Callable[[Program], Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_that_fails_is_named(
-    name: str, program: Program, own_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_method_that_fails_is_named(name: str, warm_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner, call = METHODS[name]
+    monkeypatch.setenv("EQSAT_CACHE_DIR", str(warm_cache))
     own = make()
     value: Any = failing(KeyError("lost"))
     monkeypatch.setattr(
@@ -159,8 +168,8 @@ def test_a_method_that_fails_is_named(
         return
     path = script(found)
     monkeypatch.undo()
-    monkeypatch.setenv("EQSAT_CACHE_DIR", str(own_cache))
-    monkeypatch.chdir(own_cache)
+    monkeypatch.setenv("EQSAT_CACHE_DIR", str(warm_cache))
+    monkeypatch.chdir(warm_cache)
     runpy.run_path(str(path))
 
 

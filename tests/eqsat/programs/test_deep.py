@@ -104,13 +104,13 @@ def compiled(program: Tensor) -> Program:
 @pytest.mark.parametrize(
     ("build", "size", "kernels"),
     [
-        pytest.param(chain, 1000, 1, marks=pytest.mark.slow),
+        pytest.param(chain, 1000, 1, marks=pytest.mark.exhaustive),
         pytest.param(integers, 400, 1, marks=pytest.mark.slow),
         (functions, 400, 1),
         pytest.param(movements, 1000, 1, marks=pytest.mark.slow),
         (copies, 300, 1),
         (flips, 300, 1),
-        pytest.param(diamonds, 60, None, marks=pytest.mark.slow),
+        pytest.param(diamonds, 60, None, marks=pytest.mark.exhaustive),
         pytest.param(dense_skip, 100, 1, marks=pytest.mark.slow),
         (epilogue, 300, 1),
         (reduced, 300, 1),
@@ -123,7 +123,8 @@ def compiled(program: Tensor) -> Program:
         pytest.param(diamonds, 400, None, marks=pytest.mark.slow),
         pytest.param(dense_skip, 400, None, marks=pytest.mark.exhaustive),
         pytest.param(epilogue, 3000, 1, marks=pytest.mark.exhaustive),
-        pytest.param(reduced, 3000, 1, marks=pytest.mark.slow),
+        pytest.param(reduced, 1100, 1, marks=pytest.mark.slow),
+        pytest.param(reduced, 3000, 1, marks=pytest.mark.exhaustive),
         pytest.param(operand, 200, None, marks=pytest.mark.exhaustive),
     ],
 )

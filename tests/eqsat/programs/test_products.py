@@ -22,7 +22,7 @@ from tests.support.fuzz.strategies import random_inputs
 from tests.support.oracles.canary import saturate
 from tests.support.programs import graphs
 from tests.support.stages.path import compiled as run_module
-from tests.support.stages.path import complaint, covered
+from tests.support.stages.path import complaint, covers
 
 FAMILIES = ("products", "distribution", "scaling", "merging")
 WITHOUT = [f"-{family}" for family in FAMILIES]
@@ -240,8 +240,7 @@ def test_every_cover_is_right(name: str) -> None:
     view, stats = saturate(graph, select(), constants=names)
     assert any(stats.families[family] for family in FAMILIES)
     inputs = random_inputs(graph, np.random.default_rng(2))
-    for seed in range(4):
-        cover = covered(graph, view, seed)
+    for cover in covers(graph, view, range(4)):
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
 
 

@@ -16,7 +16,7 @@ from rules import RULES
 from tests.support.fuzz.strategies import random_inputs
 from tests.support.oracles.canary import saturate
 from tests.support.stages.path import compiled as run_module
-from tests.support.stages.path import complaint, covered
+from tests.support.stages.path import complaint, covers
 
 Write = Callable[[Tensor], Tensor]
 
@@ -131,8 +131,7 @@ def test_every_cover_is_right(write: Write) -> None:
     graph = read_model(write(tensor.input("x", (4, 19)))).bind({}, False).graph
     inputs = random_inputs(graph, np.random.default_rng(2))
     view, _ = saturate(graph, RULES)
-    for seed in range(6):
-        cover = covered(graph, view, seed)
+    for cover in covers(graph, view, range(6)):
         assert not complaint(graph, inputs, run_module(*cover)(inputs))
 
 

@@ -28,7 +28,7 @@ from tests.support.programs.attention import ATTENTION, MEANS, M, N, Program, gr
 from tests.support.programs.graphs import Tiny, encoder
 from tests.support.stages.approximate import ApproximatePricer, check
 from tests.support.stages.path import compiled as run_module
-from tests.support.stages.path import complaint, covered, pricer
+from tests.support.stages.path import complaint, covered, covers, pricer
 
 STREAMING = {**ATTENTION, **MEANS}
 FEW = ("scaled", "causal", "half", "log_sum_exp_of_logits")
@@ -104,8 +104,7 @@ def test_it_is_one_kernel_that_streams(name: str) -> None:
 def test_random_covers_agree(name: str) -> None:
     graph, view = saturated(name)
     inputs = inputs_of(graph)
-    for seed in range(3):
-        module, _ = covered(graph, view, seed, ApproximatePricer())
+    for module, _ in covers(graph, view, range(3), ApproximatePricer()):
         assert not complaint(graph, inputs, play_module(module, inputs))
 
 

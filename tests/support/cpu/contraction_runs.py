@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.compile.library import Library, build, pool_source, vector_prelude
+from codegen.compile.library import POOL, Library, build, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import Machine
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.cpu.lower_contraction import lower_contraction
@@ -26,6 +26,7 @@ from ir.pricer import Work
 from ir.region.region import Region
 from ir.target import Target
 from tests.support.cpu.played import Array, unwritten
+from tests.support.cpu.quick_flags import quick_flags
 
 _PEAK = {"fp32": 473e9, "fp64": 236e9, "i32": 200e9, "i64": 50e9}
 
@@ -66,11 +67,13 @@ class Built:
         ]
         self.regions = [region for region, _ in cases]
         self.threads = threads
-        text = [vector_prelude(), pool_source(), SUPPORT]
+        text = [vector_prelude(), pool_declarations(), SUPPORT]
         for kernel in self.kernels():
             text += [c_text(kernel), _wrapper(kernel.name, threads)]
         self.text = "".join(text)
-        self.library: Library = build({"cases": self.text}, machine or this_machine())
+        where = machine or this_machine()
+        units, common = {"cases": self.text, POOL: pool_source()}, frozenset([POOL])
+        self.library: Library = build(units, where, flags=quick_flags(where), common=common)
 
     def kernels(self) -> list[CpuKernel]:
         return [k for each in self.lowered for k in (*(p.kernel for p in each.packed), each.kernel)]

@@ -28,6 +28,7 @@ from ir.region.region import Region
 from ir.target import LANES, Target
 from tests.support.cpu import played
 from tests.support.cpu.played import Array, Arrays, assert_played, unwritten
+from tests.support.cpu.quick_flags import quick_flags
 from tests.support.damage.guard_pages import beside_guard
 
 CpuCase: TypeAlias = played.Case[CpuKernel, CpuPlan]
@@ -85,7 +86,8 @@ def library(tried: Sequence[CpuCase], where: Machine) -> Library:
     texts = [c_text(each.kernel).replace(f"\nvoid {each.kernel.name}(", f"\n{EXPORT}void {each.kernel.name}(")
              for each in tried]  # fmt: skip
     unit = vector_prelude() + pool_declarations() + SUPPORT + "\n".join(texts)
-    return build({"kernels": unit, POOL: pool_source()}, where, common=frozenset([POOL]))
+    sources = {"kernels": unit, POOL: pool_source()}
+    return build(sources, where, flags=quick_flags(where), common=frozenset([POOL]))
 
 
 def run(lib: Library, tried: CpuCase, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Array]:

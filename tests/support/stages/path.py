@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 
 from codegen.backends.cpu import CpuBackend
-from codegen.compile.library import build
+from codegen.compile.library import ARGUMENTS, POOL, build
 from codegen.compile.machine import machine
 from codegen.plan.cpu.candidates import candidates
 from codegen.poly.analyse import analyse
@@ -31,7 +31,7 @@ from rules import select
 from tests.support.oracles.agree import disagreement
 from tests.support.oracles.canary import saturate
 from tests.support.oracles.module_playback import play_module
-from tests.support.stages.random_covers import random_cover
+from tests.support.stages.random_covers import random_covers
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -54,14 +54,23 @@ def best(graph: Graph, view: EGraphView) -> AssembledModule:
 
 def covered(graph: Graph, view: EGraphView, seed: int, chosen: Pricer | None = None) -> AssembledModule:
     """A random cover of kernels that the pricer (this machine's, where none is given) takes for legal."""
-    return assemble(random_cover(view, graph.outputs, chosen or pricer(), random.Random(seed)), view, graph)
+    return next(covers(graph, view, [seed], chosen))
+
+
+def covers(
+    graph: Graph, view: EGraphView, seeds: Iterable[int], chosen: Pricer | None = None
+) -> Iterator[AssembledModule]:
+    """A random cover by each seed, as `covered` has it; a cover depends on those before it."""
+    for cover in random_covers(view, graph.outputs, chosen or pricer(), map(random.Random, seeds)):
+        yield assemble(cover, view, graph)
 
 
 def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], list[np.ndarray]]:
     """The module's kernels, built and loaded: inputs → outputs in order. No constants."""
     lowered = lower_module(module, prices, CpuBackend())
     table = launch_table(module, lowered)
-    library = build(c_units(lowered.values(), table, flush=True), machine())
+    units, common = c_units(lowered.values(), table, flush=True), frozenset([POOL, ARGUMENTS])
+    library = build(units, machine(), common=common)
     executable = CpuExecutable(module, table, library, fold(module, {}), 2)
     memrefs = {slot.name: slot.memref for slot in module.slots}
 
@@ -81,7 +90,7 @@ def complaint(graph: Graph, inputs: Arrays, got: Sequence[np.ndarray]) -> str:
     return "; ".join(f"output {ref}: {each.note}" for ref, each in verdicts if each.wrong)
 
 
-def first_guilty_stage(graph: Graph, inputs: Arrays, covers: int = 12) -> tuple[str, str]:
+def first_guilty_stage(graph: Graph, inputs: Arrays, count: int = 12) -> tuple[str, str]:
     """The first stage that fails on this program or computes something else than playback, and what it said;
     ("", "") when none does."""
     from ir.tiny.playback import playback
@@ -92,9 +101,9 @@ def first_guilty_stage(graph: Graph, inputs: Arrays, covers: int = 12) -> tuple[
         playback(graph, inputs, wide=True)
         stage = "saturation"
         view = saturated(graph)
-        for seed in range(covers):
+        stage = "random cover 0"
+        for seed, (module, _) in enumerate(covers(graph, view, range(count))):
             stage = f"region playback of random cover {seed}"
-            module, _ = covered(graph, view, seed)
             if wrong := complaint(graph, inputs, play_module(module, inputs)):
                 return stage, wrong
         stage = "extraction"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
@@ -26,7 +26,25 @@ def random_cover(
     constants: Iterable[str] = (),
 ) -> Cover:
     """Kernels as they were written and as the rules made them, some joined whether that gains or not."""
+    return next(random_covers(view, outputs, pricer, [rng], constants=constants))
+
+
+def random_covers(
+    view: EGraphView,
+    outputs: Sequence[str],
+    pricer: Pricer,
+    rngs: Iterable[random.Random],
+    *,
+    constants: Iterable[str] = (),
+) -> Iterator[Cover]:
+    """A random cover by each generator, all of the same candidates: to enumerate and price these takes longer than to
+    choose among them. A cover depends on those before it, which have refused and priced some candidates."""
     candidates = Candidates(view, outputs, pricer, constants)
     candidates.demand_as_written()
+    for rng in rngs:
+        yield _draw_cover(candidates, rng)
+
+
+def _draw_cover(candidates: Candidates, rng: random.Random) -> Cover:
     chosen = CoverSearch(candidates, lambda problem: shuffle(problem, rng)).cover_with_known_prices()
     return join_kernels(candidates.materialize(chosen), candidates, is_wanted=lambda _: rng.random() < JOINED_SHARE)

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import pytest
 
 from codegen.backends.gpu import GpuBackend
-from codegen.compile.nvrtc import assemble, nvrtc_version
+from codegen.compile.nvrtc import NvrtcResult, assemble, nvrtc_version
 from codegen.compile.nvrtc_log import resources
 from codegen.poly.analyse import checked_core
 from codegen.simt import Report, compile_kernels
@@ -70,17 +70,29 @@ def large_kernels() -> dict[str, GpuKernel]:
     return found
 
 
+@cache
+def assembled_large() -> list[NvrtcResult]:
+    """Each of them for sm_80, apart: the disassembler takes one kernel at a time."""
+    return [assemble(cuda_text(kernel), "sm_80") for kernel in large_kernels().values()]
+
+
 def by_kernel(ptx: str) -> dict[str, str]:
     """The PTX of each kernel."""
     parts = re.split(r"\.visible \.entry (\w+)\(", ptx)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def compiled(kernels: Mapping[str, GpuKernel], arch: str) -> tuple[dict[str, dict[str, int]], list[str]]:
+def assembled(kernels: Mapping[str, GpuKernel], arch: str) -> list[NvrtcResult]:
+    """All of them as one module."""
+    return [assemble("\n".join(map(cuda_text, kernels.values())), arch)]
+
+
+def counted(
+    kernels: Mapping[str, GpuKernel], modules: Sequence[NvrtcResult]
+) -> tuple[dict[str, dict[str, int]], list[str]]:
     """How often each kernel names the instructions, and who spills or is warned of."""
-    made = assemble("\n".join(map(cuda_text, kernels.values())), arch)
-    found: dict[str, KernelResources] = {each.name: each for each in resources(made.log)}
-    texts = by_kernel(made.ptx)
+    found: dict[str, KernelResources] = {each.name: each for module in modules for each in resources(module.log)}
+    texts = {name: text for module in modules for name, text in by_kernel(module.ptx).items()}
     counts = {name: {k: n for k, n in ptx_counts(texts[one.name]).items() if n} for name, one in kernels.items()}
     bad = [f"{name}: {found[one.name]}" for name, one in kernels.items() if not _is_clean(found[one.name])]
     return counts, bad
@@ -102,7 +114,8 @@ def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureReque
     if nvrtc_version() != PINNED:
         pytest.skip(f"the golden counts are of NVRTC {PINNED}, this is {nvrtc_version()}")
     small = {each.name: each.kernel for each in small_kernels()}
-    (of_small, bad), (of_large, worse) = (compiled(kernels, "sm_80") for kernels in (small, large_kernels()))
+    of_small, bad = counted(small, assembled(small, "sm_80"))
+    of_large, worse = counted(large_kernels(), assembled_large())
     assert not bad + worse
     reports = emulated()
     files = {
@@ -121,8 +134,8 @@ def test_main_loops_are_as_recorded(request: pytest.FixtureRequest) -> None:
     if command is None or nvrtc_version() != PINNED:
         pytest.skip("the golden counts are of the SASS of another compiler, or there is no nvdisasm")
     rows: dict[str, object] = {}
-    for name, kernel in large_kernels().items():
-        found = main_loop(sass(assemble(cuda_text(kernel), "sm_80").cubin, command))
+    for name, module in zip(large_kernels(), assembled_large(), strict=True):
+        found = main_loop(sass(module.cubin, command))
         if found is not None:
             rows[name] = found._asdict()
     compare("gpu_loops", {"main_loops.json": as_text(rows)}, request.config)
@@ -150,7 +163,7 @@ def test_attention_waits_for_tensor_cores_not_for_instructions(target: Target) -
 @pytest.mark.exhaustive
 def test_sm90_compiles_the_same_kernels_as_well() -> None:
     kernels = {**{each.name: each.kernel for each in small_kernels()}, **large_kernels()}
-    assert not compiled(kernels, ARCHES[1])[1]
+    assert not counted(kernels, assembled(kernels, ARCHES[1]))[1]
 
 
 @cache

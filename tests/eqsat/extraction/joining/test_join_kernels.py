@@ -22,8 +22,8 @@ from tests.support.damage.odd_values import odd_inputs
 from tests.support.fuzz.batch import merged, merged_inputs, parted
 from tests.support.oracles.module_playback import play_module
 from tests.support.stages.approximate import ApproximatePricer
-from tests.support.stages.path import best, compiled, complaint, covered, pricer, saturated
-from tests.support.stages.random_covers import random_cover
+from tests.support.stages.path import best, compiled, complaint, covers, pricer, saturated
+from tests.support.stages.random_covers import random_covers
 
 
 def graph_of(*results: Tensor) -> Graph:
@@ -115,8 +115,7 @@ def test_covers_play_back_alike_whatever_is_joined(name: str) -> None:
     for sizes in SIZES:
         graph = EVERY[name](*(sizes if name != "moments_of_all" else sizes[1:]))
         view = saturated(graph)
-        for seed in range(2):
-            module, _ = covered(graph, view, seed, ApproximatePricer())
+        for seed, (module, _) in enumerate(covers(graph, view, range(2), ApproximatePricer())):
             inputs = inputs_of(graph, seed)
             assert not complaint(graph, inputs, play_module(module, inputs)), f"{sizes}, cover {seed}\n{module}"
 
@@ -125,8 +124,7 @@ def test_random_covers_join_across_shapes() -> None:
     graph = norm_with_statistics(4, 6)
     view = saturated(graph)
     places = set()
-    for seed in range(12):
-        cover = random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed))
+    for cover in random_covers(view, graph.outputs, ApproximatePricer(), map(random.Random, range(12))):
         assert_acyclic(cover.kernels)
         verify(assemble(cover, view, graph).module)
         places |= {each.at is None for kernel in cover.kernels for each in kernel.region.yields}

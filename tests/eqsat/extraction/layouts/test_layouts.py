@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ from tests.support.oracles.module_playback import play_module
 from tests.support.sampling import first_few
 from tests.support.stages.approximate import ApproximatePricer
 from tests.support.stages.path import compiled, complaint, pricer, saturated
-from tests.support.stages.random_covers import random_cover
+from tests.support.stages.random_covers import random_covers
 
 RNG = np.random.default_rng(0)
 
@@ -77,12 +78,13 @@ def shuffled_orders(cover: Cover, chosen: Pricer, rng: random.Random) -> Cover:
     return store_in_orders(cover, orders, permuted)
 
 
-def random_assembly(graph: Graph, view: EGraphView, seed: int, chosen: Pricer) -> AssembledModule:
-    rng = random.Random(seed)
-    cover = random_cover(view, graph.outputs, chosen, rng)
-    assembly = assemble(shuffled_orders(cover, chosen, rng), view, graph)
-    verify(assembly.module)
-    return assembly
+def random_assemblies(graph: Graph, view: EGraphView, count: int, chosen: Pricer) -> Iterator[AssembledModule]:
+    """Random covers whose buffers are in random orders."""
+    rngs = [random.Random(seed) for seed in range(count)]
+    for rng, cover in zip(rngs, random_covers(view, graph.outputs, chosen, rngs), strict=True):
+        assembly = assemble(shuffled_orders(cover, chosen, rng), view, graph)
+        verify(assembly.module)
+        yield assembly
 
 
 @pytest.mark.slow
@@ -90,8 +92,7 @@ def random_assembly(graph: Graph, view: EGraphView, seed: int, chosen: Pricer) -
 def test_random_orders_play_back_alike(name: str) -> None:
     graph = model(name)
     view = saturated(graph)
-    for seed in range(4):
-        module, _ = random_assembly(graph, view, seed, ApproximatePricer())
+    for seed, (module, _) in enumerate(random_assemblies(graph, view, 4, ApproximatePricer())):
         inputs = inputs_of(graph, seed)
         assert not complaint(graph, inputs, play_module(module, inputs)), f"cover {seed}\n{module}"
 
@@ -100,8 +101,7 @@ def test_random_orders_play_back_alike(name: str) -> None:
 def test_random_orders_of_random_graphs_play_back_alike(number: int) -> None:
     graph = random_graph(np.random.default_rng((number, 11)), 14)
     view = saturated(graph)
-    for seed in range(4):
-        module, _ = random_assembly(graph, view, seed, ApproximatePricer())
+    for seed, (module, _) in enumerate(random_assemblies(graph, view, 4, ApproximatePricer())):
         inputs = inputs_of(graph, seed)
         assert not complaint(graph, inputs, play_module(module, inputs)), f"cover {seed}\n{module}"
 
@@ -111,7 +111,7 @@ def test_random_orders_of_random_graphs_play_back_alike(number: int) -> None:
 def test_random_orders_compute_the_same_in_c(name: str) -> None:
     graph = model(name)
     view = saturated(graph)
-    tried = (random_assembly(graph, view, seed, pricer()) for seed in range(200))
+    tried = random_assemblies(graph, view, 200, pricer())
     module, prices = next(each for each in tried if sum(slot.order is not None for slot in each.module.slots) > 1)
     inputs = inputs_of(graph, 1)
     assert not complaint(graph, inputs, compiled(module, prices)(inputs))
@@ -123,8 +123,7 @@ def test_axes_of_one_element_or_none(shape: tuple[int, ...]) -> None:
     x = input_("x", shape)
     graph = graph_of(nn.softmax(x.permute(2, 0, 1) * 2.0, axis=0).sum(0), (x * 2.0).permute(1, 2, 0).cumsum(0))
     view = saturated(graph)
-    for seed in range(3):
-        module, _ = random_assembly(graph, view, seed, ApproximatePricer())
+    for seed, (module, _) in enumerate(random_assemblies(graph, view, 3, ApproximatePricer())):
         inputs = inputs_of(graph, seed)
         assert not complaint(graph, inputs, play_module(module, inputs))
 
@@ -173,7 +172,7 @@ print(optimize_and_compile(depthwise(), cache=False).dump("module", as_json=True
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_choice_does_not_depend_on_hashes() -> None:
     told = {
         subprocess.run(

@@ -26,7 +26,7 @@ from ir.tiny.graph import Graph
 from ir.tiny.playback import playback
 from tests.support.oracles.module_playback import play_module
 from tests.support.stages.approximate import ApproximatePricer, saturated
-from tests.support.stages.random_covers import random_cover
+from tests.support.stages.random_covers import random_covers
 
 SIZE = 16
 
@@ -99,7 +99,7 @@ def rounded_product_is_itself() -> list[Tensor]:
 
 def covers(graph: Graph, view: EGraphView, count: int = 20) -> list[Cover]:
     """Random covers and that of every extractor, none of which computes a value in two ways."""
-    found = [random_cover(view, graph.outputs, ApproximatePricer(), random.Random(seed)) for seed in range(count)]
+    found = list(random_covers(view, graph.outputs, ApproximatePricer(), map(random.Random, range(count))))
     found += [extract(view, graph.outputs, ApproximatePricer(), extractor=extractor) for extractor in EXTRACTORS]
     roundings = Roundings(view)
     for cover in found:
