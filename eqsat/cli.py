@@ -112,7 +112,7 @@ def compile(
 ) -> None:
     """Optimize and compile a model, and print its kernels."""
     from eqsat.command_dims import read_dims, single_sizes
-    from eqsat.command_files import check_egraph_file, stages_of, write_dumps, write_egraph
+    from eqsat.command_files import check_egraph_file, stages_of, write_dumps
     from eqsat.command_programs import prepared
     from eqsat.explanation.screen import print_fitting
 
@@ -127,6 +127,8 @@ def compile(
             _note(program.diagnostics)
         write_dumps(program, stages, dump_dir)
         if egraph is not None:
+            from eqsat.explanation.egraph_files import write_egraph
+
             write_egraph(program.egraph(), program.output_names, egraph)
         if not stages or dump_dir is not None:
             _print_title(title)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eqsat.command_files import write_egraph
 from eqsat.explanation.explore import Exploration
 from eqsat.explanation.kernel_by_name import Wanted
 from eqsat.explanation.screen import print_fitting
@@ -137,9 +136,7 @@ def write_egraph_of(runs: Mapping[str, Exploration], path: Path, around: str | N
     """Write the e-graph of the run, or what is around a class, a kernel or a uop. Raises EqsatError, InvalidOption, for
     the runs of several parts."""
     run = _only(runs, "a file holds the e-graph of one part")
-    view = run.egraph(kernel_argument(around), steps)
-    outputs = [uop for uop in run.setting.bound.graph.outputs if uop in view.tiny]
-    write_egraph(view, outputs or list(view.tiny)[-1:], path)
+    run.write_egraph(path, kernel_argument(around), steps)
 
 
 def _only(runs: Mapping[str, Exploration], message: str) -> Exploration:

@@ -458,6 +458,8 @@ def test_explore_writes_the_egraph(folder: Path, tmp_path: Path) -> None:
     assert set(data["root_eclasses"]) <= {node["eclass"] for node in nodes.values()}
     good("explore", folder / "bound.json", "--egraph", tmp_path / "e.dot")
     assert (tmp_path / "e.dot").read_text().startswith("digraph")
+    good("explore", folder / "bound.json", "--egraph", tmp_path / "e.svg", "--around", 0, "--steps", 1)
+    assert (tmp_path / "e.svg").read_text().startswith("<svg")
     assert "none of .json" in bad("explore", folder / "bound.json", "--egraph", tmp_path / "e.png", status=2)
 
 
