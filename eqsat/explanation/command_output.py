@@ -11,7 +11,7 @@ import msgspec
 
 from eqsat.explanation.explore import Exploration
 from eqsat.explanation.kernel_by_name import Wanted
-from eqsat.explanation.screen import print_fitting
+from eqsat.explanation.screen import folded, print_fitting
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.serde import to_builtins
 
@@ -43,7 +43,7 @@ def explain(program: Program, kernel: Wanted | None, pair: Sequence[Wanted | Non
     if pair is not None:
         first, second = (kernel for kernel in pair if kernel is not None)
         answer = program.why_not(first, second)
-        print(json.dumps(to_builtins(answer), indent=2) if as_json else answer)
+        print(json.dumps(to_builtins(answer), indent=2) if as_json else folded(str(answer)))
     elif as_json:
         print(json.dumps(program.explained(kernel), indent=2))
     else:
