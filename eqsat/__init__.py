@@ -18,6 +18,7 @@ from eqsat.version import __version__ as __version__
 if TYPE_CHECKING:
     from eqsat import nn, tensor
     from eqsat.api import load, optimize_and_compile
+    from eqsat.cost.cost_model import CostModel
     from eqsat.frontends.torch.from_torch import from_torch
     from eqsat.options import Budget
     from eqsat.runtime.program import Program
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Buckets",
     "Budget",
+    "CostModel",
     "Diagnostic",
     "EqsatError",
     "EqsatWarning",
@@ -45,6 +47,7 @@ _HOMES = {
     "Program": "eqsat.runtime.program",
     "Buckets": "eqsat.serving.buckets",
     "Budget": "eqsat.options",
+    "CostModel": "eqsat.cost.cost_model",
     "EqsatError": "ir.diagnostics",
     "EqsatWarning": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",

@@ -23,7 +23,7 @@ from eqsat.make_artifact import Make, make_artifact
 from eqsat.model import BoundModel, Model, read_model
 from eqsat.options import (
     Budget,
-    CostModel,
+    CostModelChoice,
     RuleChoice,
     check_mapping,
     check_options,
@@ -56,7 +56,7 @@ def optimize_and_compile(
     rules: RuleChoice = None,
     exactness: str | Exactness = Exactness.ROUNDING,
     extractor: str = "pareto",
-    cost_model: CostModel = "roofline",
+    cost_model: CostModelChoice = "roofline",
     budget: Budget | None = None,
     threads: int | None = None,
     verify: bool = False,
@@ -96,7 +96,8 @@ def optimize_and_compile(
         cost_model: "roofline" (seed 000 §11), a list of "-name"s of its terms to leave out,
             `eqsat.cost.roofline.Terms`, or a mapping of terms of your own: functions of an
             `eqsat.cost.own_terms.KernelEstimate` that return ns, by the name of the term that each replaces or adds;
-            None leaves a term out (docs/cost.md). Such programs are not kept in the cache.
+            None leaves a term out; or a subclass of `eqsat.CostModel`, whose methods are such terms (docs/cost.md).
+            Such programs are not kept in the cache.
         budget: limits of saturation, as `eqsat.Budget(nodes=50_000, seconds=2)`.
         threads: of each call on a CPU; None is every core.
         verify: compare with playback on random inputs before returning.

@@ -91,6 +91,7 @@ EGraph = Annotated[
 Autotune = Annotated[
     bool, typer.Option("--autotune", help="measure plans and covers on this machine, take the fastest")
 ]
+Seconds = Annotated[float | None, typer.Option("--autotune-seconds", help="--autotune for so long at most")]
 Seed = Annotated[int, typer.Option(help="of random inputs")]
 
 
@@ -105,14 +106,14 @@ def compile(
     dump_dir: DumpDir = None,
     egraph: EGraph = None,
     autotune: Autotune = False,
-    seconds: Annotated[float | None, typer.Option("--autotune-seconds", help="--autotune for so long at most")] = None,
+    seconds: Seconds = None,
     tf32: Tf32 = False,
     recompile: Recompile = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="save the program here")] = None,
 ) -> None:
     """Optimize and compile a model, and print its kernels."""
     from eqsat.command_dims import read_dims, single_sizes
-    from eqsat.command_files import check_egraph_file, stages_of, write_dumps, write_egraph
+    from eqsat.command_files import check_egraph_file, stages_of, write_dumps
     from eqsat.command_programs import prepared
     from eqsat.explanation.screen import print_fitting
 
@@ -127,6 +128,8 @@ def compile(
             _note(program.diagnostics)
         write_dumps(program, stages, dump_dir)
         if egraph is not None:
+            from eqsat.explanation.egraph_files import write_egraph
+
             write_egraph(program.egraph(), program.output_names, egraph)
         if not stages or dump_dir is not None:
             _print_title(title)
@@ -320,14 +323,16 @@ def profile(
     tf32: Tf32 = False,
     recompile: Recompile = False,
     autotune: Autotune = False,
+    seconds: Seconds = None,
 ) -> None:
     """Show where the time of a model goes: the share, the times and the rates of every kernel, on random inputs."""
     from eqsat.explanation.profile import csv_text, trace_text
     from eqsat.explanation.screen import print_fitting
 
     measured: dict[str, Profile] = {}
+    tuning = autotune if seconds is None else seconds
     for title, program in _programs(
-        model, dim, target, exactness, threads, tf32=tf32, recompile=recompile, autotune=autotune
+        model, dim, target, exactness, threads, tf32=tf32, recompile=recompile, autotune=tuning
     ):
         result = program.profile(program.random_inputs(seed), repeats=repeats)
         measured[f"{Path(model).name} {title}".strip()] = result

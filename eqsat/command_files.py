@@ -1,9 +1,8 @@
-"""The files that the commands read and write: arrays, dumps and drawings of e-graphs."""
+"""The files that the commands read and write: arrays and dumps."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,39 +14,19 @@ from ir.dtype import bf16
 from ir.host.output_file import write_output
 
 if TYPE_CHECKING:
-    from eqsat.egraph.view import EGraphView
     from eqsat.runtime.program import Program
 
 STAGE = "write"
-DRAWN = (".json", ".dot", ".svg")
-"""Suffixes of the files that an e-graph is written to."""
 
 
 def check_egraph_file(path: Path | None) -> None:
     """Refuses a suffix that no e-graph is written to. Raises typer.BadParameter."""
     import typer
 
-    if path is not None and path.suffix not in DRAWN:
-        raise typer.BadParameter(f"{path.suffix!r} is none of {', '.join(DRAWN)}", param_hint="--egraph")
+    from eqsat.explanation.egraph_files import SUFFIXES
 
-
-def write_egraph(view: EGraphView, outputs: Sequence[str], path: Path) -> None:
-    """Writes an e-graph, whose roots are these uops, in the form that the suffix of the file names.
-
-    Raises:
-        EqsatError: ResourceExceeded, if it is too large to draw; UnsupportedOp, for .svg without Graphviz.
-    """
-    from eqsat.egraph.dump import to_dot, to_svg
-    from eqsat.egraph.view_to_serialized import view_to_serialized
-
-    match path.suffix:
-        case ".dot":
-            text = to_dot(view)
-        case ".svg":
-            text = to_svg(view)
-        case _:
-            text = json.dumps(view_to_serialized(view, outputs), indent=1)
-    write_output(path, text.encode(), STAGE)
+    if path is not None and path.suffix not in SUFFIXES:
+        raise typer.BadParameter(f"{path.suffix!r} is none of {', '.join(SUFFIXES)}", param_hint="--egraph")
 
 
 def stages_of(given: str) -> list[str]:

@@ -45,17 +45,19 @@ def in_words_of(options: Mapping[str, str], diagnostic: Diagnostic) -> Diagnosti
 
 
 def tuned_text(diagnostics: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]]:
-    """What autotuning changed, in a line and a line per changed kernel, or "" if nothing was tuned; and the other
-    diagnostics."""
+    """What autotuning changed, in a line and a line per changed kernel and for another cover, or "" if nothing was
+    tuned; and the other diagnostics."""
     tuned: list[Diagnostic] = []
     others: list[Diagnostic] = []
     for each in diagnostics:
         (tuned if each.kind is Kind.TUNED and each.stage == TUNING_STAGE else others).append(each)
     if not tuned:
         return "", others
-    changed = [f"  {each.at}: {each.message}" for each in tuned if not each.message.endswith(UNCHANGED)]
-    head = f"autotuned: {len(changed)} of {with_count(len(tuned), 'kernel')} have another plan than the estimate's"
-    return "\n".join([f"{head} choice", *changed]), others
+    covers = [f"  the cover is {each.message}" for each in tuned if each.at is None]
+    kernels = [each for each in tuned if each.at is not None]
+    changed = [f"  {each.at}: {each.message}" for each in kernels if not each.message.endswith(UNCHANGED)]
+    head = f"autotuned: {len(changed)} of {with_count(len(kernels), 'kernel')} have another plan than the estimate's"
+    return "\n".join([f"{head} choice", *covers, *changed]), others
 
 
 def _can_follow(options: Mapping[str, str], advice: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
+from eqsat.cost.cost_model import CostModel, own_terms_of
 from eqsat.cost.own_terms import PART_OF, CostTerm, admit
 from eqsat.cost.roofline import ALL_TERMS, TERM_NAMES, Terms
 from ir.diagnostics import Diagnostic, Kind, fail, note
@@ -23,9 +24,11 @@ STAGE = "options"
 RuleChoice: TypeAlias = "Sequence[str | Rule] | str | Rule | None"
 """The type of `rules=`."""
 
-CostModel: TypeAlias = "str | Sequence[str] | Mapping[str, CostTerm | bool | None] | Terms"
+CostModelChoice: TypeAlias = (
+    "str | Sequence[str] | Mapping[str, CostTerm | bool | None] | CostModel | type[CostModel] | Terms"
+)
 """The type of `cost_model=`: "roofline" (all terms), "-name"s of terms to leave out, functions by the name of the term
-that each replaces or adds (None leaves a term out), or `Terms`."""
+that each replaces or adds (None leaves a term out), a subclass of `CostModel` or an instance, or `Terms`."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -113,7 +116,7 @@ def check_options(
     rules: RuleChoice,
     exactness: str | Exactness,
     extractor: str,
-    cost_model: CostModel,
+    cost_model: CostModelChoice,
     budget: Budget | None,
     autotune: bool | float = False,
     tf32: bool = False,
@@ -159,12 +162,17 @@ def exactness_named(wanted: str | Exactness) -> Exactness:
     return _one_of("exactness", wanted, {str(level): level for level in Exactness})
 
 
-def chosen_terms(wanted: CostModel) -> Terms:
+def chosen_terms(wanted: CostModelChoice) -> Terms:
     """The terms of the cost model that count. Raises EqsatError, InvalidOption, for an unknown name, and for a term
     that is no function of a kernel."""
     if isinstance(wanted, Terms):
         return wanted
+    if isinstance(wanted, CostModel) or (isinstance(wanted, type) and issubclass(wanted, CostModel)):
+        return _own_terms(own_terms_of(wanted))
     if isinstance(wanted, Mapping):
+        if not wanted:
+            hint = 'cost_model={"launch": lambda kernel: 5_000.0, "fanout": None}'
+            fail(Kind.INVALID_OPTION, STAGE, "cost_model={} names no term", hint=hint)
         return _own_terms(wanted)
     known = {"roofline": "", **{f"-{name}": name for name in TERM_NAMES}}
     listed = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
@@ -174,9 +182,6 @@ def chosen_terms(wanted: CostModel) -> Terms:
 
 def _own_terms(wanted: Mapping[str, object]) -> Terms:
     """The terms by name: a function replaces or adds a term, None or False leaves it out, True keeps it."""
-    if not wanted:
-        hint = 'cost_model={"launch": lambda kernel: 5_000.0, "fanout": None}'
-        fail(Kind.INVALID_OPTION, STAGE, "cost_model={} names no term", hint=hint)
     switches: dict[str, bool] = {}
     own: list[str] = []
     for name, term in wanted.items():

@@ -34,5 +34,5 @@ def check(book: IndexBook, view: PolyView, core: PolyCore) -> None:
 def checked_core(region: Region) -> PolyCore:
     """Poly Core of a region that is lowered. Raises EqsatError as `check` does."""
     found = analyse(region)
-    check(*found)
+    check(found.book, found.view, found.core)
     return found.core

@@ -11,6 +11,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
+from types import MethodType
 
 import msgspec
 
@@ -59,11 +60,16 @@ _ADMITTED: dict[str, CostTerm] = {}
 def admit(name: str, term: CostTerm) -> str:
     """The reference `name@digits` of a term. The digits are random: no other process has this function."""
     for reference, known in _ADMITTED.items():
-        if known is term and name_of(reference) == name:
+        if _is_same(known, term) and name_of(reference) == name:
             return reference
     reference = f"{name}@{secrets.token_hex(8)}"
     _ADMITTED[reference] = term
     return reference
+
+
+def _is_same(one: CostTerm, other: CostTerm) -> bool:
+    """Whether two terms are one function, or one method of one object."""
+    return one is other or (isinstance(one, MethodType) and isinstance(other, MethodType) and one == other)
 
 
 def name_of(reference: str) -> str:

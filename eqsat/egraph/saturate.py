@@ -24,8 +24,10 @@ from eqsat.egraph.stop import Stop
 from eqsat.egraph.tiny_to_term import tiny_to_terms
 from eqsat.egraph.trace import Trace, read_trace, traced_tables
 from eqsat.egraph.view import EGraphView
+from eqsat.logs.topics import RULES
 from eqsat.options import Budget
 from ir.diagnostics import Diagnostic, Kind, Severity, fail, note
+from ir.grammar import with_count
 from ir.term.language import CTORS, App
 from ir.term.rule import Exactness, Rule
 from ir.tiny.graph import Graph, Ref
@@ -60,6 +62,11 @@ class PhaseStats(msgspec.Struct, frozen=True):
     nodes: int
     seconds: float
     resting: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The phase in one line."""
+        work = f"{with_count(self.iterations, 'iteration')}, {self.nodes:,} e-nodes, {self.stop.replace('_', ' ')}"
+        return f"{work} in {self.seconds * 1e3:.1f} ms ({', '.join(self.families)})"
 
 
 class SaturationStats(msgspec.Struct, frozen=True):
@@ -329,16 +336,16 @@ class Saturation:
 
     def _end(self, stop: Stop) -> None:
         place, now = len(self._done), time.perf_counter()
-        self._done.append(
-            PhaseStats(
-                families=self.schedule[place].families,
-                stop=stop,
-                iterations=self._iterations,
-                nodes=self._nodes,
-                seconds=now - self._since,
-                resting=self._resting_in(place),
-            )
+        phase = PhaseStats(
+            families=self.schedule[place].families,
+            stop=stop,
+            iterations=self._iterations,
+            nodes=self._nodes,
+            seconds=now - self._since,
+            resting=self._resting_in(place),
         )
+        self._done.append(phase)
+        RULES.info("phase %d: %s", place + 1, phase)
         self._iterations, self._since = 0, now
 
 

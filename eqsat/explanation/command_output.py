@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eqsat.command_files import write_egraph
 from eqsat.explanation.explore import Exploration
 from eqsat.explanation.kernel_by_name import Wanted
-from eqsat.explanation.screen import print_fitting
+from eqsat.explanation.screen import folded, print_fitting
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.serde import to_builtins
 
@@ -44,7 +43,7 @@ def explain(program: Program, kernel: Wanted | None, pair: Sequence[Wanted | Non
     if pair is not None:
         first, second = (kernel for kernel in pair if kernel is not None)
         answer = program.why_not(first, second)
-        print(json.dumps(to_builtins(answer), indent=2) if as_json else answer)
+        print(json.dumps(to_builtins(answer), indent=2) if as_json else folded(str(answer)))
     elif as_json:
         print(json.dumps(program.explained(kernel), indent=2))
     else:
@@ -137,9 +136,7 @@ def write_egraph_of(runs: Mapping[str, Exploration], path: Path, around: str | N
     """Write the e-graph of the run, or what is around a class, a kernel or a uop. Raises EqsatError, InvalidOption, for
     the runs of several parts."""
     run = _only(runs, "a file holds the e-graph of one part")
-    view = run.egraph(kernel_argument(around), steps)
-    outputs = [uop for uop in run.setting.bound.graph.outputs if uop in view.tiny]
-    write_egraph(view, outputs or list(view.tiny)[-1:], path)
+    run.write_egraph(path, kernel_argument(around), steps)
 
 
 def _only(runs: Mapping[str, Exploration], message: str) -> Exploration:

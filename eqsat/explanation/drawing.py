@@ -1,4 +1,4 @@
-"""A drawing of a program: boxes, arrows between them, and frames around boxes that are one kernel."""
+"""A drawing of a graph: boxes, arrows between them, and frames around boxes, such as those of one kernel."""
 
 from __future__ import annotations
 
@@ -23,22 +23,27 @@ _ELEMENTWISE = "#e5f5e0"
 
 
 class Box(msgspec.Struct, frozen=True):
-    """A box with lines of text. colour: of its ground, as #rrggbb. is_output: it has a thick border."""
+    """A box with lines of text. colour: of its ground, as #rrggbb. is_output: it has a thick border. note: shown under
+    the pointer. is_dashed: its border is."""
 
     lines: tuple[str, ...]
     colour: str
     is_output: bool = False
+    note: str = ""
+    is_dashed: bool = False
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """A titled frame around boxes, by their ids."""
+    """A titled frame around boxes, by their ids. colour: of its ground. name: its own id, if arrows end at it."""
 
     title: str
     boxes: tuple[str, ...]
+    colour: str = "#fafafa"
+    name: str = ""
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """Boxes by id, arrows from box to box without cycles, and frames, which share no box."""
+    """Boxes by id, arrows from a box to a box or a frame, and frames, which share no box."""
 
     title: str
     boxes: Mapping[str, Box]

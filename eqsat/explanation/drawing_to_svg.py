@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from eqsat.explanation.drawing import Box, Drawing, Edge, Frame
-from eqsat.explanation.layout import Layout, Point, layout
+from eqsat.explanation.drawing import Box, Drawing, Frame
+from eqsat.explanation.layered_layout import Layout, Point
+from eqsat.explanation.layout import layout
+from eqsat.explanation.route_arrows import Router
 
 LETTER, LINE = 6.6, 15.0
 """Pixels: width of a letter and height of a line."""
 MARGIN = 10.0
 """Pixels around the boxes of a frame, and around a drawing."""
-SIDE = 8.0
-"""Pixels between an arrow and the boxes that it passes."""
+ROW = 620.0
+"""Most pixels of a row of boxes that no arrow connects; a longer row is broken."""
 _INK = "#444444"
 
 
@@ -51,64 +53,46 @@ def drawings_to_svg(drawings: Sequence[Drawing], with_dot: bool = True) -> str:
 
 def _place(drawing: Drawing, with_dot: bool) -> _Placed:
     """The boxes of every frame are laid out by themselves; then the frames, and the boxes without one, as nodes."""
-    home = {name: f"frame {place}" for place, frame in enumerate(drawing.frames) for name in frame.boxes}
+    home = {name: _id(place) for place, frame in enumerate(drawing.frames) for name in (*frame.boxes, frame.name)}
     sizes = {name: _size(box) for name, box in drawing.boxes.items()}
     inner: dict[str, Layout] = {}
     outer_sizes = {name: size for name, size in sizes.items() if name not in home}
     for place, frame in enumerate(drawing.frames):
-        edges = [edge for edge in drawing.edges if home.get(edge[0]) == home.get(edge[1]) == f"frame {place}"]
-        one = inner[f"frame {place}"] = layout({name: sizes[name] for name in frame.boxes}, edges, with_dot)
-        outer_sizes[f"frame {place}"] = _frame_size(frame, one)
-    between = [(home.get(a, a), home.get(b, b)) for a, b in drawing.edges]
-    outer = layout(outer_sizes, between, with_dot)
+        inside = {name: sizes[name] for name in frame.boxes}
+        edges = [edge for edge in drawing.edges if edge[0] in inside and edge[1] in inside]
+        one = inner[_id(place)] = layout(inside, edges, with_dot) if edges else _in_rows(inside)
+        outer_sizes[_id(place)] = _frame_size(frame, one)
+    outer = layout(outer_sizes, [(home.get(a, a), home.get(b, b)) for a, b in drawing.edges], with_dot)
     centres = {name: outer.centres[name] for name in drawing.boxes if name not in home}
     frames = []
     for place, frame in enumerate(drawing.frames):
-        (x, y), (width, height) = outer.centres[f"frame {place}"], outer_sizes[f"frame {place}"]
+        (x, y), (width, height) = outer.centres[_id(place)], outer_sizes[_id(place)]
         frames.append((frame, (x, y), (width, height)))
-        corner = x - inner[f"frame {place}"].width / 2, y - height / 2 + LINE
-        for name, (dx, dy) in inner[f"frame {place}"].centres.items():
+        corner = x - inner[_id(place)].width / 2, y - height / 2 + LINE
+        for name, (dx, dy) in inner[_id(place)].centres.items():
             centres[name] = corner[0] + dx, corner[1] + dy
-    straight = [_route(edge, home, inner, outer, centres, sizes) for edge in drawing.edges]
-    routes = [_around(route, edge, centres, sizes) for route, edge in zip(straight, drawing.edges, strict=True)]
-    width = max(outer.width, LETTER * len(drawing.title) + 2 * MARGIN)
+    router = Router(home, inner, outer, centres, sizes, outer_sizes)
+    routes = [router.route(edge) for edge in drawing.edges]
+    width = max(outer.width, LETTER * len(drawing.title) + 2 * MARGIN, *(x for route in routes for x, _ in route), 0)
     return _Placed(centres, frames, routes, width, outer.height)
 
 
-def _route(
-    edge: Edge,
-    home: Mapping[str, str],
-    inner: Mapping[str, Layout],
-    outer: Layout,
-    centres: Mapping[str, Point],
-    sizes: Mapping[str, Point],
-) -> list[Point]:
-    """The corners of an arrow: as laid out between boxes without a frame, and within a frame; else a straight line."""
-    a, b = edge
-    if a not in home and b not in home and edge in outer.routes:
-        return list(outer.routes[edge])
-    if home.get(a) == home.get(b) and edge in inner[home[a]].routes:
-        old = inner[home[a]].centres[a]
-        dx, dy = centres[a][0] - old[0], centres[a][1] - old[1]
-        return [(x + dx, y + dy) for x, y in inner[home[a]].routes[edge]]
-    (ax, ay), (bx, by) = centres[a], centres[b]
-    return [(ax, ay + sizes[a][1] / 2), (bx, by - sizes[b][1] / 2)]
+def _id(place: int) -> str:
+    return f"frame {place}"
 
 
-def _around(route: list[Point], edge: Edge, centres: Mapping[str, Point], sizes: Mapping[str, Point]) -> list[Point]:
-    """The route; a straight one that would be hidden behind boxes passes them on their right."""
-    if len(route) != 2:
-        return route
-    (ax, ay), (bx, by) = route
-    hidden = [
-        x + sizes[name][0] / 2
-        for name, (x, y) in centres.items()
-        if name not in edge and ay < y < by and abs(ax + (bx - ax) * (y - ay) / (by - ay) - x) < sizes[name][0] / 2
-    ]
-    if not hidden:
-        return route
-    right = max(hidden) + SIDE
-    return [(ax, ay), (right, min(ay + LINE, by)), (right, max(by - LINE, ay)), (bx, by)]
+def _in_rows(sizes: Mapping[str, Point]) -> Layout:
+    """Boxes without arrows among them, side by side in rows."""
+    centres: dict[str, Point] = {}
+    left = width = MARGIN
+    top, height = MARGIN, 0.0
+    for name, (wide, high) in sizes.items():
+        if left > MARGIN and left + wide > ROW:
+            left, top, height = MARGIN, top + height + MARGIN, 0.0
+        centres[name] = left + wide / 2, top + high / 2
+        left, height = left + wide + MARGIN, max(height, high)
+        width = max(width, left)
+    return Layout(centres, {}, width, top + height + MARGIN)
 
 
 def _size(box: Box) -> Point:
@@ -124,13 +108,16 @@ def _drawing_parts(drawing: Drawing, placed: _Placed) -> list[str]:
     for frame, (x, y), (width, height) in placed.frames:
         left, top = x - width / 2, y - height / 2
         parts.append(
-            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" fill="#fafafa" '
-            f'stroke="{_INK}" stroke-dasharray="4 3"/>'
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" class="frame" '
+            f'fill={quoteattr(frame.colour)} stroke="{_INK}" stroke-dasharray="4 3"/>'
         )
-        parts.append(f'<text x="{left + MARGIN:.1f}" y="{top + LINE:.1f}">{_text(frame.title)}</text>')
     for route in placed.routes:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in route)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{_INK}" marker-end="url(#tip)"/>')
+    for frame, (x, y), (width, height) in placed.frames:
+        left, top = x - width / 2 + MARGIN, y - height / 2 + LINE
+        halo = f'paint-order="stroke" stroke={quoteattr(frame.colour)} stroke-width="4"'
+        parts.append(f'<text x="{left:.1f}" y="{top:.1f}" {halo}>{_text(frame.title)}</text>')
     for name, box in drawing.boxes.items():
         parts += _box_parts(box, placed.centres[name])
     return parts
@@ -138,9 +125,11 @@ def _drawing_parts(drawing: Drawing, placed: _Placed) -> list[str]:
 
 def _box_parts(box: Box, centre: Point) -> list[str]:
     (x, y), (width, height) = centre, _size(box)
+    dashes = ' stroke-dasharray="5 3"' if box.is_dashed else ""
+    note = f"<title>{_text(box.note)}</title>" if box.note else ""
     parts = [
         f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="4" '
-        f'fill={quoteattr(box.colour)} stroke="{_INK}" stroke-width="{3 if box.is_output else 1}"/>'
+        f'fill={quoteattr(box.colour)} stroke="{_INK}" stroke-width="{3 if box.is_output else 1}"{dashes}>{note}</rect>'
     ]
     top = y - height / 2 + LINE
     for place, line in enumerate(box.lines):

@@ -274,7 +274,7 @@ def _percent(part: float, whole: float) -> float:
 
 def kernel_table(kernels: Iterable[KernelReport]) -> Table:
     """One row per launch, with measured times if they are known, and with tags if there are any. Where space is short,
-    names fold and tags are cut."""
+    names and tags fold."""
     from rich.table import Table
     from rich.text import Text
 
@@ -287,7 +287,7 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
     for name in (*before, "uops", "MFLOP", "MB", "bound", "estimated", *after):
         table.add_column(name, justify="right", no_wrap=True)
     if named := any(kernel.tags for kernel in rows):
-        table.add_column("computes")
+        table.add_column("computes", overflow="fold")
     for kernel in rows:
         cells = [
             kernel.name,
@@ -300,8 +300,7 @@ def kernel_table(kernels: Iterable[KernelReport]) -> Table:
         ]
         if kernel.measured_ns is not None:
             cells += [micros(kernel.measured_ns), f"{kernel.estimated_ns / max(kernel.measured_ns, 1):.2f}"]
-        tags = Text(tag_text(kernel.tags), no_wrap=True, overflow="ellipsis")
-        table.add_row(*cells, *([tags] if named else []))
+        table.add_row(*cells, *([Text(tag_text(kernel.tags))] if named else []))
     return table
 
 

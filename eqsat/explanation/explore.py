@@ -31,7 +31,7 @@ from eqsat.looping.named_parts import named_parts, part_named
 from eqsat.looping.parts import Part
 from eqsat.looping.split import split
 from eqsat.model import read_model
-from eqsat.options import Budget, CostModel, RuleChoice, check_options, usable
+from eqsat.options import Budget, CostModelChoice, RuleChoice, check_options, usable
 from eqsat.planning.target_pricer import cold_inputs, pricer_for
 from eqsat.runtime.compiled import KernelReport, report_of
 from eqsat.runtime.kernel_term import kernel_term
@@ -92,7 +92,7 @@ def setting(
     rules: RuleChoice = None,
     exactness: str | Exactness = Exactness.ROUNDING,
     extractor: str = "pareto",
-    cost_model: CostModel = "roofline",
+    cost_model: CostModelChoice = "roofline",
     budget: Budget | None = None,
     strict: bool = False,
     tf32: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,12 @@ import msgspec
 from eqsat.egraph.stop import Stop
 from eqsat.egraph.view import EGraphView
 from eqsat.egraph.view_around import view_around
+from eqsat.explanation.egraph_files import write_egraph
 from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
 from eqsat.failure.internal_error import reports_all
 from eqsat.failure.reproducer_calls import of_exploration
+from eqsat.options import check_path
 from eqsat.runtime.compiled import KernelReport
 from eqsat.runtime.kernel_term import KernelTerm
 from ir.diagnostics import Kind, fail, jsonable
@@ -124,6 +127,18 @@ class ExploredRun:
         """
         view = self.history.view
         return view if around is None else view_around(view, self._centres(around), steps)
+
+    def write_egraph(self, path: str | os.PathLike[str], around: str | int | None = None, steps: int = 0) -> None:
+        """Writes the e-graph, or a part of it as `egraph` takes it: to .json in the format of egraph-serialize, to .dot
+        or to .svg.
+
+        Raises:
+            EqsatError: InvalidOption, if nothing has this name, or for another suffix; ResourceExceeded if the part is
+                too large to draw.
+        """
+        view = self.egraph(around, steps)
+        outputs = [uop for uop in self.setting.bound.graph.outputs if uop in view.tiny]
+        write_egraph(view, outputs or list(view.tiny)[-1:], check_path(path))
 
     def _centres(self, around: str | int) -> Collection[int]:
         view = self.history.view

@@ -10,7 +10,8 @@ from eqsat.explanation.chain_states import ChainStates, chain_with_states
 from eqsat.explanation.explain import parts_text, plan_text, remark
 from eqsat.explanation.explored_run import ExploredRun
 from eqsat.explanation.fold_uops import FoldedLayer, fold_uops
-from eqsat.explanation.layout import Layout, layout
+from eqsat.explanation.layered_layout import Layout
+from eqsat.explanation.layout import layout
 from eqsat.explanation.price_text import micros, price_text
 from eqsat.explanation.why_not import Pairs
 from eqsat.extraction.selection import Selection

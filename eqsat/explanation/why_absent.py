@@ -15,13 +15,14 @@ from eqsat.explanation.explain import count_rules
 from eqsat.explanation.history import History
 from eqsat.explanation.setting import Setting
 from eqsat.explanation.why_not import Launched
+from eqsat.runtime.compiled import Compiled
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.grammar import with_count
 from ir.term.language import App, Term
 from ir.term.rule import Rule
 from ir.tiny.graph import Graph, Ref
 
-Case = Literal["computed", "input", "equal", "constant", "unread", "readers", "rules"]
+Case = Literal["computed", "input", "equal", "constant", "unread", "readers", "rules", "loop", "part"]
 MOST_STEPS = 6
 """Steps of chains that an answer names."""
 
@@ -36,6 +37,8 @@ class WhyAbsent(msgspec.Struct, frozen=True):
              unread    no output depends on it
              readers   every uop that reads it is absent itself
              rules     a rule replaced what read it
+             loop      it is a loop, whose graph's uops are computed
+             part      it belongs to no part of the program that has kernels
     verdict  in one sentence; `rules` are those that did it, in their order, and `reasons` give the details
     """
 
@@ -51,21 +54,46 @@ class WhyAbsent(msgspec.Struct, frozen=True):
 
 def why_absent(chosen: Launched, uop: Ref) -> WhyAbsent:
     """Why no kernel computes a uop, or which kernel does. Raises EqsatError, InvalidOption, if there is no such uop."""
+    certain = _computed(chosen, uop) or _without_kernels(chosen, uop)
+    return certain or _equal_to_other(chosen, uop) or _absent_readers(chosen, uop) or _replaced(chosen, uop)
+
+
+def why_absent_in_program(compiled: Compiled, uop: Ref) -> WhyAbsent:
+    """The answer of `why_absent` for the part of a program that has the uop. Raises as `why_absent`."""
+    parts = {part.number: part for part, _ in map(compiled.part_at, range(len(compiled.kernels)))}
+    for part in parts.values():
+        if uop in part.setting.bound.graph.by_id:
+            return why_absent(part, uop)
+    graph = compiled.bound.graph
+    if uop in graph.by_id and graph[uop].uop == "LOOP":
+        return WhyAbsent(uop, "loop", f"it is a loop: kernels compute the uops of its graph, {uop}/…")
+    verdict = "it moves values between parts that are optimized by themselves"
+    return _computed(compiled, uop) or _without_kernels(compiled, uop) or WhyAbsent(uop, "part", verdict)
+
+
+def _computed(chosen: Launched | Compiled, uop: Ref) -> WhyAbsent | None:
+    """The answer if a kernel computes the uop."""
+    homes = [kernel for kernel in chosen.kernels if uop in kernel.uops]
+    if not homes:
+        return None
+    names = ", ".join(f"{kernel.writes[0]} = {kernel.name}" for kernel in homes)
+    return WhyAbsent(uop, "computed", f"it is not absent: {names} computes it")
+
+
+def _without_kernels(chosen: Launched | Compiled, uop: Ref) -> WhyAbsent | None:
+    """The answer if the graph says that no kernel may compute the uop, whatever the rules. Raises EqsatError,
+    InvalidOption, if there is no such uop."""
     graph = chosen.setting.bound.graph
     if uop not in graph.by_id:
         near = [node.id for node in graph.nodes][:8]
         fail(Kind.INVALID_OPTION, "explain", f"there is no uop {uop!r}", hint=", ".join(near))
-    homes = [kernel for kernel in chosen.kernels if uop in kernel.uops]
-    if homes:
-        names = ", ".join(f"{kernel.writes[0]} = {kernel.name}" for kernel in homes)
-        return WhyAbsent(uop, "computed", f"it is not absent: {names} computes it")
     if graph[uop].uop == "INPUT":
         return WhyAbsent(uop, "input", "it is an input, which kernels read")
     if uop not in _needed(graph):
         return WhyAbsent(uop, "unread", "no output depends on it")
     if _is_constant(graph, uop, chosen.setting):
         return WhyAbsent(uop, "constant", "it is computed once, when the program is built")
-    return _equal_to_other(chosen, uop) or _absent_readers(chosen, uop) or _replaced(chosen, uop)
+    return None
 
 
 def _needed(graph: Graph) -> set[Ref]:

@@ -12,6 +12,7 @@ from eqsat.logs.topics import CALL, EXTRACT, PLAN, RULES
 from eqsat.runtime.compiled import KernelReport
 from ir.grammar import with_count
 from ir.module.module import Module
+from ir.module.tag_text import tag_text
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.pricer import Price
 
@@ -20,12 +21,9 @@ _SHOWN_RULES = 6
 
 
 def tell_saturation(stats: SaturationStats) -> None:
-    """The e-graph is saturated, or at a limit."""
+    """The e-graph is saturated, or at a limit. Its phases told of themselves as they ended."""
     if not RULES.isEnabledFor(logging.INFO):
         return
-    for number, phase in enumerate(stats.phases, 1):
-        work = f"{with_count(phase.iterations, 'iteration')}, {phase.nodes:,} e-nodes, {phase.stop.replace('_', ' ')}"
-        RULES.info("phase %d: %s in %.1f ms (%s)", number, work, phase.seconds * 1e3, ", ".join(phase.families))
     most = sorted(((count, rule) for rule, count in stats.matches.items() if count), reverse=True)
     shown = ", ".join(f"{rule} {count:,}" for count, rule in most[:_SHOWN_RULES])
     RULES.info("%s e-nodes, %s classes; matches: %s", f"{stats.nodes:,}", f"{stats.classes:,}", shown or "none")
@@ -64,4 +62,5 @@ def tell_kernels(kernels: Iterable[KernelReport]) -> None:
     for kernel in kernels:
         ns = max(kernel.measured_ns or 0.0, 1.0)
         rates = f"{kernel.gflop_per_s:,.1f} GFLOP/s, {kernel.gb_per_s:,.1f} GB/s"
-        CALL.debug("  %s: %s (estimate %s), %s", kernel.name, span(ns), span(kernel.estimated_ns), rates)
+        computes = f": {tag_text(kernel.tags)}" if kernel.tags else ""
+        CALL.debug("  %s: %s (estimate %s), %s%s", kernel.name, span(ns), span(kernel.estimated_ns), rates, computes)

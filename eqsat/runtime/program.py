@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from eqsat.explanation.kernel_by_name import Wanted
     from eqsat.explanation.notebook import KernelReports
     from eqsat.explanation.profile import Profile
+    from eqsat.explanation.why_absent import WhyAbsent
     from eqsat.explanation.why_not import WhyNot
     from eqsat.planning.choose_plan import PlanOption
     from ir.plan.plan import Plan
@@ -237,13 +238,17 @@ class Program:
 
         return why_not_in_program(self._compiled, first, second)
 
+    def why_absent(self, uop: str) -> WhyAbsent:
+        """Why no kernel computes a uop: the rules that made it vanish. Errors as `Exploration.why_absent`."""
+        from eqsat.explanation.why_absent import why_absent_in_program
+
+        return why_absent_in_program(self._compiled, uop)
+
     def explore(self, part: str | None = None) -> Exploration:
         """Runs the optimization again and records its steps, as data, tables or (`html(path)`) a page for a browser.
 
-        part: the part to explore, of a program of several: `explorations` names them.
-
-        Raises:
-            EqsatError: InvalidOption, if there is no such part, or if there are several and none is named.
+        part: of a program of several; `explorations` names them. Raises EqsatError, InvalidOption, if there is no such
+        part, or if there are several and none is named.
         """
         from eqsat.explanation.explore import Explorer
 
@@ -312,8 +317,7 @@ class Program:
         )
 
     def egraph(self, part: str | None = None) -> EGraphView:
-        """The saturated e-graph; `eqsat.egraph.dump` turns it into JSON, DOT, or an SVG of a small one. part: as in
-        `explore`."""
+        """The saturated e-graph as data; part: as in `explore`."""
         return self._compiled.stages.egraph(part)
 
     def profile(self, /, *args: Any, repeats: int = 10, **named: Any) -> Profile:

@@ -227,9 +227,10 @@ def test_what_autotuning_changed_is_told_once() -> None:
     )
     same = note(Kind.TUNED, TUNING_STAGE, f"the fastest of 3 plans: {UNCHANGED}", at="b")
     other = note(Kind.TUNED, "replan", "chosen by hand", at="c")
-    told, others = tuned_text([changed, same, other])
+    cover = note(Kind.TUNED, TUNING_STAGE, "the fastest of 8 covers that were measured, 3.0 µs")
+    told, others = tuned_text([cover, changed, same, other])
     assert told.splitlines()[0].startswith("autotuned: 1 of 2 kernels")
-    assert told.splitlines()[1:] == [f"  a: {changed.message}"]
+    assert told.splitlines()[1:] == [f"  the cover is {cover.message}", f"  a: {changed.message}"]
     assert others == [other]
     assert tuned_text([other]) == ("", [other])
 
@@ -416,7 +417,7 @@ def test_compile_draws_the_egraph(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path) -> None:
+def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for model in ("bound.json", "bound.saved"):
         said = good("explain", folder / model, "0")
         assert "the uops" in said
@@ -427,6 +428,8 @@ def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path) -> None:
         assert "neither reads what the other writes" in good("explain", folder / model, "--pair", 0, 1)
         assert json.loads(good("explain", folder / model, "--pair", 0, 1, "--json"))["kind"] == "apart"
     assert "no kernel 'q'" in bad("explain", folder / "bound.saved", "q")
+    monkeypatch.setenv("COLUMNS", "40")
+    assert max(map(len, good("explain", folder / "bound.saved", "--pair", 0, 1).splitlines())) <= 40
 
 
 def test_explore_takes_rules_extractor_terms_and_a_budget(folder: Path) -> None:
@@ -458,6 +461,8 @@ def test_explore_writes_the_egraph(folder: Path, tmp_path: Path) -> None:
     assert set(data["root_eclasses"]) <= {node["eclass"] for node in nodes.values()}
     good("explore", folder / "bound.json", "--egraph", tmp_path / "e.dot")
     assert (tmp_path / "e.dot").read_text().startswith("digraph")
+    good("explore", folder / "bound.json", "--egraph", tmp_path / "e.svg", "--around", 0, "--steps", 1)
+    assert (tmp_path / "e.svg").read_text().startswith("<svg")
     assert "none of .json" in bad("explore", folder / "bound.json", "--egraph", tmp_path / "e.png", status=2)
 
 

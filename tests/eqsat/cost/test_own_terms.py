@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqsat
-from eqsat import EqsatError, optimize_and_compile
+from eqsat import CostModel, EqsatError, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cost.own_terms import KernelEstimate
 from eqsat.options import check_options, chosen_terms
@@ -100,6 +100,75 @@ def test_a_wrong_term_is_named_with_its_kernel(said: str) -> None:
     ],
 )
 def test_what_is_no_term_is_refused(wanted: Any, said: str) -> None:
+    with pytest.raises(EqsatError, match="InvalidOption") as caught:
+        chosen_terms(wanted)
+    assert said in str(caught.value)
+
+
+class Energy(CostModel):
+    """Terms that are added, replaced and left out; `rate` and `_scaled` are no terms."""
+
+    without = ("layout",)
+    rate = 1e3
+
+    def launch(self, kernel: KernelEstimate) -> float:
+        return 2 * super().launch(kernel) + 7
+
+    def energy(self, kernel: KernelEstimate) -> float:
+        return self._scaled(kernel.work.bytes)
+
+    def _scaled(self, count: float) -> float:
+        return count / self.rate
+
+
+class Doubled(Energy):
+    without = ("energy",)
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def launch(self, kernel: KernelEstimate) -> float:
+        return self.factor * super().launch(kernel)
+
+
+def test_a_subclass_has_the_terms_of_its_methods() -> None:
+    plain, own, doubled = (
+        optimize_and_compile(chain(), target="cpu", cost_model=model).explained()["kernels"][0]["price"]
+        for model in ("-layout", Energy, Doubled(3.0))
+    )
+    assert own["own"] == {"energy": pytest.approx(16.64)}
+    assert own["launch"] == 2 * plain["launch"] + 7
+    assert own["layout"] == 0
+    assert "own" not in doubled or not doubled["own"]
+    assert doubled["launch"] == 3 * own["launch"]
+
+
+def test_a_subclass_without_terms_is_the_cost_model() -> None:
+    class Same(CostModel):
+        pass
+
+    assert chosen_terms(Same()) == chosen_terms(CostModel) == chosen_terms("roofline")
+    model = Energy()
+    assert chosen_terms(model) == chosen_terms(model)
+
+
+class NoMethod(CostModel):
+    launch = 5_000.0  # type: ignore[assignment]
+
+
+class Unknown(CostModel):
+    without = "launches"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (NoMethod, "NoMethod.launch is 5000.0, and no method"),
+        (Unknown(), "no term 'launches' to leave out"),
+        (Doubled, "Doubled cannot be made without arguments"),
+    ],
+)
+def test_a_subclass_that_is_no_cost_model_is_refused(wanted: Any, said: str) -> None:
     with pytest.raises(EqsatError, match="InvalidOption") as caught:
         chosen_terms(wanted)
     assert said in str(caught.value)

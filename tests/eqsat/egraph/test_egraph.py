@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,36 +100,6 @@ def test_tables_join_tables() -> None:
 def test_json_reads_back() -> None:
     view, _ = saturate(graphs.attention(), RULES)
     assert egraph_dump.from_json(json.loads(json.dumps(egraph_dump.to_json(view)))) == view
-
-
-def test_dot_draws_small_graphs_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    view, _ = saturate(graphs.gemm_bias_relu(), RULES)
-    dot = egraph_dump.to_dot(view)
-    assert dot.count("subgraph cluster_") == len(view.classes)
-    assert "Contract fp32 [8]" in dot
-    assert dot.count("{") == dot.count("}")
-    monkeypatch.setattr(egraph_dump, "DOT_NODES", 3)
-    with pytest.raises(EqsatError, match="too large to draw"):
-        egraph_dump.to_dot(view)
-
-
-def test_svg_needs_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
-    view, _ = saturate(graphs.gemm_bias_relu(), RULES)
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(EqsatError, match="install graphviz"):
-        egraph_dump.to_svg(view)
-
-
-def test_svg_is_what_dot_prints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    view, _ = saturate(graphs.gemm_bias_relu(), RULES)
-    fake = tmp_path / "dot"
-    fake.write_text('#!/bin/sh\nread first\necho "<svg>$first</svg>"\n')
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert egraph_dump.to_svg(view) == "<svg>digraph egraph {</svg>\n"
-    fake.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
-    with pytest.raises(EqsatError, match="broken"):
-        egraph_dump.to_svg(view)
 
 
 def test_what_our_functions_raise_is_not_the_engines(monkeypatch: pytest.MonkeyPatch) -> None:

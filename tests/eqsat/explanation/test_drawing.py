@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -73,9 +74,9 @@ def test_svg_keeps_boxes_in_their_frames_and_apart(name: str) -> None:
     for drawing in (kernels_before(run), kernels_after(run)):
         root = ElementTree.fromstring(drawings_to_svg([drawing], with_dot=False))
         (group,) = root.findall(f"{SVG}g")
-        rects = [(rect.get("fill"), _corners(rect)) for rect in group.findall(f"{SVG}rect")]
-        boxes = [corners for fill, corners in rects if fill != "#fafafa"]
-        frames = [corners for fill, corners in rects if fill == "#fafafa"]
+        rects = [(rect.get("class"), _corners(rect)) for rect in group.findall(f"{SVG}rect")]
+        boxes = [corners for kind, corners in rects if kind != "frame"]
+        frames = [corners for kind, corners in rects if kind == "frame"]
         assert (len(boxes), len(frames)) == (len(drawing.boxes), len(drawing.frames))
         assert len(group.findall(f"{SVG}polyline")) == len(drawing.edges)
         for place, box in enumerate(boxes):
@@ -89,18 +90,49 @@ def test_svg_keeps_boxes_in_their_frames_and_apart(name: str) -> None:
 
 
 def test_an_arrow_is_not_hidden_behind_boxes() -> None:
-    names = "abcd"
-    boxes = {name: Box((name,), "#ffffff") for name in names}
-    drawing = Drawing("a chain", boxes, (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")), (Frame("k", tuple(names)),))
+    boxes = {name: Box((name,), "#ffffff") for name in "abcde"}
+    edges = (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("e", "d"), ("e", "c"))
+    drawing = Drawing("a chain", boxes, edges, (Frame("k", tuple("abcd")),))
     root = ElementTree.fromstring(drawings_to_svg([drawing], with_dot=False))
-    *_, around = root.iter(f"{SVG}polyline")
-    assert len((around.get("points") or "").split()) == 4
+    (group,) = root.findall(f"{SVG}g")
+    placed = [_corners(rect) for rect in group.findall(f"{SVG}rect") if rect.get("class") != "frame"]
+    lines = [_points(line) for line in root.iter(f"{SVG}polyline")]
+    assert len(lines) == len(edges)
+    for line in lines:
+        for one, other in pairwise(line):
+            middle = [one[0] + (other[0] - one[0]) * k / 16 for k in range(17)]
+            heights = [one[1] + (other[1] - one[1]) * k / 16 for k in range(17)]
+            for x0, y0, x1, y1 in placed:
+                assert not any(
+                    x0 + 1 < x < x1 - 1 and y0 + 1 < y < y1 - 1 for x, y in zip(middle, heights, strict=True)
+                )
+
+
+def test_arrows_end_at_frames_and_lead_back_to_their_own() -> None:
+    boxes = {name: Box((name,), "#ffffff", note="by & rule", is_dashed=True) for name in "abc"}
+    frames = (Frame("k", ("a", "b"), "#eeeeee", "K"), Frame("l", ("c",), "#eeeeee", "L"))
+    drawing = Drawing("a cycle", boxes, (("a", "K"), ("b", "L"), ("c", "K")), frames)
+    text = drawings_to_svg([drawing], with_dot=False)
+    root = ElementTree.fromstring(text)
+    own, down, up = (_points(line) for line in root.iter(f"{SVG}polyline"))
+    assert down[0][1] < down[-1][1]
+    assert up[0][1] > up[-1][1]
+    assert len(own) == 5
+    assert text.count("<title>by &amp; rule</title>") == 3
+    dot = drawings_to_dot([drawing])
+    assert "d0_2 -> d0_0 [lhead=cluster_0_0];" in dot
+    assert dot.count("dashed") == 3
 
 
 def test_any_text_can_be_drawn() -> None:
     root = ElementTree.fromstring(drawings_to_svg([ODD]))
     assert 'a "b" <c>' in [text.text for text in root.iter(f"{SVG}text")]
     assert r'label="a \"b\" <c>"' in drawings_to_dot([ODD])
+
+
+def _points(line: ElementTree.Element) -> list[tuple[float, float]]:
+    pairs = [point.split(",") for point in (line.get("points") or "").split()]
+    return [(float(x), float(y)) for x, y in pairs]
 
 
 def _corners(rect: ElementTree.Element) -> tuple[float, float, float, float]:

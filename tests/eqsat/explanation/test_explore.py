@@ -14,7 +14,8 @@ from eqsat import EqsatError, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.explanation.exploration_text import bars
 from eqsat.explanation.explore import Exploration, Explorer, explore
-from eqsat.explanation.layout import lay_out, layout
+from eqsat.explanation.layered_layout import lay_out
+from eqsat.explanation.layout import layout
 from ir.diagnostics import Kind
 from tests.support.programs import graphs
 

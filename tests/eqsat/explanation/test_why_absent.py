@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat import EqsatError
+from eqsat import EqsatError, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.explanation.explore import Exploration, explore
 from ir.diagnostics import Kind
@@ -34,6 +34,24 @@ def test_every_uop_is_computed_or_absent_for_a_reason(run: Exploration) -> None:
     with pytest.raises(EqsatError) as caught:
         run.why_absent("nothing")
     assert caught.value.kind is Kind.INVALID_OPTION
+
+
+def test_a_program_answers_for_all_of_its_parts() -> None:
+    program = optimize_and_compile(((X * 1) @ W).relu(), target="cpu")
+    graph = program.explore().setting.bound.graph
+    answers = {node.uop: program.why_absent(node.id) for node in graph.nodes}
+    assert [answers[uop].kind for uop in ("INPUT", "MUL", "RELU")] == ["input", "computed", "computed"]
+    assert "mul_one" in program.why_absent(next(node.id for node in graph.nodes if node.uop == "MUL")).rules
+    with pytest.raises(EqsatError, match="no uop 'nothing'"):
+        program.why_absent("nothing")
+
+
+def test_a_program_with_a_loop_answers_for_the_loop_s_graph() -> None:
+    last, _ = t.scan(lambda c, x: ((c * 1 + x).tanh(), None), t.zeros((8,)), t.input("xs", (5, 8)))
+    program = optimize_and_compile(last, target="cpu")
+    loop = program.kernels[0].writes[0].partition("/")[0]
+    kinds = {uop: program.why_absent(uop).kind for uop in (loop, "n0", "n1", "n3", f"{loop}/n0", f"{loop}/n2")}
+    assert [*kinds.values()] == ["loop", "input", "constant", "input", "equal", "computed"]
 
 
 def test_rules_without_work_name_those_that_were_first(run: Exploration) -> None:

@@ -40,7 +40,11 @@ def _defined(text: str, language: str) -> set[str]:
 @pytest.mark.parametrize(
     ("text", "language", "where"),
     [
-        (vector_prelude, "c", "codegen/text/prelude/c/ops.h, as eq_<fn>_<type> on registers"),
+        (
+            vector_prelude,
+            "c",
+            "codegen/text/prelude/c/ops.h, as eq_<fn>_<type> on registers (of 64 bits: on half ones, and EQ_LIFT)",
+        ),
         (cuda_prelude, "c++", "codegen/text/prelude/cuda/plain.h, as eq_<fn>_<type> on scalars"),
         (prelude_source, "c++", "codegen/simt/prelude/scalar.h, if it is not in the plain.h that both read"),
     ],

@@ -122,11 +122,11 @@ def _on_target(bound: BoundModel, target: str) -> tuple[Iterable[tuple[str, obje
     kernels = lower_module(made.module, made.prices, backend)
     found: list[tuple[str, object]] = [("module", made.module)]
     for call, price in zip(made.module.running, made.prices, strict=True):
-        book, view, core = analyse(call.region)
+        analysis = analyse(call.region)
         found += [
-            ("indexbook", book),
-            ("poly_view", view),
-            ("poly_core", poly_report(call.region, core, price.plan)),
+            ("indexbook", analysis.book),
+            ("poly_view", analysis.view),
+            ("poly_core", poly_report(call.region, analysis.core, price.plan)),
             ("plan", plan_to_schedule(price.plan)),
             ("kernel", kernels[call.region.name]),
         ]
