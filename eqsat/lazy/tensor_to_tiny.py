@@ -23,7 +23,8 @@ def tensor_to_tiny(
     by tensor_id.
 
     outputs: those of a mapping have its keys as ids.
-    arguments: inputs that come first and stay even if nothing reads them; other inputs follow as they are read.
+    arguments: inputs that come first and stay even if nothing reads them; other inputs follow in the order of their
+    creation, which is the order of positional arguments.
 
     Raises:
         EqsatError: MalformedGraph for an output that is no tensor, and for a name that is no id.
@@ -35,7 +36,7 @@ def tensor_to_tiny(
     for root in roots:
         if not isinstance(root, Tensor):
             fail(Kind.MALFORMED_GRAPH, "tensor", f"an output is {with_article(type(root).__name__)}, not a lazy tensor")
-    tensors = post_order([*arguments, *roots], lambda tensor: [s for s in tensor.src if isinstance(s, Tensor)])
+    tensors = _in_order(arguments, roots)
     ids = _ids(tensors, {id(root): name for root, name in zip(roots, wanted, strict=False)})
     names = _constant_names(tensors)
     graphs = name_bodies(tensor.arg["graph"] for tensor in tensors if tensor.uop == "LOOP")
@@ -53,6 +54,20 @@ def tensor_to_tiny(
     constants = {names[id(tensor)]: tensor.array for tensor in tensors if tensor.array is not None}
     program = {"uops": uops, "outputs": [ids[id(root)] for root in roots]}
     return {**program, **({"graphs": graphs_json(graphs)} if graphs else {})}, constants
+
+
+def _in_order(arguments: Sequence[Tensor], roots: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors that the roots need, operands first. Where inputs are not read in the order of their creation, they
+    come first, in that order."""
+
+    def order(first: Sequence[Tensor]) -> list[Tensor]:
+        return post_order([*first, *roots], lambda tensor: [s for s in tensor.src if isinstance(s, Tensor)])
+
+    tensors, given = order(arguments), set(map(id, arguments))
+    read = [each for each in tensors if each.uop == "INPUT" and each.array is None and id(each) not in given]
+    created = sorted(read, key=lambda tensor: tensor.serial)
+    same = all(one is other for one, other in zip(read, created, strict=True))
+    return tensors if same else order([*arguments, *created])
 
 
 def _distinct(outputs: Iterable[Any]) -> list[Any]:

@@ -245,3 +245,17 @@ def test_random_slices(shape: list[int], data: st.DataObject) -> None:
     step = st.one_of(st.none(), st.integers(-3, 3).filter(bool))
     key = tuple(slice(data.draw(bound), data.draw(bound), data.draw(step)) for _ in shape)
     np.testing.assert_array_equal(run(lambda x: x[key], array), array[key])
+
+
+def test_inputs_come_in_the_order_of_their_creation() -> None:
+    a, b, c = (tensor.input(name, (2,)) for name in "abc")
+
+    def names(*outputs: Tensor, first: tuple[Tensor, ...] = ()) -> list[str]:
+        source, _ = tensor_to_tiny(outputs, first)
+        return list(load(source, strict=True)[0].inputs)
+
+    assert names(b - a) == ["a", "b"]
+    assert names(c.relu() * b, a + 1.0) == ["a", "b", "c"]
+    assert names(c - b) == ["b", "c"]
+    assert names(b - a, first=(c,)) == ["c", "a", "b"]
+    assert names(tensor.constant(np.ones(2, np.float32)) * (c + a)) == ["a", "c", "const0"]
