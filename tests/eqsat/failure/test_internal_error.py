@@ -175,8 +175,8 @@ def test_a_method_that_fails_is_named(name: str, warm_cache: Path, monkeypatch: 
 
 def test_arrays_of_a_failing_call_are_in_the_script(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small array to the last bit; of a large one what it takes to draw another, which the file says."""
-    large = t.input("b", (90, 100)).sum() + t.input("c", (90, 100), "u64").max().cast("fp32")
-    own = optimize_and_compile(t.input("a", (2,)).sum() + large, threads=1)
+    a, b, c = t.input("a", (2,)), t.input("b", (90, 100)), t.input("c", (90, 100), "u64")
+    own = optimize_and_compile(a.sum() + b.sum() + c.max().cast("fp32"), threads=1)
     given = {"a": np.array([np.nan, -0.0], np.float32), "b": np.full((90, 100), 7, np.float32)}
     given["c"] = np.full((90, 100), 2**64 - 1, np.uint64)
     seen: list[dict[str, np.ndarray]] = []
