@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ir.index import map as axis_map
-from ir.index.expr import ZERO, AxisExpr, axis, box_of, floordiv, mod, substitute
-from ir.index.guard import Bound, Guard
+from ir.index.expr import ZERO, AxisExpr, axis, box_of, floordiv, mod
 from ir.index.map import AxisMap, parse_map
 from ir.index.moves import pad
 from ir.term.language import Primitive
@@ -116,7 +115,8 @@ def _is_worth_tiles(x: AxisMap, w: AxisMap, own: int, held: Sequence[int]) -> bo
     return any(x.sizes[place] > 1 for place in sums) and all(x.sizes[place] == 1 for place in repeated)
 
 
-def _windows(x: AxisMap, w: AxisMap, own: int) -> tuple[list[_Window], AxisMap]:
+@lru_cache(maxsize=_CACHE)
+def _windows(x: AxisMap, w: AxisMap, own: int) -> tuple[Sequence[_Window], AxisMap]:
     """The axes along which the product slides, and the map of x over the positions i + r of each in the place of i."""
     windows: list[_Window] = []
     moving, still = axis_map.support(x), axis_map.support(w)
@@ -133,17 +133,9 @@ def _windows(x: AxisMap, w: AxisMap, own: int) -> tuple[list[_Window], AxisMap]:
 def _slide(x: AxisMap, outer: int, taps: int) -> AxisMap | None:
     """The map of x over the positions i + r along the axis `outer`; the axis `taps` has one point. None where x depends
     on i and r in another way."""
-    sizes = list(x.sizes)
+    sizes, here = list(x.sizes), box_of(x.sizes)
     sizes[outer], sizes[taps] = sizes[outer] + sizes[taps] - 1, 1
-    box, here = box_of(sizes), box_of(x.sizes)
-    points = tuple(axis(place, box) for place in range(len(sizes)))
-    guards = [
-        Guard(
-            tuple(Bound(substitute(bound.expr, points, box), bound.lo, bound.hi) for bound in guard.bounds), guard.fill
-        )
-        for guard in x.guards
-    ]
-    slid = axis_map.axis_map(sizes, [substitute(expr, points, box) for expr in x.exprs], guards)
+    slid = axis_map.compose(x, axis_map.identity(sizes))
     back = [axis(place, here) for place in range(len(sizes))]
     back[outer], back[taps] = back[outer] + back[taps], ZERO
     return slid if axis_map.compose(slid, axis_map.axis_map(x.sizes, back)) == x else None

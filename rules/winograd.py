@@ -87,9 +87,9 @@ def _convolve(side: str, tile: int, taps: int, steps: int) -> Rule:
         filters = store(multiply(weights, filters, f"weights {step}"), f"weights {step}")
     factors = Load(filters, part("weights", "product")), Load(operand, part("inputs", "product"))
     value = Contract(d, part("reduced", "product"), *factors)
-    name = "product"
+    last = "product"
     for step in reversed(range(steps)):
-        value, name = multiply(results, store(value, name), f"result {step}"), f"result {step}"
+        value, last = multiply(results, store(value, last), f"result {step}"), f"result {step}"
     when: tuple[Condition, ...] = (
         one_of(d, "fp32 fp64"),
         Equal(BufDtype(X), BufDtype(W)),

@@ -287,9 +287,9 @@ _ARITY = {
 def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, ...]]) -> None:
     op = let.op
     _require(op.dtype in DTYPES, region, let.name, f"no dtype {op.dtype!r}")
-    arity = _ARITY.get(op.kind)
+    arity = math.prod(op.domain) if op.kind == "table" else _ARITY.get(op.kind)
     fits = len(op.inputs) in (2, 3) if arity is None else len(op.inputs) == arity
-    _require(fits or op.kind == "table", region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
+    _require(fits, region, let.name, f"{op.kind} has {len(op.inputs)} inputs")
     accumulates = op.kind in ("contraction", "reduce", "stream", "scatter")
     _require(0 <= op.reduced <= len(op.domain), region, let.name, "more reduced axes than axes", reduced=op.reduced)
     _require(accumulates or not op.reduced, region, let.name, f"{op.kind} reduces no axes", reduced=op.reduced)
@@ -306,8 +306,7 @@ def _verify_op(region: Region, let: Definition, readable: dict[str, tuple[int, .
         fits = op.index_map is not None and op.index_map.sizes == op.domain and len(op.index_map.exprs) == 1
         _require(fits, region, let.name, "an index is one coordinate over the domain")
     if op.kind == "table":
-        fits = len(op.inputs) == math.prod(op.domain) and not op.operands
-        _require(fits, region, let.name, "a table has a number for each point", domain=op.domain)
+        _require(not op.operands, region, let.name, "a table holds numbers only")
     if op.kind == "gather":
         source = op.inputs[0]
         from_memory = isinstance(source, Operand) and source.value in {buffer.name for buffer in region.inputs}
