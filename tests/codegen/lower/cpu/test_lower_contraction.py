@@ -163,6 +163,36 @@ def test_lesser_instruction_sets(isa: str) -> None:
         assert_plays(built, i, values_of(region))
 
 
+def sum_of_squares(rows: int, *reduced: int) -> Region:
+    """y[i] = the sum of x[…, i, …]², with the rows before the last reduced axis."""
+    *outer, last = reduced
+    domain = (rows, *outer, last)
+    axes = [*(f"i{axis + 1}" for axis in range(len(outer))), "i0", f"i{len(reduced)}"]
+    x = regions.read("X", domain, *axes)
+    square = regions.contraction("S", domain, len(reduced), x, x)
+    return regions.region("squares", [regions.buffer("X", (*outer, rows, last))], [square], (rows,))
+
+
+def test_the_error_of_a_long_sum_does_not_grow_with_its_length() -> None:
+    """A chain of so many additions has a relative error of 2e-6 to 1e-5 here."""
+    long = [
+        regions.matmul((), 20, 40, 50021),
+        regions.matmul((), 2, 3, 100003, rhs_t=True),
+        sum_of_squares(3, 200003),
+        sum_of_squares(3, 100, 1001),
+    ]
+    cases = [(region, plan) for region in long for plan in various(region) if plan.blocks.bk >= 64]
+    assert {plan.blocks.dot for _, plan in cases} == {True, False}
+    built, rng = Built(cases), np.random.default_rng(0)
+    for i, (region, _) in enumerate(cases):
+        inputs = {each.name: rng.random(each.memref.shape, dtype=np.float32) for each in region.inputs}
+        (wanted,), (found,) = (
+            [values[each.name] for each in region.outputs]
+            for values in (play_region(region, inputs, wide=True), built.call(i, inputs))
+        )
+        assert np.abs(found / wanted - 1).max() < 6e-7, f"{region.name}: {cases[i][1].blocks}"
+
+
 def test_result_does_not_depend_on_threads() -> None:
     region = regions.conv(1, 32, 48, (28, 28), 3, 1, 1, epilogue=True)
     plan = plans_of(region, target_of(units=4))[0][0]
