@@ -80,7 +80,7 @@ def training_step(workload: Workload, system: str) -> Callable[[], float]:
         loss = loss_of(called(**batch), batch)
         loss.backward()
         optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     return step
 
