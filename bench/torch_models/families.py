@@ -196,7 +196,7 @@ def _convnext(small: bool) -> Any:
 def _swin(small: bool) -> Any:
     models = _vision()
     if not small:
-        return models.swin_t(weights=None, stochastic_depth_prob=0.0)
+        return models.swin_t(weights=None)
     sizes = {"patch_size": [4, 4], "embed_dim": 32, "depths": [2, 2], "num_heads": [2, 4], "window_size": [4, 4]}
     return models.SwinTransformer(**sizes, stochastic_depth_prob=0.0, num_classes=10)
 

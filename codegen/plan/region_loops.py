@@ -13,11 +13,12 @@ from functools import cached_property
 from itertools import pairwise
 
 from codegen.poly.memory_access import strides_of
+from ir.dtype import DTYPES, HALVES
 from ir.index.expr import AxisExpr
 from ir.index.facts import offset
 from ir.index.map import AxisMap, compose, fusable, lift, support
 from ir.poly.core import PolyCore, Stride
-from ir.region.region import Op, Region, behind, is_order_bound
+from ir.region.region import Op, Operand, Region, behind, is_order_bound
 from ir.region.work import region_bytes
 
 Shape = tuple[int, ...]
@@ -101,6 +102,25 @@ class RegionLoops:
         """Whether the terms of the accumulator `value` must be taken in index order."""
         return self.ordered and is_order_bound(self.ops[value])
 
+    def fused_product(self, total: str) -> str | None:
+        """The product that the sum `total` takes by multiply-adds: a floating-point value in registers of the sum's
+        dtype, without padding, which nothing else reads. None where the terms are no such product."""
+        op = self.ops[total]
+        if (op.kind, op.fn) != ("reduce", "sum") or not DTYPES[op.dtype].is_float or self.in_order(total):
+            return None
+        (term,) = op.inputs
+        if not isinstance(term, Operand) or term.map.guards or self._reads[term.value] > 1:
+            return None
+        product = self.ops.get(term.value)
+        fits = product is not None and (product.kind, product.fn, product.dtype) == ("ewise", "mul", op.dtype)
+        return term.value if fits and op.dtype not in HALVES else None
+
+    @cached_property
+    def _reads(self) -> Counter[str]:
+        """Value → the number of its readers, results of the kernel included."""
+        inside = (operand.value for op in self.ops.values() for operand in op.operands)
+        return Counter([*inside, *(result.value for result in self.region.yields)])
+
     @cached_property
     def sums_in_two_orders(self) -> bool:
         """Whether the kernel computes a sum of floats at several sites, as row sums r in r[i] - r[j]. Lanes may run
@@ -160,13 +180,17 @@ class RegionLoops:
             score += count * (0 if step == 0 else 1 if step == 1 else -1)
         return score / max(counts, default=1)
 
-    def interior_cuts(self, shape: Shape, axis: int) -> list[int]:
-        """The points of a loop over an output's `axis` that bound the ranges where a padded access needs no check."""
+    def interior_cuts(self, shape: Shape, axis: int, lanes: int) -> list[int]:
+        """The points of a loop over an output's `axis` that bound the ranges where a padded access needs no check.
+        They are multiples of `lanes`: a register that holds an edge of an image costs less than two that end there."""
         cuts: set[int] = set()
         for view in self.views(self.scope, shape):
             stride = view.strides[axis]
             if stride.guarded:
-                cuts |= set(stride.interior)
+                low, high = stride.interior
+                first, last = -(-low // lanes) * lanes, shape[axis] if high == shape[axis] else high // lanes * lanes
+                if first < last:
+                    cuts |= {first, last}
         return sorted(cut for cut in cuts if 0 < cut < shape[axis])
 
     # --- loops over outputs ---

@@ -204,7 +204,7 @@ class _Outputs:
     def _ranges(self, loop: NestLoop) -> list[tuple[int, int]]:
         cuts: list[int] = []
         if loop.blocks == 1 and len(loop.group.axes) == 1:
-            cuts = self.ev.loops.interior_cuts(self.shape, loop.group.axes[0])
+            cuts = self.ev.loops.interior_cuts(self.shape, loop.group.axes[0], self.writer.lanes)
         edges = [0, *cuts, loop.extent]
         return list(itertools.pairwise(edges))
 

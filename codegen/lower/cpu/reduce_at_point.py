@@ -28,7 +28,7 @@ from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, coordinates
 from ir.kernel.cpu.nodes import CpuCall, Inside, Value
 from ir.kernel.nodes import Reg
-from ir.region.region import Op
+from ir.region.region import Number, Op, Operand
 
 _CHAINS = 4
 """Accumulators of a reduction along lanes, over all rows that run together: they hide the latency of an addition."""
@@ -126,11 +126,27 @@ class _PointSum:
         return self.op.fn == "sum" and DTYPES[self.how.dtype].is_float and not self.in_order
 
     def term(self, reduced: Point, block: CpuBlock) -> Value:
-        point = (*self.request.point, *reduced)
-        around, self.ev.filling = self.ev.filling, self.request.name
-        term = self.ev.operand(self.op.inputs[0], point, block, self.where)
-        self.ev.filling = around
+        (term,) = self._evaluate(self.op.inputs, (*self.request.point, *reduced), block)
         return convert(term, self.how.source, self.how.dtype)
+
+    @property
+    def product(self) -> str | None:
+        """The product whose factors are multiplied and added in one step; None where the terms are added."""
+        name = self.ev.loops.fused_product(self.request.name)
+        return None if name in self.ev.rows or name in self.ev.provided else name
+
+    def factors(self, product: str, reduced: Point, block: CpuBlock) -> tuple[Value, Value]:
+        """The factors of the term."""
+        (term,) = self.op.operands
+        point = self.ev.writer.at(term.map.exprs, (*self.request.point, *reduced))
+        one, other = self._evaluate(self.ev.ops[product].inputs, point, block)
+        return one, other
+
+    def _evaluate(self, operands: Sequence[Operand | Number], point: Point, block: CpuBlock) -> list[Value]:
+        around, self.ev.filling = self.ev.filling, self.request.name
+        values = [self.ev.operand(operand, point, block, self.where) for operand in operands]
+        self.ev.filling = around
+        return values
 
     def start(self, block: CpuBlock) -> Reg:
         register = block.let(f"{self.request.name}_acc", self.how.identity, mutable=True)
@@ -268,10 +284,16 @@ class _ReductionLoops:
         for group, at in place.items():
             reduced.update(zip(group.axes, coordinates(at + group.origin, group.sizes, box), strict=True))
         point = tuple(reduced[axis] for axis in sorted(reduced))
+        lane = block.lane_axis
+        cut = along_lanes and lane is not None and lane.count is not None
         for point_sum, registers in zip(self.sums, totals, strict=True):
+            if not cut and (product := point_sum.product) is not None:
+                factors = point_sum.factors(product, point, block)
+                block.assign(registers[0], CpuCall("fma", (*factors, registers[0]), point_sum.how.dtype))
+                continue
             term = point_sum.term(point, block)
-            lane = block.lane_axis
-            if along_lanes and lane is not None and lane.count is not None:
+            if cut:
+                assert lane is not None
                 mask = Inside((), lane.variable, lane.count)
                 term = CpuCall("where", (mask, term, point_sum.how.identity), point_sum.how.dtype)
             if along_lanes and point_sum.in_order:

@@ -118,6 +118,28 @@ def reshaped(m: int, n: int) -> Region:
     return r.move((m, n), (n * m,), f"i0 - {m}*(i0 // {m})", f"i0 // {m}")
 
 
+def depthwise(size: int, window: int, channels: int = 3) -> Region:
+    """A padded convolution of each channel by itself, as a sum of products."""
+    out = (channels, size, size)
+    over, edge = (*out, window, window), window // 2
+    x = r.read("X", over, "i0", f"i1 + i3 - {edge}", f"i2 + i4 - {edge}", pad={1: size, 2: size})
+    body = [
+        r.ewise("P", "mul", over, x, r.read("W", over, "i0", "i3", "i4")),
+        r.reduction("S", "sum", over, 2, r.same("P", over)),
+    ]
+    return r.region("depthwise", [r.buffer("X", out), r.buffer("W", (channels, window, window))], body, out)
+
+
+def squares(m: int, n: int, kind: str) -> Region:
+    """The sum of the squares of every row."""
+    over = (m, n)
+    body = [
+        r.ewise("P", "mul", over, r.same("X", over), r.same("X", over), dtype=kind),
+        r.reduction("S", "sum", over, 1, r.same("P", over), kind),
+    ]
+    return r.region("squares", [r.buffer("X", over, kind)], body, (m,), dtype=kind)
+
+
 STRUCTURES = [
     *(r.pointwise(), r.pointwise((1,)), r.pointwise((4, 33)), r.pointwise((0, 4)), r.pointwise((100, 1000))),
     *(r.outer_sum(), r.transpose(), r.transpose(40, 50), r.transpose(300, 410), reshaped(5, 9), reshaped(40, 30)),
@@ -139,6 +161,7 @@ STRUCTURES = [
         moments(5, 90),
         moments(100, 900),
     ),
+    *(depthwise(size, window) for size, window in ((3, 5), (14, 5), (16, 3), (37, 3), (50, 9))),
 ]
 EXACT = [
     *(ewise(fn, kind, 21, 1) for fn in ("neg", "abs", "relu") for kind in (*FLOATS, *INTEGERS)),
@@ -166,6 +189,7 @@ CLOSE = [
     *(ewise(fn, kind, 35, 1) for fn in ("tanh", "erf", "sigmoid") for kind in FLOATS),
     *(ewise("pow", kind, 35, 2) for kind in FLOATS),
     *(reduced("sum", kind, 5, n, rows=rows) for kind in FLOATS for n in (3, 70) for rows in (True, False)),
+    *(squares(5, n, kind) for kind in FLOATS for n in (3, 70)),
     *(reduced("prod", kind, 5, 4, rows=rows) for kind in FLOATS for rows in (True, False)),
     *(scanned(fn, kind, 5, n, axis) for fn, n in (("sum", 70), ("prod", 5)) for kind in FLOATS for axis in (0, 1)),
 ]
@@ -321,6 +345,26 @@ def test_padding_is_checked_on_the_border_only() -> None:
     text = c_text(lowered(r.pad2d(20, 100)))
     assert "eq_load_f32" in text
     assert text.count("eq_gather") <= 4
+
+
+def test_a_register_that_holds_an_edge_is_not_cut() -> None:
+    assert c_text(lowered(depthwise(14, 3))).count("for (int64_t i2") == 1
+    assert "for (int64_t i2 = 0; i2 < 16; i2 += 16)" in c_text(lowered(depthwise(100, 3)))
+
+
+def test_a_sum_of_products_takes_multiply_adds() -> None:
+    region = depthwise(14, 3)
+    assert c_text(lowered(region)).count("eq_fma_f32") == 9
+    assert "eq_mul_f32" not in c_text(lowered(region))
+    assert "eq_fma_f32" not in c_text(lowered(region, ordered=True)), "every product is rounded"
+    over, several = (5, 40), squares(5, 40, "fp32").body
+    body = [
+        *several,
+        r.reduction("M", "max", over, 1, r.same("P", over)),
+        r.ewise("A", "add", (5,), r.same("S", (5,)), r.same("M", (5,))),
+    ]
+    kept = r.region("kept", [r.buffer("X", over)], body, (5,))
+    assert "eq_fma_f32" not in c_text(lowered(kept)), "the product is read as well"
 
 
 def test_a_value_of_outer_axes_is_computed_outside() -> None:
