@@ -23,7 +23,7 @@ def work_of_plan(region: Region, core: PolyCore, plan: HandPlan, target: Target)
     """
     match plan:
         case CpuContractionPlan():
-            return CpuContractionWork(fit_plan(region, core, plan), target).of(plan.blocks)
+            return CpuContractionWork(fit_plan(region, core, plan), target).of(plan.blocks, plan.places)
         case CpuStreamPlan():
             return CpuStreamWork(fit_plan(region, core, plan), target).of(plan.blocks)
         case CpuNestPlan():

@@ -16,7 +16,7 @@ from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, FloorDiv
 from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
-from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Inside, Lanes, Load, Stmt, Store, Transpose, Value
+from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Inside, Lanes, Load, Prefetch, Stmt, Store, Transpose, Value
 from ir.kernel.nodes import (
     Assign,
     Bind,
@@ -198,6 +198,8 @@ class _CEmitter:
                 return [*lines, f"{pad}}}"]
             case Transpose():
                 return [f"{pad}{self._transpose(stmt)};"]
+            case Prefetch():
+                return [f"{pad}EQ_PREFETCH_L2({self._address(stmt.buffer, stmt.offset)});"]
 
     def _transpose(self, stmt: Transpose) -> str:
         bits = 8 * DTYPES[self.buffers[stmt.buffer]].bytes
@@ -350,7 +352,7 @@ def _buffers_of(body: Sequence[Stmt]) -> set[str]:
     """The buffers that statements touch."""
     used: set[str] = set()
     for stmt in walk(tuple(body)):
-        if isinstance(stmt, Store | Transpose):
+        if isinstance(stmt, Store | Transpose | Prefetch):
             used.add(stmt.buffer)
         if isinstance(stmt, Transpose):
             used.add(stmt.source)

@@ -25,12 +25,21 @@ class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "dot" if self.dot else "outer"
 
 
+Place = Literal["memory", "box", "packed", "const_pool"]
+"""The place from which a kernel reads an operand: memory as it is, a copy of all elements that a block of rows reads
+and of the padding around them ("box"), panels that the kernel packs, or panels that were packed when the program was
+built ("const_pool")."""
+
+
 class OperandPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An operand, and the place from which the kernel reads it: memory as it is, panels that the kernel packs
-    ("packed"), or panels that were packed when the program was built ("const_pool")."""
+    """An operand, and the place from which the kernel reads it."""
 
     tensor: str
-    place: Literal["memory", "packed", "const_pool"] = "memory"
+    place: Place = "memory"
+
+
+LoopOrder = Literal["knm", "nkm", "mnk"]
+"""The loops of a task around a register tile, outermost first: over blocks of k, panels of columns, tiles of rows."""
 
 
 class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu contraction"):
@@ -38,7 +47,11 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     pattern   for people, as are `tails` and `epilogue`; all must be those of the region's contraction
     vector    the operand (0 or 1) with the columns; lanes run along columns unless products are dot products
-    operands  the first and the second
+    operands  the first and the second; the operand without the columns may be in a box
+    order     of a task's loops. Rows are packed in the loop over blocks of k, which is the outermost then. Columns are
+              packed between the loops over blocks of k and over tiles of rows
+    prefetch  whether a tile asks for its share of the next panel of columns, which were packed when the program was
+              built
     parallel  whether every block is a task; else one task has all blocks
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
     epilogue  the functions applied to the sums, in order
@@ -50,11 +63,18 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     vector: Literal[0, 1]
     blocks: Blocks
     operands: tuple[OperandPlace, OperandPlace]
+    order: LoopOrder = "knm"
+    prefetch: bool = False
     parallel: bool = False
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
     ordered: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, Place]:
+        """The places of the operands."""
+        return self.operands[0].place, self.operands[1].place
 
     @property
     def vectors(self) -> int:

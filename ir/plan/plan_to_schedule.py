@@ -40,7 +40,7 @@ def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
     blocks = plan.blocks
     steps = ("n.i", "k.o") if plan.vector == 0 else ("k.o", "n.i")
     cache = (
-        Cached(operand.tensor, operand.place, step if operand.place == "packed" else "build")
+        Cached(operand.tensor, operand.place, {"packed": step, "box": "m.o"}.get(operand.place, "build"))
         for operand, step in zip(plan.operands, steps, strict=True)
         if operand.place != "memory"
     )
@@ -55,7 +55,11 @@ def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
         predicate_tail=plan.tails,
         epilogue=plan.epilogue,
         ordered=plan.ordered,
-        layout_hints={"vector": "rhs" if plan.vector else "lhs"},
+        layout_hints={
+            "vector": "rhs" if plan.vector else "lhs",
+            "loops": " ".join(plan.order),
+            **({"prefetch": "columns"} if plan.prefetch else {}),
+        },
         notes=plan.notes,
     )
 

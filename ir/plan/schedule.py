@@ -8,10 +8,11 @@ import msgspec
 
 
 class Cached(msgspec.Struct, frozen=True):
-    """A tensor kept in packed panels (CPU) or in shared memory (GPU), refilled at every step of the loop `at`."""
+    """A tensor kept in packed panels or a box (CPU) or in shared memory (GPU), refilled at every step of the loop
+    `at`."""
 
     tensor: str
-    where: Literal["packed", "const_pool", "smem"]
+    where: Literal["box", "packed", "const_pool", "smem"]
     at: str
     pingpong: bool = False
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, Digits
 from ir.index.expr import ZERO, AxisExpr, constant
+
+UNROLLED = 9
+"""Terms along the innermost digits that a register tile takes without loops: a core does not foresee the end of a loop
+of few turns, and waits for some twenty cycles."""
 
 AtTerm = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None]
 """Writes the code of one term: (frame, block, number of the term in its block of k)."""
@@ -61,11 +66,33 @@ def term_of(frame: CpuContractionFrame, depth: DepthBlock) -> AxisExpr:
 
 
 def over_terms(
-    frame: CpuContractionFrame, block: CpuBlock, depth: DepthBlock, body: AtTerm, done: Digits | None = None
+    frame: CpuContractionFrame,
+    block: CpuBlock,
+    depth: DepthBlock,
+    body: AtTerm,
+    done: Digits | None = None,
+    *,
+    unroll: bool = False,
 ) -> None:
-    """Calls body(frame, block, term) inside loops over all terms but those of the digits `done`."""
+    """Calls body(frame, block, term) inside loops over all terms but those of the digits `done`. unroll: without loops
+    over few terms along the innermost digits."""
     left = [position for position in depth_digits(depth) if position not in (done or {})]
-    over_digits(frame, block, depth, left, lambda f, b, _: body(f, b, term_of(f, depth)))
+    short = _short_digits(frame, depth, left) if unroll else []
+
+    def over_short(f: CpuContractionFrame, b: CpuBlock, _: Digits) -> None:
+        for numbers in itertools.product(*(range(f.view.sizes[position]) for position in short)):
+            placed = f.with_digits(dict(zip(short, map(constant, numbers), strict=True)))
+            body(placed, b, term_of(placed, depth))
+
+    over_digits(frame, block, depth, left[: len(left) - len(short)], over_short)
+
+
+def _short_digits(frame: CpuContractionFrame, depth: DepthBlock, digits: Sequence[int]) -> Sequence[int]:
+    """The innermost digits that have `UNROLLED` points in all, at most, and are whole in every block."""
+    start = len(digits)
+    while start and digits[start - 1] != depth.axis and frame.view.extent(digits[start - 1 :]) <= UNROLLED:
+        start -= 1
+    return digits[start:]
 
 
 def over_digits(

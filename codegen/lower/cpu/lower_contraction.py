@@ -1,18 +1,23 @@
 """A contraction and its plan → a CPU kernel: the template of matrix products and convolutions.
 
     for each task (batch, block of rows, block of columns):                  in parallel
-      for each block of k:
-        pack the broadcast side's rows                    once per block      (packed when built, if constant)
+      copy the box of the rows                            where the plan reads rows in a box
+      for each block of k:                                these three loops in the plan's order
+        pack the broadcast side's rows                    where the plan packs rows
         for each panel of columns:
           pack the panel                                  into the first-level cache
           for each tile of rows:
-            MR × NR sums in registers                     register_tile
+            MR × NR sums in registers                     register_tile; it prefetches the next panel
             after the last block of k: the epilogue       on the sums, vector by vector, and the store
 
 One task sums an output element, in an order that does not depend on the number of threads.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_epilogue import epilogue
@@ -23,6 +28,7 @@ from codegen.lower.cpu.contraction_frame import (
     depth_block,
     depth_blocks,
 )
+from codegen.lower.cpu.copy_box import PlacedBox, copy_box, place_box
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.pack_constant import (
     pack_constant,
@@ -31,12 +37,14 @@ from codegen.lower.cpu.pack_constant import (
     unused_name,
 )
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
-from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
+from codegen.lower.cpu.register_tile import Ahead, RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import Contraction, lanes_along_k
+from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.region_loops import RegionLoops
+from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.kernel.cpu.kernel import CpuParam, Phase, Scratch
+from ir.kernel.cpu.kernel import LINE_BYTES, CpuParam, Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuContractionPlan
@@ -51,6 +59,24 @@ def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "
         if operand.place == "const_pool"
     )
     return _CpuContractionTemplate(view, plan).kernel(name, constants)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What the loops of a task have bound: the task's first row and column and its box of rows; the block of k and its
+    number; the panel of columns and the tile of rows."""
+
+    m0: AxisExpr
+    n0: AxisExpr
+    box: PlacedBox | None
+    depth: DepthBlock | None = None
+    number: AxisExpr = ZERO
+    column: AxisExpr | None = None
+    row: AxisExpr | None = None
+
+
+_Inner = Callable[[CpuContractionFrame, CpuBlock, _Place], None]
+"""Writes what is inside a loop."""
 
 
 class _CpuContractionTemplate:
@@ -92,62 +118,121 @@ class _CpuContractionTemplate:
         o = bound(block, "o", mod(repeat, outer, box), outer - 1)
         b = bound(block, "b", floordiv(repeat, outer, frame.writer.box), batch - 1)
         frame = frame.with_digits({**frame.along(view.outer, o), **frame.along(view.batch, b)})
-        count = depth_blocks(view, blocks)
-        number = frame.writer.variable("kb", 0, count - 1)
-        if count == 1:
-            self._depth(frame, block, constant(0), m0, n0)
+        at = _Place(m0, n0, self._copied_box(frame, block, m0))
+        self._loops(frame, block, at, self.plan.order)
+
+    def _copied_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
+        """The box of the block of rows at `m0`, if the plan reads rows there, after it is copied."""
+        box = self._box
+        if box is None:
+            return None
+        block.add(Comment(f"copy the box of {self.view.operand(1 - self.view.vector).value}"))
+        placed = place_box(frame, box, self.rows, m0)
+        copy_box(frame, block, placed)
+        return placed
+
+    def _loops(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, left: str) -> None:
+        """Writes the loops `left`, outermost first, and the register tile in the innermost one."""
+        if not left:
+            self._tile(frame, block, at)
             return
-        body = block.inner({number})
-        self._depth(frame, body, frame.writer.axis(number), m0, n0)
-        block.loop(body, number, ZERO, constant(count))
+        inner = partial(self._loops, left=left[1:])
+        match left[0]:
+            case "k":
+                self._over_depth(frame, block, at, inner)
+            case "n":
+                self._over_columns(frame, block, at, inner)
+            case _:
+                self._over_rows(frame, block, at, inner)
 
-    def _depth(self, frame: CpuContractionFrame, block: CpuBlock, number: AxisExpr, m0: AxisExpr, n0: AxisExpr) -> None:
-        """Writes one block of k: packs the rows, then goes through the columns panel by panel."""
+    def _over_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, inner: _Inner) -> None:
+        """The loop over blocks of k; packs the rows of a block."""
+        count = depth_blocks(self.view, self.blocks)
+        number = frame.writer.variable("kb", 0, count - 1)
+        body = block.inner({number}) if count > 1 else block
+        at = replace(at, number=frame.writer.axis(number))
+        frame, depth = depth_block(frame, body, at.number)
+        if self._place(1 - self.view.vector) == "packed":
+            body.add(Comment(f"pack the rows of {self.view.operand(1 - self.view.vector).value}"))
+            self._pack_rows(frame, body, at.m0, depth)
+        at = replace(at, depth=depth)
+        self._pack_columns(frame, body, at)
+        inner(frame, body, at)
+        if count > 1:
+            block.loop(body, number, ZERO, constant(count))
+
+    def _over_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, inner: _Inner) -> None:
+        """The loop over panels of columns."""
         view, blocks = self.view, self.blocks
-        frame, depth = depth_block(frame, block, number)
-        row_panel = self._row_panel(frame, m0, depth)
-        if self._place(1 - view.vector) == "packed":
-            block.add(Comment(f"pack the rows of {view.operand(1 - view.vector).value}"))
-            self._pack_rows(frame, block, m0, depth)
         n = frame.writer.variable("n", 0, (-(-view.n // blocks.nr) - 1) * blocks.nr)
-        panel = block.inner({n})
-        column = frame.writer.axis(n)
-        if self._place(view.vector) == "packed":
-            panel.add(Comment(f"pack a panel of {view.operand(view.vector).value}"))
-            pack(frame, panel, self._column_panel(column), depth)
-        m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
-        tile = panel.inner({m})
-        row = frame.writer.axis(m)
-        tall, wide = self._tile_block
-        into = TileSums(
-            frame.writer.buffer(self.sums),
-            (column - n0) * tall + (row - m0) * blocks.nr if wide else ZERO,
-            blocks.nr,
-        )
-        last = depth_blocks(view, blocks) - 1
-        resumed = Within(number, 1, last + 1) if last else None
-        done = Within(number, last, last + 1) if last else None
-        self._tile(frame, tile, RegisterTile(depth, row, column, into, resumed), self._at_row(row_panel, row, m0), done)
-        panel.loop(tile, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
-        block.loop(panel, n, n0, n0.shift(blocks.bn), blocks.nr, view.n)
+        body = block.inner({n})
+        at = replace(at, column=frame.writer.axis(n))
+        self._pack_columns(frame, body, at)
+        inner(frame, body, at)
+        block.loop(body, n, at.n0, at.n0.shift(blocks.bn), blocks.nr, view.n)
 
-    def _tile(
-        self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, rows: Side | None, done: Within | None
-    ) -> None:
-        """Writes one register tile, and the epilogue under the condition `done` that its sums are complete (None:
-        always)."""
-        blocks = self.blocks
+    def _over_rows(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, inner: _Inner) -> None:
+        """The loop over tiles of rows."""
+        view, blocks = self.view, self.blocks
+        m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
+        body = block.inner({m})
+        inner(frame, body, replace(at, row=frame.writer.axis(m)))
+        block.loop(body, m, at.m0, at.m0.shift(blocks.bm), blocks.mr, view.m)
+
+    def _pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place) -> None:
+        """Packs a panel of columns, once its columns and terms are known."""
+        if self._place(self.view.vector) == "packed" and at.depth is not None and at.column is not None:
+            block.add(Comment(f"pack a panel of {self.view.operand(self.view.vector).value}"))
+            pack(frame, block, self._column_panel(at.column), at.depth)
+
+    def _tile(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place) -> None:
+        """Writes one register tile, and the epilogue where its sums are complete."""
+        blocks, depth, row, column = self.blocks, at.depth, at.row, at.column
+        assert depth is not None
+        assert row is not None
+        assert column is not None
+        last = depth_blocks(self.view, blocks) - 1
+        columns = self._column_side(frame, column, depth)
+        tile = RegisterTile(
+            depth,
+            row,
+            column,
+            TileSums(frame.writer.buffer(self.sums), self._place_of_sums(at) if last else ZERO, blocks.nr),
+            resumed=Within(at.number, 1, last + 1) if last else None,
+            ahead=self._ahead(columns, depth, row - at.m0) if columns and self.plan.prefetch else None,
+        )
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
         if blocks.dot:
             self._dot(frame, block, tile)
         else:
-            outer_tile(frame, block, tile, rows, self._column_side(frame, tile.column, tile.depth))
-        if done is None:
-            epilogue(frame, block, self.plan.epilogue, tile.row, tile.column, tile.into)
+            outer_tile(frame, block, tile, at.box or self._row_side(frame, at), columns)
+        if not last:
+            epilogue(frame, block, self.plan.epilogue, row, column, tile.into)
             return
+        done = Within(at.number, last, last + 1)
         finish = block.inner(barrier=True, facts=(done,))
-        epilogue(frame, finish, self.plan.epilogue, tile.row, tile.column, tile.into)
+        epilogue(frame, finish, self.plan.epilogue, row, column, tile.into)
         block.guard(finish, (done,))
+
+    def _place_of_sums(self, at: _Place) -> AxisExpr:
+        """The first sum of a tile, where sums are kept between blocks of k: every tile that the loops inside the loop
+        over blocks of k pass has memory of its own."""
+        assert at.row is not None
+        assert at.column is not None
+        row, column = (at.row - at.m0) * self.blocks.nr, (at.column - at.n0) * self.blocks.bm
+        return {"knm": column + row, "nkm": row, "mnk": ZERO}[self.plan.order]
+
+    def _ahead(self, columns: Side, depth: DepthBlock, row: AxisExpr) -> Ahead:
+        """The share of the next panel of columns that the tile at `row` of its block prefetches: all tiles of a block
+        together prefetch the panel; one tile of few prefetches all of it."""
+        blocks, item = self.blocks, DTYPES[self.view.accumulator].bytes
+        tiles, line = -(-blocks.bm // blocks.mr), LINE_BYTES // item
+        next_panel = self.view.depth * blocks.nr if self.plan.order == "knm" else depth.most * blocks.nr
+        base, lines = columns.base.shift(next_panel), -(-blocks.nr // line)
+        if tiles < lines:
+            return Ahead(columns.buffer, base, blocks.nr, lines, line)
+        term = -(-blocks.nr // tiles)
+        return Ahead(columns.buffer, base + row * -(-depth.most * term // blocks.mr), term, 1, line)
 
     def _dot(self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile) -> None:
         """Writes a whole tile of dot products, or one column at a time where the last tile is cut."""
@@ -180,10 +265,17 @@ class _CpuContractionTemplate:
     def _column_blocks(self) -> int:
         return -(-self.view.n // self.blocks.bn)
 
+    @cached_property
+    def _box(self) -> RowBox | None:
+        """The box in which the plan reads rows, if so."""
+        return row_box(self.view, self.blocks.bm) if self._place(1 - self.view.vector) == "box" else None
+
     @property
-    def _tile_block(self) -> tuple[int, bool]:
-        """Rows of a task, and whether sums are kept between blocks of k, so that every tile needs its own memory."""
-        return self.blocks.bm, depth_blocks(self.view, self.blocks) > 1
+    def _kept_tiles(self) -> int:
+        """Tiles whose sums are kept at the same time, until the last block of k."""
+        rows, columns = self.blocks.bm // self.blocks.mr, self.blocks.bn // self.blocks.nr
+        kept = {"knm": rows * columns, "nkm": rows, "mnk": 1}[self.plan.order]
+        return kept if depth_blocks(self.view, self.blocks) > 1 else 1
 
     def _place(self, side: int) -> str:
         return self.plan.operands[side].place
@@ -198,12 +290,13 @@ class _CpuContractionTemplate:
 
     def _scratch(self, writer: CpuWriter) -> None:
         view, blocks = self.view, self.blocks
-        _, many = self._tile_block
-        sizes = {self.sums: blocks.bm * blocks.bn if many else blocks.mr * blocks.nr}
+        sizes = {self.sums: blocks.mr * blocks.nr * self._kept_tiles}
         if self._place(view.vector) == "packed":
             sizes[self.columns] = blocks.bk * blocks.nr
         if self._place(1 - view.vector) == "packed":
             sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.lanes
+        elif self._box is not None:
+            sizes[self.rows] = self._box.elements + self.lanes
         writer.private += [Scratch(writer.buffer(name), view.accumulator, size) for name, size in sizes.items()]
 
     def _column_panel(self, column: AxisExpr) -> Panel:
@@ -220,25 +313,20 @@ class _CpuContractionTemplate:
         base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
         return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
 
-    def _row_panel(self, frame: CpuContractionFrame, m0: AxisExpr, depth: DepthBlock) -> Side | None:
-        """The side of the first tile of rows of the task."""
-        view, mr = self.view, self.blocks.mr
-        side = 1 - view.vector
+    def _row_side(self, frame: CpuContractionFrame, at: _Place) -> Side | None:
+        """The panel of the tile's rows; None where rows are in memory."""
+        view, blocks = self.view, self.blocks
+        assert at.depth is not None
+        assert at.row is not None
+        side, row = 1 - view.vector, at.row - at.m0
         where = self._place(side)
         if where == "packed":
             stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
-            return Side(name, ZERO, 1, stride) if stride else Side(name, ZERO, mr, 1)
-        if where == "memory":
+            return Side(name, row * stride, 1, stride) if stride else Side(name, row * blocks.bk, blocks.mr, 1)
+        if where != "const_pool":
             return None
-        base = product_base(frame, side, mr, view.m) + m0 * view.depth + depth.first * mr
-        return Side(frame.writer.buffer(packed_name(view, side)), base, mr, 1)
-
-    def _at_row(self, rows: Side | None, row: AxisExpr, m0: AxisExpr) -> Side | None:
-        if rows is None:
-            return None
-        packed = self._place(1 - self.view.vector) == "packed"
-        stride = (self._rows_along_k or self.blocks.bk) if packed else self.view.depth
-        return Side(rows.buffer, rows.base + (row - m0) * stride, rows.term, rows.element)
+        base = product_base(frame, side, blocks.mr, view.m) + at.row * view.depth + at.depth.first * blocks.mr
+        return Side(frame.writer.buffer(packed_name(view, side)), base, blocks.mr, 1)
 
     def _pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
         view, blocks = self.view, self.blocks

@@ -3,7 +3,7 @@
     outer   c[i][j] += row[i] · column[j]     per term: columns are vectors, a row is one number in all lanes
     dot     c[i][j] += row[i] · column[j]     per vector of terms; the lanes are summed at the end
 
-Rows and columns come from packed panels, or are evaluated from the operands' memory.
+Rows and columns come from packed panels, or are evaluated from the operands' memory; rows come from a box, too.
 """
 
 from __future__ import annotations
@@ -13,12 +13,22 @@ from dataclasses import dataclass, replace
 
 from codegen.lower.accumulators import PART
 from codegen.lower.cpu.builder import CpuBlock, LaneAxis
-from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along, least, tail_lanes
+from codegen.lower.cpu.contraction_frame import (
+    CpuContractionFrame,
+    DepthBlock,
+    Digits,
+    bound,
+    lanes_along,
+    least,
+    tail_lanes,
+)
+from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
 from codegen.lower.cpu.pack import operand_value
+from codegen.plan.cpu.row_box import lies_evenly
 from ir.dtype import DTYPES
-from ir.index.expr import ZERO, AxisExpr, constant
-from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Load, Store, Value
+from ir.index.expr import ZERO, AxisExpr, constant, floordiv
+from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Load, Prefetch, Store, Value
 from ir.kernel.nodes import Assign, Bind, Const, Reg, Within
 
 Fetch = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], Value]
@@ -50,9 +60,22 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What a tile prefetches with each of its terms: `lines` cache lines of `line` elements of `buffer`, from element
+    base + k·term on."""
+
+    buffer: str
+    base: AxisExpr
+    term: int
+    lines: int
+    line: int
+
+
+@dataclass(frozen=True)
 class RegisterTile:
     """One register tile: a block of k, the first row and column, and the accumulator `into`. Where the condition
-    `resumed` holds (None: never), the block's sums are added to those in the accumulator, times a `factor` per row."""
+    `resumed` holds (None: never), the block's sums are added to those in the accumulator, times a `factor` per row.
+    `ahead`: what is prefetched meanwhile."""
 
     depth: DepthBlock
     row: AxisExpr
@@ -60,12 +83,18 @@ class RegisterTile:
     into: TileSums
     resumed: Within | None = None
     factor: Side | None = None
+    ahead: Ahead | None = None
 
 
 def outer_tile(
-    frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, rows: Side | None, columns: Side | None
+    frame: CpuContractionFrame,
+    block: CpuBlock,
+    tile: RegisterTile,
+    rows: Side | PlacedBox | None,
+    columns: Side | None,
 ) -> None:
-    """Sums MR × NR and stores the sums in the accumulator. An operand without a panel is evaluated from its memory."""
+    """Sums MR × NR and stores the sums in the accumulator. An operand without panel and box is evaluated from its
+    memory."""
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
     names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
@@ -73,10 +102,11 @@ def outer_tile(
     chained = frame.view.ordered or tile.depth.most < _LEAST_BLOCK
     if chained:
         _resume(frame, block, sums, tile)
-    fetch_rows = [_row(frame, block, rows, tile.row, i) for i in range(blocks.mr)]
+    fetch_rows = _rows(frame, block, rows, tile.row)
     fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
 
     def term(f: CpuContractionFrame, body: CpuBlock, k: AxisExpr) -> None:
+        _prefetch(body, tile.ahead, k)
         vector = [body.let(f"b{j}", fetch(f, body, k)) for j, fetch in enumerate(fetch_columns)]
         for i, fetch in enumerate(fetch_rows):
             number = body.let("a", fetch(f, body, k))
@@ -84,15 +114,21 @@ def outer_tile(
                 _add(body, sums[i, j], number, vector[j])
 
     if frame.view.depth:
-        if rows is not None and columns is not None:
+        if isinstance(rows, Side) and columns is not None:
             _over_panel(frame, block, tile.depth, term)
         else:
-            over_terms(frame, block, tile.depth, term)
+            over_terms(frame, block, tile.depth, term, unroll=True)
     if not chained:
         _resume(frame, block, sums, tile)
     into = tile.into
     for (i, j), register in sums.items():
         block.add(Store(into.buffer, into.base.shift(i * into.stride + j * lanes), register))
+
+
+def _prefetch(block: CpuBlock, ahead: Ahead | None, k: AxisExpr) -> None:
+    if ahead is not None:
+        first = ahead.base + k * ahead.term
+        block.add(*(Prefetch(ahead.buffer, first.shift(n * ahead.line)) for n in range(ahead.lines)))
 
 
 def dot_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, run: Sequence[int], width: int) -> None:
@@ -232,13 +268,40 @@ def _over_panel(
     block.loop(body, k, ZERO, depth.count)
 
 
-def _row(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, row: AxisExpr, i: int) -> Fetch:
+def _rows(frame: CpuContractionFrame, block: CpuBlock, source: Side | PlacedBox | None, row: AxisExpr) -> list[Fetch]:
+    """The numbers of the rows of the tile at `row`."""
+    if isinstance(source, Side):
+        return [_from_panel(source, i, frame.view.accumulator) for i in range(frame.blocks.mr)]
+    return [_at_digits(frame, source, digits) for digits in _digits_of_rows(frame, block, row)]
+
+
+def _from_panel(panel: Side, i: int, dtype: str) -> Fetch:
+    base = panel.base.shift(i * panel.element)
+    return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, dtype, "splat")
+
+
+def _at_digits(frame: CpuContractionFrame, placed: PlacedBox | None, digits: Digits) -> Fetch:
     view = frame.view
-    if panel is not None:
-        base = panel.base.shift(i * panel.element)
-        return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator, "splat")
-    digits = frame.along(view.rows, _existing_row(frame, block, row, i))
-    return lambda f, b, _k: operand_value(f.with_digits(digits), 1 - view.vector, b)
+    if placed is None:
+        return lambda f, b, _k: operand_value(f.with_digits(digits), 1 - view.vector, b)
+    buffer = frame.writer.buffer(placed.buffer)
+
+    def fetch(f: CpuContractionFrame, _b: CpuBlock, _k: AxisExpr) -> Value:
+        at = f.with_digits(digits).place(placed.box.at)
+        return Load(buffer, placed.offset(at), view.accumulator, "splat")
+
+    return fetch
+
+
+def _digits_of_rows(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr) -> list[Digits]:
+    """The digits of the rows of a tile. Where rows lie evenly apart, they differ in the last digit alone, so that their
+    addresses differ by literals."""
+    view, mr = frame.view, frame.blocks.mr
+    if not lies_evenly(view, mr):
+        return [frame.along(view.rows, _existing_row(frame, block, row, i)) for i in range(mr)]
+    tile = bound(block, "tile", floordiv(row, mr, frame.writer.box), view.m // mr - 1)
+    digits, last = frame.along(view.rows, tile * mr), view.rows[-1]
+    return [{**digits, last: digits[last].shift(i)} for i in range(mr)]
 
 
 def _existing_row(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, i: int) -> AxisExpr:

@@ -5,13 +5,15 @@ The template has two algorithms:
     outer   lanes run along the columns; a register tile of MR rows × NR columns takes one rank-1 update per k
     dot     lanes run along k; MR × NR sums of vectors, whose lanes are summed at the end; for few columns
 
-A plan says which side has the columns, the register tile, the blocks of a task, which operands are packed into panels,
-and what runs in parallel. `codegen.plan.cpu.contraction_work` gives the work of a plan.
+A plan says which side has the columns, the register tile, the blocks of a task, from where operands are read, and what
+runs in parallel. Rows that lie evenly apart are read where they lie, or in a box, too; other rows only from panels.
+`codegen.plan.cpu.contraction_work` gives the work of a plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.cpu.contraction_tiling import block_axis, steps_of
@@ -19,13 +21,14 @@ from codegen.plan.cpu.contraction_work import (
     SMALL_FLOPS,
     CpuContractionWork,
     flops_of,
-    is_packed,
     is_parallel,
+    panel_places,
     registers_per_vector,
 )
+from codegen.plan.cpu.row_box import is_plain, lies_evenly, row_box
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
-from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
+from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder, OperandPlace, Place
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
@@ -37,6 +40,13 @@ _SUM_BYTES = _ROW_BYTES = 1 << 20
 """Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
 _STREAMED = 1 << 18
 """Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
+_LEAST_SUMS = 8
+"""Registers of sums, at least, of a tile that reads its rows where they lie: a core starts two multiply-adds per cycle,
+and the sum of each is ready after four cycles."""
+_RESIDENT = 4
+"""Columns of a task that take at most one such part of the second-level cache stay there."""
+_MOST_PREFETCHING = 32
+"""Tiles of a panel of constant columns up to which they prefetch the next panel: more tiles wait little for it."""
 _CANDIDATES = 20
 """Candidates returned, at most."""
 
@@ -49,15 +59,23 @@ def contraction_candidates(
     default = contraction_of(region, core, ordered=ordered)
     if default is None:
         return []
-    priced: list[tuple[Contraction, Blocks, Work]] = []
+    priced: list[tuple[_ProductChoice, Work]] = []
     for side in (default.vector, 1 - default.vector):
         view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
         if view is not None and (side == default.vector or _is_worth_transposing(default)):
-            cuts = (*_outer_blocks(view, target), *_dot_blocks(view, target))
             work = CpuContractionWork(view, target)
-            priced += [(view, blocks, work.of(blocks)) for blocks in cuts]
-    priced.sort(key=lambda candidate: (_time(candidate[2], target), -candidate[2].efficiency))
-    return [(_plan(view, blocks, target), work) for view, blocks, work in priced[:_CANDIDATES]]
+            found = (*_from_panels(view, target), *_where_they_lie(view, target))
+            priced += [(candidate, work.of(candidate.blocks, candidate.places)) for candidate in found]
+    priced.sort(key=lambda candidate: (_time(candidate[1], target), -candidate[1].efficiency))
+    return [(_plan(candidate, target), work) for candidate, work in priced[:_CANDIDATES]]
+
+
+class _ProductChoice(NamedTuple):
+    """What a plan chooses: the side with the columns, the blocks, and the places of the operands."""
+
+    view: Contraction
+    blocks: Blocks
+    places: tuple[Place, Place]
 
 
 def _time(work: Work, target: Target) -> float:
@@ -74,6 +92,64 @@ def _is_worth_transposing(view: Contraction) -> bool:
 
 
 # --- blocks ---------------------------------------------------------------------------------------
+
+
+def _from_panels(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
+    """Plans that read both operands from panels, where panels pay."""
+    for blocks in (*_outer_blocks(view, target), *_dot_blocks(view, target)):
+        yield _ProductChoice(view, blocks, panel_places(view, blocks))
+
+
+def _where_they_lie(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
+    """Plans that read rows in memory or in a box. Nothing is packed once per position of a window."""
+    side = 1 - view.vector
+    if not view.rows or not view.repeats or view.is_constant(side):
+        return
+    place: Place = "memory" if is_plain(view) else "box"
+    for mr, nr in _even_tiles(view, target):
+        for blocks in _even_grids(view, mr, nr, target, boxed=place == "box"):
+            places = panel_places(view, blocks)
+            yield _ProductChoice(view, blocks, (place, places[1]) if side == 0 else (places[0], place))
+
+
+def _even_tiles(view: Contraction, target: Target) -> Iterator[tuple[int, int]]:
+    """Register tiles whose rows lie evenly apart: the tallest for each number of vectors. AVX-512 multiplies by a
+    number in memory, which takes no register."""
+    wide, lanes = registers_per_vector(view), target.lanes
+    budget = VECTOR_REGISTERS[target.arch] - (target.arch != "avx512")
+    for vectors in (1, 2, 3, 4):
+        most = (budget // wide - vectors) // vectors
+        rows = [mr for mr in range(1, most + 1) if lies_evenly(view, mr)]
+        if rows and (vectors - 1) * lanes < view.n and rows[-1] * vectors * wide >= _LEAST_SUMS:
+            yield rows[-1], vectors * lanes
+
+
+def _even_grids(view: Contraction, mr: int, nr: int, target: Target, *, boxed: bool) -> Iterator[Blocks]:
+    """Blocks of such tiles. In a box they hold whole lines of rows."""
+    item, held = DTYPES[view.accumulator].bytes, min(target.l2_bytes, _ROW_BYTES) // (1 + boxed)
+    tiles_n = max(1, -(-view.n // nr))
+    line = view.sizes[view.rows[-1]] if boxed else mr
+    seen = set()
+    for bk in _depths(view, -(-view.m // mr)):
+        for cuts_m, cuts_n in _cuts(target.units if flops_of(view) >= SMALL_FLOPS else 1, view.repeats):
+            lines = -(-view.m // line // cuts_m) or 1
+            if boxed:
+                lines = next((count for count in range(lines, 0, -1) if _fits(view, count * line, held // item)), 0)
+            else:
+                lines = max(1, min(lines, held // (max(view.depth, 1) * item * line)))
+            bm = _even(view.m // line, lines) * line if lines else 0
+            if not bm or (boxed and not _fits(view, bm, held // item)):
+                continue
+            bn = _even(tiles_n, max(1, -(-tiles_n // cuts_n))) * nr
+            if (bm, bn, bk) not in seen:
+                seen.add((bm, bn, bk))
+                yield Blocks(mr, nr, bm, bn, bk, target.lanes)
+
+
+def _fits(view: Contraction, bm: int, elements: int) -> bool:
+    """Whether blocks of `bm` rows have a box of at most so many elements."""
+    box = row_box(view, bm)
+    return box is not None and box.elements <= elements
 
 
 def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
@@ -169,13 +245,19 @@ def block_k(view: Contraction, most: int) -> int:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(view: Contraction, blocks: Blocks, target: Target) -> CpuContractionPlan:
+def _plan(candidate: _ProductChoice, target: Target) -> CpuContractionPlan:
+    view, blocks, places = candidate
+    order = _loop_order(candidate, target)
+    tiles = blocks.bm // blocks.mr
+    constant_columns = places[view.vector] == "const_pool"
     return CpuContractionPlan(
         arch=target.arch,
         pattern=view.pattern,
         vector=1 if view.vector else 0,
         blocks=blocks,
-        operands=(_kept_operand(view, blocks, 0), _kept_operand(view, blocks, 1)),
+        operands=(OperandPlace(view.operand(0).value, places[0]), OperandPlace(view.operand(1).value, places[1])),
+        order=order,
+        prefetch=constant_columns and order != "mnk" and tiles <= _MOST_PREFETCHING,
         parallel=is_parallel(view, blocks, target),
         tails=tail_axes(steps_of(view, blocks)),
         epilogue=view.epilogue,
@@ -183,9 +265,11 @@ def _plan(view: Contraction, blocks: Blocks, target: Target) -> CpuContractionPl
     )
 
 
-def _kept_operand(view: Contraction, blocks: Blocks, side: int) -> OperandPlace:
-    """Where the kernel reads an operand."""
-    name = view.operand(side).value
-    if is_packed(view, blocks, side):
-        return OperandPlace(name, "packed")
-    return OperandPlace(name, "const_pool" if view.is_constant(side) and not blocks.dot else "memory")
+def _loop_order(candidate: _ProductChoice, target: Target) -> LoopOrder:
+    """Rows are packed once per block of k. Where they are not, and all columns stay in the second-level cache, rows
+    come and go once, with all that belongs to them; else every panel of columns comes once."""
+    view, blocks, places = candidate
+    if places[1 - view.vector] == "packed" or blocks.dot:
+        return "knm"
+    columns = blocks.bn * view.depth * DTYPES[view.accumulator].bytes
+    return "mnk" if places[view.vector] == "const_pool" and columns <= target.l2_bytes // _RESIDENT else "nkm"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.row_box import lies_evenly, row_box
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
@@ -78,3 +79,19 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
             message = f"{operand.tensor!r} can not be kept in {operand.place} by {plan.blocks.algorithm} products"
             hint = "packed, a constant in const_pool, nothing for dot products"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+        if operand.place == "box" and (side == view.vector or not _has_box(view, plan.blocks)):
+            message = f"the rows of {operand.tensor!r} can not be read in a box"
+            hint = "a box holds rows that lie evenly apart, and zeros as padding; mr divides the last axis of rows"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+    rows, columns = plan.places[1 - view.vector], plan.places[view.vector]
+    if (rows == "packed" and plan.order != "knm") or (columns == "packed" and plan.order == "mnk"):
+        message = f"loops in the order {plan.order!r} can not pack what they read"
+        hint = "knm packs rows and columns, nkm columns, mnk nothing"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+    if plan.prefetch and (columns != "const_pool" or plan.order == "mnk"):
+        message = "there are no further panels of constant columns to prefetch"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="prefetch=False")
+
+
+def _has_box(view: Contraction, blocks: Blocks) -> bool:
+    return lies_evenly(view, blocks.mr) and row_box(view, blocks.bm) is not None

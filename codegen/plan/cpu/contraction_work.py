@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
 from codegen.plan.cpu.contraction_value_work import ContractionValues
+from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
-from ir.plan.cpu import Blocks
+from ir.plan.cpu import Blocks, Place
 from ir.pricer import Work
 from ir.target import Target
 
@@ -49,6 +50,8 @@ _FOLD = 3.5
 """Cycles to sum the lanes of one dot product."""
 _FORWARD = 20.0
 """Cycles that a vector load waits for the single numbers just stored there."""
+_BOX_COPY, _BOX_LINE = 2.5, 4.0
+"""Cycles to copy a vector of neighbours into a box whose padding is zeroed before; and to begin a line of them."""
 
 
 def flops_of(view: Contraction) -> float:
@@ -71,14 +74,24 @@ def is_parallel(view: Contraction, blocks: Blocks, target: Target) -> bool:
     return flops_of(view) >= SMALL_FLOPS and tasks_of(view, blocks) > 1 and target.units > 1
 
 
-def is_packed(view: Contraction, blocks: Blocks, side: int) -> bool:
-    """Whether the kernel packs an operand. An operand whose elements are used once is read from memory, unless it is
-    padded and every element would be tested alone."""
-    if blocks.dot or view.is_constant(side):
-        return False
+def panel_places(view: Contraction, blocks: Blocks) -> tuple[Place, Place]:
+    """The places of the operands where rows are read from panels, if panels pay."""
+    return _panel_place(view, blocks, 0), _panel_place(view, blocks, 1)
+
+
+def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
+    """An operand whose elements are used once is read from memory, unless it is padded and every element would be
+    tested alone."""
+    if blocks.dot:
+        return "memory"
+    if view.is_constant(side):
+        return "const_pool"
     if side == view.vector:
-        return view.m > blocks.mr or _run_step(view, side) not in (0, 1)
-    return view.n > blocks.nr or view.m % blocks.mr != 0 or any(read.map.guards for read in view.roles.reads[side])
+        packed = view.m > blocks.mr or _run_step(view, side) not in (0, 1)
+    else:
+        guarded = any(read.map.guards for read in view.roles.reads[side])
+        packed = view.n > blocks.nr or view.m % blocks.mr != 0 or guarded
+    return "packed" if packed else "memory"
 
 
 @lru_cache(maxsize=64)
@@ -97,7 +110,6 @@ class _TileFigures(NamedTuple):
     folds          cycles to sum the lanes of dot products and to put the results into vectors
     after          additions-worth of the epilogue, of whole registers
     turned         cycles lost where neighbouring columns are no neighbours in the output
-    packed         per operand: whether the kernel packs it
     pack_cycles    per operand: cycles to pack an element; 0 where it is not packed
     """
 
@@ -109,7 +121,6 @@ class _TileFigures(NamedTuple):
     folds: float
     after: float
     turned: float
-    packed: tuple[bool, bool]
     pack_cycles: tuple[float, float]
 
 
@@ -119,11 +130,12 @@ class CpuContractionWork:
 
     view: Contraction
     target: Target
-    _tiles: dict[tuple[int, int, bool], _TileFigures] = field(default_factory=dict, init=False, repr=False)
+    _tiles: dict[tuple[object, ...], _TileFigures] = field(default_factory=dict, init=False, repr=False)
 
-    def of(self, blocks: Blocks) -> Work:
-        """The work of a plan with these blocks."""
-        view, target, tile = self.view, self.target, self._tile(blocks)
+    def of(self, blocks: Blocks, places: tuple[Place, Place]) -> Work:
+        """The work of a plan with these blocks that reads the operands from these places."""
+        view, target, tile = self.view, self.target, self._tile(blocks, places)
+        box = row_box(view, blocks.bm) if "box" in places else None
         blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
         times = self._in_operand_order(blocks_m, blocks_n)
         tasks, parallel = tasks_of(view, blocks), is_parallel(view, blocks, target)
@@ -131,8 +143,8 @@ class CpuContractionWork:
         tiles_per_task = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
         tiles = max(view.repeats * tile.rows * tile.columns, 1)
         longest = -(-tasks // units) * tiles_per_task if units > 1 else tiles
-        again = self._recompute_cost(tile, times)
-        other = (self._once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
+        once, again = self._prologue(tile, places, times, box.elements * tasks if box else 0)
+        other = (once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
         cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._store_cycles(tile, blocks) + other
         return Work(
             flops=tile.flops,
@@ -142,25 +154,27 @@ class CpuContractionWork:
             efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
             reread=self._reread(times),
-            layout=self._packing(tile, times) + tile.turned + tile.sums * self._values.scattered_reads,
-            scratch=self._scratch(tile, blocks),
+            layout=self._packing(tile, times)
+            + (tasks * self._box_cycles(box) if box else 0.0)
+            + tile.turned
+            + tile.sums * self._values.scattered_reads,
+            scratch=self._scratch(blocks, places, box),
             parallel=parallel,
         )
 
-    def _tile(self, blocks: Blocks) -> _TileFigures:
+    def _tile(self, blocks: Blocks, places: tuple[Place, Place]) -> _TileFigures:
         """What the plan shares with all plans of its register tile."""
-        key = (blocks.mr, blocks.nr, blocks.dot)
+        key = (blocks.mr, blocks.nr, blocks.dot, places)
         if key not in self._tiles:
-            self._tiles[key] = self._tile_figures(blocks)
+            self._tiles[key] = self._tile_figures(blocks, places)
         return self._tiles[key]
 
-    def _tile_figures(self, blocks: Blocks) -> _TileFigures:
+    def _tile_figures(self, blocks: Blocks, places: tuple[Place, Place]) -> _TileFigures:
         view, lanes = self.view, self.target.lanes
         rows, columns = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
         sums = view.repeats * rows * blocks.mr * columns * blocks.nr
         whole = 2.0 * view.repeats * rows * blocks.mr * columns * blocks.nr * view.depth
         flops = max(flops_of(view) if blocks.dot else whole, 1.0)
-        packed = is_packed(view, blocks, 0), is_packed(view, blocks, 1)
         per_vector, per_row = self._values.epilogue
         return _TileFigures(
             rows=rows,
@@ -171,10 +185,9 @@ class CpuContractionWork:
             folds=sums * _FOLD + sums // blocks.nr * _FORWARD if blocks.dot else 0.0,
             after=sums // blocks.nr * lanes * (-(-blocks.nr // lanes) * per_vector + per_row),
             turned=len(view.region.outputs) * self._turning(sums, blocks.mr) if self._is_turned else 0.0,
-            packed=packed,
             pack_cycles=(
-                self._pack_cycles(blocks, 0) if packed[0] else 0.0,
-                self._pack_cycles(blocks, 1) if packed[1] else 0.0,
+                self._pack_cycles(blocks, 0) if places[0] == "packed" else 0.0,
+                self._pack_cycles(blocks, 1) if places[1] == "packed" else 0.0,
             ),
         )
 
@@ -219,24 +232,20 @@ class CpuContractionWork:
 
     # --- the prologue ---
 
-    @cached_property
-    def _prepared(self) -> tuple[float, float]:
-        """Per operand: additions-worth of computing all its elements once."""
-        elements, weights = self._elements, self._values.operands
-        return elements[0] * weights[0], elements[1] * weights[1]
-
-    @cached_property
-    def _once(self) -> float:
-        return self._prepared[0] + self._prepared[1]
-
-    def _recompute_cost(self, tile: _TileFigures, times: tuple[int, int]) -> float:
-        """Additions-worth of computing operands more than once. An operand is computed `times` where it is packed, and
-        for every register tile where it is not."""
-        again, tiles = 0.0, self._in_operand_order(tile.rows, tile.columns)
-        for side, additions in enumerate(self._prepared):
-            if additions:
-                again += additions * ((times[side] if tile.packed[side] else tiles[side]) - 1)
-        return again
+    def _prologue(
+        self, tile: _TileFigures, places: tuple[Place, Place], times: tuple[int, int], boxed: int
+    ) -> tuple[float, float]:
+        """Additions-worth of computing the operands once, and of computing them again. A packed operand is computed
+        `times`, an operand in memory for every register tile, and one in boxes as often as its `boxed` elements."""
+        once = again = 0.0
+        tiles = self._in_operand_order(tile.rows, tile.columns)
+        for side, (weight, place) in enumerate(zip(self._values.operands, places, strict=True)):
+            if weight:
+                elements = boxed / times[side] if place == "box" else self._elements[side]
+                passes = tiles[side] if place == "memory" else times[side]
+                once += elements * weight
+                again += elements * weight * (passes - 1)
+        return once, again
 
     # --- moves ---
 
@@ -244,6 +253,11 @@ class CpuContractionWork:
         """Cycles of packing over all tasks: every element of an operand is packed `times`."""
         (first, second), cycles = self._elements, tile.pack_cycles
         return first * times[0] * cycles[0] + second * times[1] * cycles[1]
+
+    def _box_cycles(self, box: RowBox) -> float:
+        """Cycles to copy a box, line by line."""
+        line = box.extents[box.lanes]
+        return box.elements / line * (-(-line // self.target.lanes) * _BOX_COPY + _BOX_LINE)
 
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""
@@ -316,8 +330,10 @@ class CpuContractionWork:
         lhs, rhs = ({read.buffer: sizes[read.buffer] for read in side} for side in self.view.roles.reads)
         return sum(size for size in lhs.values() if size > held), sum(size for size in rhs.values() if size > held)
 
-    def _scratch(self, tile: _TileFigures, blocks: Blocks) -> int:
-        """Bytes of a task's workspace that it passes through repeatedly: packed rows, and sums between blocks of k."""
-        rows = blocks.bm * blocks.bk if tile.packed[1 - self.view.vector] else 0
-        sums = blocks.bm * blocks.bn if blocks.bk < self.view.depth else 0
+    def _scratch(self, blocks: Blocks, places: tuple[Place, Place], box: RowBox | None) -> int:
+        """Bytes of a task's workspace that it passes through repeatedly: rows in panels or in a box, and sums between
+        blocks of k."""
+        packed = places[1 - self.view.vector] == "packed"
+        rows = box.elements if box else blocks.bm * blocks.bk if packed else 0
+        sums = blocks.bm * (blocks.bn if packed else blocks.nr) if blocks.bk < self.view.depth else 0
         return self._item * (rows + sums)

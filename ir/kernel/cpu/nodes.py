@@ -105,4 +105,14 @@ class Transpose(KernelNode, frozen=True):
     source_step: int
 
 
-Stmt: TypeAlias = Comment | Let[Value] | Assign[Value] | Store | Bind | Pick[Value] | CpuFor | CpuIf | Transpose
+class Prefetch(KernelNode, frozen=True):
+    """Asks for the cache line of element `offset` of `buffer`, which may lie outside of the buffer: the line comes into
+    the second-level cache while the kernel goes on."""
+
+    buffer: str
+    offset: AxisExpr
+
+
+Stmt: TypeAlias = (
+    Comment | Let[Value] | Assign[Value] | Store | Bind | Pick[Value] | CpuFor | CpuIf | Transpose | Prefetch
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ir.index.expr import AxisExpr
-from ir.kernel.cpu.nodes import CpuCall, CpuFor, Inside, Lanes, Load, Store, Transpose
+from ir.kernel.cpu.nodes import CpuCall, CpuFor, Inside, Lanes, Load, Prefetch, Store, Transpose
 from ir.kernel.nodes import For, KernelNode, Pick
 from ir.kernel.text import KernelPrinter
 
@@ -22,6 +22,8 @@ class CpuPrinter(KernelPrinter):
                 to, source = self.index(stmt.offset), self.index(stmt.source_offset)
                 turned = f"transpose {stmt.source}[{source} : rows {stmt.source_step} apart]"
                 return f"{stmt.buffer}[{to} : rows {stmt.step} apart] := {turned}"
+            case Prefetch():
+                return f"prefetch {stmt.buffer}[{self.index(stmt.offset)}]"
         raise AssertionError(stmt)
 
     def _bounds(self, loop: For) -> str:

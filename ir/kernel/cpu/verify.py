@@ -5,7 +5,7 @@ from __future__ import annotations
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.index.expr import AxisExpr, interval
 from ir.kernel.cpu.kernel import CpuKernel
-from ir.kernel.cpu.nodes import CpuFor, CpuIf, Inside, Lanes, Load, Stmt, Store, Transpose
+from ir.kernel.cpu.nodes import CpuFor, CpuIf, Inside, Lanes, Load, Prefetch, Stmt, Store, Transpose
 from ir.kernel.nodes import Assign, Bind, KernelNode, Let, Pick, Reg, accessed_as, values_of
 
 STAGE = "cpu"
@@ -88,6 +88,9 @@ class _CpuCheck:
                 self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
                 self._access(stmt.buffer, stmt.offset, scope)
                 self._access(stmt.source, stmt.source_offset, scope)
+            case Prefetch():
+                self._bound(stmt.offset, scope)
+                self._require(stmt.buffer in self.elements, f"there is no buffer {stmt.buffer}")
 
     def _value(self, value: KernelNode, scope: _CpuScope) -> None:
         match value:

@@ -98,7 +98,7 @@ def test_the_printed_form_of_a_matrix_product() -> None:
         "predicate_tail": ["n"],
         "epilogue": ["add", "relu"],
         "ordered": False,
-        "layout_hints": {"vector": "rhs"},
+        "layout_hints": {"vector": "rhs", "loops": "k n m"},
         "local_edges": [],
         "notes": [],
     }
