@@ -30,6 +30,7 @@ def _range(name: str, equation: str, lhs: App, rhs: Term, *when: Prim) -> Rule:
 
 
 _v, _one = _number(v), _number("1.0")
+_root = _op("sqrt", p)
 _exp_p, _exp_q = _op("exp", p), _op("exp", q)
 
 RULES = (
@@ -59,6 +60,8 @@ RULES = (
               _op("pow", _number("2.0"), p), _op("exp2", p)),
     _rounding("power_half", "p^0.5 ≈ √p, of −∞ it becomes NaN",
               _op("pow", p, _number("0.5")), _op("sqrt", p)),
+    _rounding("power_three_quarters", "p^0.75 ≈ √p·√√p, of −∞ it becomes NaN",
+              _op("pow", p, _number("0.75")), _op("mul", _root, _op("sqrt", _root)), accumulates_exactly(d)),
     _range("power_minus_half", "p^(−0.5) ≈ rsqrt(p), of −∞ it becomes NaN",
            _op("pow", p, _number("-0.5")), _op("rsqrt", p)),
     _range("log_of_exp", "log(exp(p)) ≈ p",

@@ -180,7 +180,7 @@ def local_response_norm(
     around = (x * x).swapaxes(1, -1).pad([(0, 0)] * (x.ndim - 1) + [(before, size - 1 - before)])
     windows = Tensor("POOL", [around], {"kernel": (size,), "stride": (1,), "dilation": (1,)})
     scale = number(alpha, "alpha") / size
-    return x * (windows.sum(-1).swapaxes(1, -1) * scale + number(k, "k")) ** -number(beta, "beta")
+    return x / (windows.sum(-1).swapaxes(1, -1) * scale + number(k, "k")) ** number(beta, "beta")
 
 
 def _grouped(op: str, x: Tensor, groups: int, weight: Operand | None, bias: Operand | None, eps: float) -> Tensor:

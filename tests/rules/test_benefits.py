@@ -97,6 +97,7 @@ CASES = {
         _program(lambda t, x: t.op("MOD", t.op("IDIV", t.op("IDIV", x, 3), 5), 8), dtype="i32")),
     "softmax": Case("algebra", "quotient", _program(lambda t, x: t.softmax(x))),
     "rms norm": Case("elementary", "square recip_of_sqrt", _program(_rms)),
+    "x^0.75": Case("elementary", "power_three_quarters", _program(lambda t, x: t.op("POW", x, 0.75))),
     "log(softmax)": Case("elementary", "log_of_quotient", _program(_log_softmax), Exactness.RANGE),
     "(1 − mask)·−10⁴": Case("logic", "cast_of_bool number_and_chosen_numbers binary_of_chosen_numbers",
                            _program(_bert_mask)),
