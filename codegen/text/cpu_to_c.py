@@ -16,7 +16,20 @@ from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, FloorDiv
 from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
-from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Inside, Lanes, Load, Prefetch, Stmt, Store, Transpose, Value
+from ir.kernel.cpu.nodes import (
+    CompilerFence,
+    CpuCall,
+    CpuFor,
+    CpuIf,
+    Inside,
+    Lanes,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    Transpose,
+    Value,
+)
 from ir.kernel.nodes import (
     Assign,
     Bind,
@@ -200,6 +213,8 @@ class _CEmitter:
                 return [f"{pad}{self._transpose(stmt)};"]
             case Prefetch():
                 return [f"{pad}EQ_PREFETCH_L2({self._address(stmt.buffer, stmt.offset)});"]
+            case CompilerFence():
+                return [f"{pad}EQ_FENCE();"]
 
     def _transpose(self, stmt: Transpose) -> str:
         bits = 8 * DTYPES[self.buffers[stmt.buffer]].bytes

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, Digits
 from ir.index.expr import ZERO, AxisExpr, constant
+from ir.kernel.cpu.nodes import CompilerFence
 
 UNROLLED = 9
 """Terms along the innermost digits that a register tile takes without loops: a core does not foresee the end of a loop
@@ -80,7 +81,9 @@ def over_terms(
     short = _short_digits(frame, depth, left) if unroll else []
 
     def over_short(f: CpuContractionFrame, b: CpuBlock, _: Digits) -> None:
-        for numbers in itertools.product(*(range(f.view.sizes[position]) for position in short)):
+        for number, numbers in enumerate(itertools.product(*(range(f.view.sizes[position]) for position in short))):
+            if number:  # windows overlap: kept elements would take the registers of the sums
+                b.add(CompilerFence())
             placed = f.with_digits(dict(zip(short, map(constant, numbers), strict=True)))
             body(placed, b, term_of(placed, depth))
 

@@ -113,6 +113,21 @@ class Prefetch(KernelNode, frozen=True):
     offset: AxisExpr
 
 
+class CompilerFence(KernelNode, frozen=True):
+    """No load moves across: the compiler keeps no element in a register from before the fence to after, where registers
+    are scarce."""
+
+
 Stmt: TypeAlias = (
-    Comment | Let[Value] | Assign[Value] | Store | Bind | Pick[Value] | CpuFor | CpuIf | Transpose | Prefetch
+    Comment
+    | Let[Value]
+    | Assign[Value]
+    | Store
+    | Bind
+    | Pick[Value]
+    | CpuFor
+    | CpuIf
+    | Transpose
+    | Prefetch
+    | CompilerFence
 )

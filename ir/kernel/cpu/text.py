@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ir.index.expr import AxisExpr
-from ir.kernel.cpu.nodes import CpuCall, CpuFor, Inside, Lanes, Load, Prefetch, Store, Transpose
+from ir.kernel.cpu.nodes import CompilerFence, CpuCall, CpuFor, Inside, Lanes, Load, Prefetch, Store, Transpose
 from ir.kernel.nodes import For, KernelNode, Pick
 from ir.kernel.text import KernelPrinter
 
@@ -24,6 +24,8 @@ class CpuPrinter(KernelPrinter):
                 return f"{stmt.buffer}[{to} : rows {stmt.step} apart] := {turned}"
             case Prefetch():
                 return f"prefetch {stmt.buffer}[{self.index(stmt.offset)}]"
+            case CompilerFence():
+                return "compiler fence"
         raise AssertionError(stmt)
 
     def _bounds(self, loop: For) -> str:
