@@ -81,6 +81,11 @@ class Contraction:
         return self.roles.extent(group)
 
     @cached_property
+    def ops(self) -> dict[str, Op]:
+        """The ops of the region by the names of their values."""
+        return {let.name: let.op for let in self.region.body}
+
+    @cached_property
     def accumulator(self) -> str:
         """The dtype of registers and panels."""
         return _ACCUMULATORS.get(self.op.dtype, self.op.dtype)

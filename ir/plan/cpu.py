@@ -52,6 +52,7 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
               packed between the loops over blocks of k and over tiles of rows
     prefetch  whether a tile asks for its share of the next panel of columns, which were packed when the program was
               built
+    held      whether the epilogue takes a tile's sums from the registers; else from the workspace
     parallel  whether every block is a task; else one task has all blocks
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others
     epilogue  the functions applied to the sums, in order
@@ -65,6 +66,7 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     operands: tuple[OperandPlace, OperandPlace]
     order: LoopOrder = "knm"
     prefetch: bool = False
+    held: bool = False
     parallel: bool = False
     tails: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()

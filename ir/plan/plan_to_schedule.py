@@ -59,6 +59,7 @@ def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
             "vector": "rhs" if plan.vector else "lhs",
             "loops": " ".join(plan.order),
             **({"prefetch": "columns"} if plan.prefetch else {}),
+            **({"sums": "registers"} if plan.held else {}),
         },
         notes=plan.notes,
     )

@@ -1,7 +1,7 @@
 """The epilogue of a contraction: the ops on the sums of one register tile, vector by vector, and the store.
 
 Lanes run along the columns, or along the rows where rows are neighbours in the output. Only rows and columns that exist
-are read or written.
+are read or written. The sums come from the workspace, or from the registers that hold them.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from codegen.lower.cpu.builder import CpuBlock
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, lanes_along
 from codegen.lower.cpu.lane_values import convert
-from codegen.lower.cpu.register_tile import TileSums
+from codegen.lower.cpu.register_tile import Sums, TileSums, digits_of_rows
 from codegen.plan.contraction_view import rows_are_neighbours
 from ir.index.expr import AxisExpr, constant
 from ir.kernel.cpu.nodes import Load, Value
-from ir.kernel.nodes import Comment
+from ir.kernel.nodes import Bind, Comment
 
 
 def epilogue(
@@ -37,17 +37,34 @@ def epilogue(
     lanes_along(body, along, left[even:], whole=even and size % writer.lanes == 0)
     offset = sums.base + (writer.axis(r) - row) * sums.stride + (writer.axis(c) - column)
     placed = frame.with_digits({**frame.along(view.rows, writer.axis(r)), **frame.along(view.columns, writer.axis(c))})
-    _finish(placed, body, sums.buffer, offset)
+    _finish(placed, body, _sums(placed, body, sums.buffer, offset))
     outer.loop(body, along, start, start.shift(width), writer.lanes, size)
     start, width, size = tile[across]
     block.loop(outer, across, start, start.shift(width), 1, size)
 
 
-def _finish(frame: CpuContractionFrame, block: CpuBlock, buffer: str, offset: AxisExpr) -> None:
-    """Writes one vector: the sums at `offset` of `buffer`, the ops, the stores."""
+def held_epilogue(
+    frame: CpuContractionFrame, block: CpuBlock, ops: Sequence[str], row: AxisExpr, column: AxisExpr, sums: Sums
+) -> None:
+    """Finishes the whole tile at `row`, `column`, whose complete sums are in registers: one vector of columns after
+    another, all rows of each."""
+    view, writer, lanes = frame.view, frame.writer, frame.lanes
+    block.add(Comment("epilogue: " + (", ".join(ops) or "store")))
+    rows = digits_of_rows(frame, block, row)
+    for j in range(frame.blocks.nr // lanes):
+        c = writer.variable("c", 0, view.n - 1)
+        block.add(Bind(c, column.shift(j * lanes)))
+        body = block.inner({c}, lane_axis=LaneAxis(c), barrier=True)
+        placed = frame.with_digits(frame.along(view.columns, writer.counter(c)))
+        for i, digits in enumerate(rows):
+            _finish(placed.with_digits(digits), body, sums[i, j])
+        block.add(*body.statements)
+
+
+def _finish(frame: CpuContractionFrame, block: CpuBlock, sums: Value) -> None:
+    """Writes one vector: the ops on the sums, the stores."""
     view, ev = frame.view, frame.evaluator
-    total = convert(_sums(frame, block, buffer, offset), view.accumulator, view.op.dtype)
-    ev.provide(view.name, total)
+    ev.provide(view.name, convert(sums, view.accumulator, view.op.dtype))
     place = frame.place(view.roles.out.exprs)
     for result in view.region.yields:
         value = ev.stored_value(result, place, block, ())

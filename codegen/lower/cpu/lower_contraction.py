@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
-from codegen.lower.cpu.contraction_epilogue import epilogue
+from codegen.lower.cpu.contraction_epilogue import epilogue, held_epilogue
 from codegen.lower.cpu.contraction_frame import (
     CpuContractionFrame,
     DepthBlock,
@@ -205,7 +205,11 @@ class _CpuContractionTemplate:
         if blocks.dot:
             self._dot(frame, block, tile)
         else:
-            outer_tile(frame, block, tile, at.box or self._row_side(frame, at), columns)
+            rows = at.box or self._row_side(frame, at)
+            sums = outer_tile(frame, block, tile, rows, columns, store=not self.plan.held)
+            if self.plan.held:
+                held_epilogue(frame, block, self.plan.epilogue, row, column, sums)
+                return
         if not last:
             epilogue(frame, block, self.plan.epilogue, row, column, tile.into)
             return
@@ -290,7 +294,7 @@ class _CpuContractionTemplate:
 
     def _scratch(self, writer: CpuWriter) -> None:
         view, blocks = self.view, self.blocks
-        sizes = {self.sums: blocks.mr * blocks.nr * self._kept_tiles}
+        sizes = {} if self.plan.held else {self.sums: blocks.mr * blocks.nr * self._kept_tiles}
         if self._place(view.vector) == "packed":
             sizes[self.columns] = blocks.bk * blocks.nr
         if self._place(1 - view.vector) == "packed":

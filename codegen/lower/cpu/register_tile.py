@@ -92,9 +92,11 @@ def outer_tile(
     tile: RegisterTile,
     rows: Side | PlacedBox | None,
     columns: Side | None,
-) -> None:
-    """Sums MR × NR and stores the sums in the accumulator. An operand without panel and box is evaluated from its
-    memory."""
+    *,
+    store: bool = True,
+) -> Sums:
+    """Sums MR × NR, and stores the sums in the accumulator if `store`. An operand without panel and box is evaluated
+    from its memory."""
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
     names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
@@ -121,8 +123,9 @@ def outer_tile(
     if not chained:
         _resume(frame, block, sums, tile)
     into = tile.into
-    for (i, j), register in sums.items():
+    for (i, j), register in sums.items() if store else ():
         block.add(Store(into.buffer, into.base.shift(i * into.stride + j * lanes), register))
+    return sums
 
 
 def _prefetch(block: CpuBlock, ahead: Ahead | None, k: AxisExpr) -> None:
@@ -272,7 +275,7 @@ def _rows(frame: CpuContractionFrame, block: CpuBlock, source: Side | PlacedBox 
     """The numbers of the rows of the tile at `row`."""
     if isinstance(source, Side):
         return [_from_panel(source, i, frame.view.accumulator) for i in range(frame.blocks.mr)]
-    return [_at_digits(frame, source, digits) for digits in _digits_of_rows(frame, block, row)]
+    return [_at_digits(frame, source, digits) for digits in digits_of_rows(frame, block, row)]
 
 
 def _from_panel(panel: Side, i: int, dtype: str) -> Fetch:
@@ -293,7 +296,7 @@ def _at_digits(frame: CpuContractionFrame, placed: PlacedBox | None, digits: Dig
     return fetch
 
 
-def _digits_of_rows(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr) -> list[Digits]:
+def digits_of_rows(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr) -> list[Digits]:
     """The digits of the rows of a tile. Where rows lie evenly apart, they differ in the last digit alone, so that their
     addresses differ by literals."""
     view, mr = frame.view, frame.blocks.mr

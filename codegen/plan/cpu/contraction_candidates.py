@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.cpu.contraction_tiling import block_axis, steps_of
+from codegen.plan.cpu.contraction_tiling import block_axis, can_hold, steps_of
 from codegen.plan.cpu.contraction_work import (
     SMALL_FLOPS,
     CpuContractionWork,
@@ -258,6 +258,7 @@ def _plan(candidate: _ProductChoice, target: Target) -> CpuContractionPlan:
         operands=(OperandPlace(view.operand(0).value, places[0]), OperandPlace(view.operand(1).value, places[1])),
         order=order,
         prefetch=constant_columns and order != "mnk" and tiles <= _MOST_PREFETCHING,
+        held=can_hold(view, blocks),
         parallel=is_parallel(view, blocks, target),
         tails=tail_axes(steps_of(view, blocks)),
         epilogue=view.epilogue,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from codegen.plan.contraction_view import Contraction
+from codegen.plan.contraction_view import Contraction, rows_are_neighbours
 from codegen.plan.cpu.row_box import lies_evenly, row_box
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan.cpu import Blocks, CpuContractionPlan
+from ir.region.region import behind
 from ir.target import LANES
+
+_SIMPLE = frozenset(["add", "sub", "mul", "max", "min", "relu", "neg", "cast"])
+_MOST_HELD = 4
+"""An epilogue that takes its sums from registers has at most so many functions, of one or two instructions each."""
 
 
 def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
@@ -91,6 +96,20 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
     if plan.prefetch and (columns != "const_pool" or plan.order == "mnk"):
         message = "there are no further panels of constant columns to prefetch"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="prefetch=False")
+    if plan.held and not can_hold(view, plan.blocks):
+        message = "the epilogue can not take the sums from registers"
+        hint = "one block of k, whole tiles, outputs contiguous along the columns, and up to four simple functions"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+
+
+def can_hold(view: Contraction, blocks: Blocks) -> bool:
+    """Whether the epilogue can take a tile's sums from the registers. The code of the epilogue then stands in the
+    kernel once per register of sums."""
+    whole = not blocks.dot and blocks.bk >= view.depth and not view.m % blocks.mr and not view.n % blocks.nr
+    inside = {name for side in (0, 1) for name in behind(view.ops, view.operand(side).value)}
+    after = [op.fn for name, op in view.ops.items() if name not in inside and name != view.name]
+    simple = len(after) <= _MOST_HELD and _SIMPLE.issuperset(after)
+    return whole and simple and not rows_are_neighbours(view) and view.out_step(view.columns) == 1
 
 
 def _has_box(view: Contraction, blocks: Blocks) -> bool:

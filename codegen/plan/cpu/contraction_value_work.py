@@ -17,7 +17,7 @@ from ir.dtype import DTYPES
 from ir.index.facts import offset
 from ir.index.map import AxisMap, compose, support
 from ir.post_order import post_order
-from ir.region.region import Op, behind
+from ir.region.region import behind
 from ir.target import Target
 
 _LINE_BYTES = 64
@@ -44,7 +44,7 @@ class ContractionValues:
         vectors of a row, because it does not change along the row."""
         inside = {name for side in (0, 1) for name in self._values(self.view.operand(side).value)}
         per_vector = per_row = 0.0
-        for name, op in self._ops.items():
+        for name, op in self.view.ops.items():
             if name not in inside and name != self.view.name:
                 if self._digits_of.get(name, self._along) & self._along:
                     per_vector += weight(op, self.target)
@@ -76,7 +76,7 @@ class ContractionValues:
         """Additions-worth lost per vector of sums, because ops of the epilogue wait for one another."""
         after = {name for name, used in self._digits_of.items() if used & self._along and name != self.view.name}
         return chain_waits(
-            (result.value for result in self.view.region.yields), self._ops, after.__contains__, self.target
+            (result.value for result in self.view.region.yields), self.view.ops, after.__contains__, self.target
         )
 
     @cached_property
@@ -93,7 +93,7 @@ class ContractionValues:
 
         def below(place: tuple[str, AxisMap]) -> list[tuple[str, AxisMap]]:
             name, at = place
-            reads = () if name == self.view.name or name not in self._ops else self._ops[name].operands
+            reads = () if name == self.view.name or name not in self.view.ops else self.view.ops[name].operands
             return [(read.value, compose(read.map, at)) for read in reads]
 
         yielded = [(result.value, compose(result.map, self.view.roles.out)) for result in self.view.region.yields]
@@ -102,14 +102,12 @@ class ContractionValues:
     def _weight_of(self, value: str) -> float:
         """Additions-worth of one element of a value. Values behind it that have fewer points, as the index of a row
         that is gathered, are computed once for several elements."""
-        points = math.prod(self._ops[value].shape) if value in self._ops else 1
-        shares = ((name, min(1.0, math.prod(self._ops[name].shape) / max(points, 1))) for name in self._values(value))
-        return sum(weight(self._ops[name], self.target) * share for name, share in shares)
+        points = math.prod(self.view.ops[value].shape) if value in self.view.ops else 1
+        shares = (
+            (name, min(1.0, math.prod(self.view.ops[name].shape) / max(points, 1))) for name in self._values(value)
+        )
+        return sum(weight(self.view.ops[name], self.target) * share for name, share in shares)
 
     def _values(self, value: str) -> list[str]:
         """The values from which `value` is computed, and `value`."""
-        return [name for name in behind(self._ops, value) if name in self._ops]
-
-    @cached_property
-    def _ops(self) -> dict[str, Op]:
-        return {let.name: let.op for let in self.view.region.body}
+        return [name for name in behind(self.view.ops, value) if name in self.view.ops]

@@ -16,7 +16,7 @@ from codegen.plan.contraction_view import Contraction
 from ir.index.expr import AxisExpr, interval
 from ir.index.guard import Bound
 from ir.index.map import compose
-from ir.region.region import Operand, Region
+from ir.region.region import Operand
 
 Range = tuple[int, int]
 """The first value, and the first value behind the last."""
@@ -101,7 +101,7 @@ def _coordinates(view: Contraction) -> tuple[tuple[AxisExpr, ...], tuple[Range, 
     """The coordinates at which the broadcast operand is read, over the digits, and their ranges without padding."""
     operand = view.operand(1 - view.vector)
     at = compose(operand.map, view.roles.point)
-    inside = [(0, size) for size in _shape(view.region, operand)]
+    inside = [(0, size) for size in _shape(view, operand)]
     if at.is_empty or not all(expr.is_affine for expr in at.exprs) or any(guard.fill != 0 for guard in at.guards):
         return None
     for bound in (bound for guard in at.guards for bound in guard.bounds):
@@ -127,8 +127,8 @@ def _range(coordinate: AxisExpr, bound: Bound) -> Range | None:
     return coordinate.const + first, coordinate.const + last + 1
 
 
-def _shape(region: Region, operand: Operand) -> tuple[int, ...]:
+def _shape(view: Contraction, operand: Operand) -> tuple[int, ...]:
     """The shape of the buffer or value that an operand reads."""
-    shapes = {buffer.name: buffer.memref.shape for buffer in region.inputs}
-    shapes |= {let.name: let.op.shape for let in region.body}
-    return shapes[operand.value]
+    if operand.value in view.ops:
+        return view.ops[operand.value].shape
+    return next(buffer.memref.shape for buffer in view.region.inputs if buffer.name == operand.value)

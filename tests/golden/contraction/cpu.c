@@ -7,7 +7,6 @@ static void eq_dot_phase0(void *ctx, int32_t task, int32_t thread) {
   const float *restrict x = buf[0];
   const float *restrict w = buf[1];
   float *restrict n8 = buf[2];
-  float *restrict sums = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread], 64);
   const int64_t task_ = task;
   for (int64_t n = 0; n < 16; n += 16) {
     for (int64_t m = 0; m < 5; m += 5) {
@@ -31,18 +30,13 @@ static void eq_dot_phase0(void *ctx, int32_t task, int32_t thread) {
         const eq_f32 x_6 = eq_splat_f32(x + k + 96);
         c4_0 = eq_fma_f32(x_6, w_2, c4_0);
       }
-      eq_store_f32(sums, c0_0);
-      eq_store_f32(sums + 16, c1_0);
-      eq_store_f32(sums + 32, c2_0);
-      eq_store_f32(sums + 48, c3_0);
-      eq_store_f32(sums + 64, c4_0);
       /* epilogue: store */
-      for (int64_t r = 0; r < 5; r++) {
-        for (int64_t c = 0; c < 16; c += 16) {
-          const eq_f32 sum = eq_load_f32(sums + 16 * r + c);
-          eq_store_f32(n8 + 16 * r + c, sum);
-        }
-      }
+      const int64_t c = 0;
+      eq_store_f32(n8 + c, c0_0);
+      eq_store_f32(n8 + c + 16, c1_0);
+      eq_store_f32(n8 + c + 32, c2_0);
+      eq_store_f32(n8 + c + 48, c3_0);
+      eq_store_f32(n8 + c + 64, c4_0);
     }
   }
 }

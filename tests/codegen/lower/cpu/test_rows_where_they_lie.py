@@ -40,6 +40,7 @@ def computed_operand() -> Region:
 REGIONS = {
     **CONVS,
     "epilogue": nhwc(regions.conv(1, 20, 40, (14, 14), 3, 1, 1, epilogue=True)),
+    "whole tiles": nhwc(regions.conv(2, 8, 64, (6, 6), 3, 1, 1, epilogue=True)),
     "groups": nhwc(regions.conv(1, 8, 40, (6, 6), 3, 1, 1, groups=2)),
     "one pixel": nhwc(regions.conv(1, 3, 20, (1, 1), 3, 1, 1)),
     "blocks of k": nhwc(regions.conv(1, 130, 40, (7, 7), 3, 1, 1)),
@@ -65,7 +66,7 @@ def plans(region: Region, isa: str | None = None, units: int = 2) -> list[CpuCon
     for plan in found:
         rows = plan.places[1 - plan.vector]
         if rows in ("memory", "box") and not plan.blocks.dot:
-            kinds.setdefault((plan.vector, plan.places, plan.order, plan.prefetch, plan.blocks.bm), plan)
+            kinds.setdefault((plan.vector, plan.places, plan.order, plan.prefetch, plan.held, plan.blocks.bm), plan)
     return list(kinds.values())
 
 
@@ -75,6 +76,7 @@ def test_every_kind_of_plan_plays(isa: str | None) -> None:
     cases = [(region, plan) for region in REGIONS.values() for plan in plans(region, isa)]
     places = {plan.places[1 - plan.vector] for _, plan in cases}
     assert places == {"memory", "box"}
+    assert {plan.held for _, plan in cases} == {True, False}
     built = Built(cases, restrict(machine(), isa) if isa else None)
     for kernel in built.kernels():
         verify(kernel)
@@ -88,7 +90,8 @@ def test_every_order_of_loops_plays() -> None:
         region = REGIONS[name]
         lanes = machine().lanes
         plan = with_fields(plans(region)[0], **{"blocks.nr": lanes, "blocks.bn": -(-40 // lanes) * lanes})
-        orders = [with_fields(plan, order=order, prefetch=False) for order in ("knm", "nkm", "mnk")]
+        plan = with_fields(plan, prefetch=False, held=False)
+        orders = [with_fields(plan, order=order) for order in ("knm", "nkm", "mnk")]
         if plan.places[plan.vector] == "packed":
             orders.pop()
         elif plan.places[plan.vector] == "const_pool":
@@ -98,6 +101,28 @@ def test_every_order_of_loops_plays() -> None:
         assert len(texts) >= len(orders) - 2, "with one block of k, the loop over these may stand anywhere"
         for i in range(len(orders)):
             assert_plays(built, i, values_of(region))
+
+
+@pytest.mark.slow
+def test_sums_in_registers_are_those_of_the_workspace() -> None:
+    """Bit for bit, with and without an epilogue, and where several outputs read the sums."""
+    lanes = machine().lanes
+    whole = [
+        nhwc(regions.conv(1, 20, 2 * lanes, (14, 14), 3, 1, 1, epilogue=True)),
+        nhwc(regions.conv(2, 20, lanes, (4, 4), 1, 1, 0)),
+        regions.matmul((2,), 12, 2 * lanes, 30, dtype="bf16"),
+    ]
+    for region in whole:
+        plan = next(plan for plan in plans(region) if plan.held)
+        built = Built([(region, plan), (region, with_fields(plan, held=False))])
+        for kernel in built.kernels():
+            verify(kernel)
+        for i in range(2):
+            assert_plays(built, i, values_of(region))
+        held, stored = (built.call(i, values_of(region)) for i in range(2))
+        for name in held:
+            np.testing.assert_array_equal(held[name], stored[name])
+        assert "sums" not in c_text(built.lowered[0].kernel).replace("sums in registers", "")
 
 
 def test_not_a_number_stays_where_it_is() -> None:
@@ -129,12 +154,13 @@ def test_padded_rows_are_read_in_a_box() -> None:
         ({"operands": (OperandPlace("X", "packed"), OperandPlace("W", "const_pool"))}, "can not pack"),
         ({"operands": (OperandPlace("X", "box"), OperandPlace("W", "box"))}, "can not be read in a box"),
         ({"order": "mnk", "prefetch": True}, "no further panels"),
+        ({"held": True}, "can not take the sums"),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused(changes: dict[str, Any], told: str) -> None:
     region = nhwc(regions.conv(1, 20, 24, (14, 14), 3, 1, 1))
     plan = next(plan for plan in plans(region) if plan.places[0] == "box" and plan.blocks.mr in (7, 14))
-    plan = msgspec.structs.replace(plan, order="nkm")
+    plan = msgspec.structs.replace(plan, order="nkm", held=False)
     fit_plan(region, analyse(region).core, plan)
     with pytest.raises(EqsatError) as caught:
         fit_plan(region, analyse(region).core, with_fields(plan, **changes))
