@@ -45,8 +45,9 @@ _LEAST_SUMS = 8
 and the sum of each is ready after four cycles."""
 _RESIDENT = 4
 """Columns of a task that take at most one such part of the second-level cache stay there."""
-_MOST_PREFETCHING = 32
-"""Tiles of a panel of constant columns up to which they prefetch the next panel: more tiles wait little for it."""
+_PREFETCHING = range(2, 33)
+"""Tiles of a panel of constant columns that prefetch the next panel: one tile reads panels one after another, as the
+core foresees; many tiles wait little for the first reading of a panel."""
 _CANDIDATES = 20
 """Candidates returned, at most."""
 
@@ -257,7 +258,7 @@ def _plan(candidate: _ProductChoice, target: Target) -> CpuContractionPlan:
         blocks=blocks,
         operands=(OperandPlace(view.operand(0).value, places[0]), OperandPlace(view.operand(1).value, places[1])),
         order=order,
-        prefetch=constant_columns and order != "mnk" and tiles <= _MOST_PREFETCHING,
+        prefetch=constant_columns and order != "mnk" and tiles in _PREFETCHING,
         held=can_hold(view, blocks),
         parallel=is_parallel(view, blocks, target),
         tails=tail_axes(steps_of(view, blocks)),
