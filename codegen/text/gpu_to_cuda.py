@@ -22,6 +22,7 @@ from ir.kernel.gpu.nodes import (
     AnyLane,
     AnyThread,
     At,
+    AwaitTicket,
     Barrier,
     Call,
     CommitGroup,
@@ -182,6 +183,8 @@ class _CudaEmitter:
             case TakeTicket():
                 counter = self._address(stmt.buffer, stmt.at)
                 return f"const int {_name(stmt.name)} = eq_ticket({counter}, {self._index(stmt.count)})"
+            case AwaitTicket():
+                return f"eq_await({self._address(stmt.buffer, stmt.at)}, {self._index(stmt.count)})"
             case CpAsync():
                 to, source = self._offset(stmt.to), self._address(stmt.buffer, stmt.at)
                 return f"eq_cp_async{stmt.nbytes}({to}, {source}, {self._valid(stmt)})"

@@ -212,7 +212,7 @@ def _gpu_rows(plan: GpuRowsPlan) -> Schedule:
         vectorize=Vectorize("e", rows.width) if rows.width > 1 else None,
         predicate_tail=rows.tails,
         ordered=plan.ordered,
-        layout_hints={"split_k": rows.split} if rows.split > 1 else {},
+        layout_hints={"split_scan" if rows.scans else "split_k": rows.split} if rows.split > 1 else {},
         notes=plan.notes,
     )
 
