@@ -169,7 +169,7 @@ def _gpu_stream(plan: GpuStreamPlan) -> Schedule:
         cache = [Cached(queries, "smem", "m.o"), Cached(keys, "smem", "k.o", pipelined), *cache]
     return Schedule(
         arch=plan.arch,
-        algo_choice={"attention": "mma" if tile.tensor_cores else "fma"},
+        algo_choice={"attention": tile.algorithm},
         tile=(lead.bm, lead.bn, tile.terms),
         bind={**_blocks(plan.places, tile.split), "m.i.o": "warp.x"},
         vectorize=Vectorize("n.i.i", lead.store_width),

@@ -40,7 +40,9 @@ _ELEMENT = 12.0
 _COARSE_WEIGHT = 3.5
 """Instructions of a weight of 16 bits: a maximum, a multiply-add, an exponential, and half of packing two."""
 _MMA_FLOPS, _MATRIX_BYTES = 2 * 16 * 8 * 16, 512
-"""FLOPs of an mma; bytes that a warp loads with one ldmatrix."""
+"""FLOPs of an mma of 16 bits; bytes that a warp loads with one ldmatrix."""
+_ROUNDED = 2.0
+"""Instructions to round a word to tf32."""
 _ADDRESSES = 40
 """Registers for indices, addresses and rows, as ptxas reports for the template."""
 _IN_TIME, _EARLY = 24, 12
@@ -65,9 +67,9 @@ def _turn_registers(view: StreamView, tile: StreamTile) -> int:
         sums = sum(math.prod(product_tile.thread or ()) for product_tile in tile.sums)
         widest = max(columns, *((product_tile.thread or (1, 1))[1] for product_tile in tile.sums))
         return int(words * (rows * columns + sums + vector * (rows + widest)) + pieces + _ADDRESSES)
-    mi, steps = scores.warp_m // 16, scores.bk // 16
+    mi, steps = scores.warp_m // 16, scores.steps if view.scores is not None else 1
     sums = sum(4 * mi * (product_tile.bn // 8) for product_tile in tile.sums) if view.products else 0
-    weights = mi * scores.bn // 4 if view.products else 0
+    weights = mi * scores.bn // (2 if tile.tf32 else 4) if view.products else 0
     loaded = 2 if tile.ahead else 1
     queries = 4 * mi * (steps if tile.held else min(steps, loaded)) if view.scores is not None else 0
     keys = min(steps, loaded) * scores.bn // 4
@@ -105,9 +107,8 @@ class GpuStreamWork:
     def of(self, tile: StreamTile) -> Work:
         """The work of a plan with these tiles."""
         view, target = self.view, self.target
-        dtype = (
-            (tile.scores.rhs if view.scores is not None else tile.lead.rhs).dtype if tile.tensor_cores else view.kind
-        )
+        lead = tile.scores if view.scores is not None else tile.lead
+        dtype = lead.multiplied if tile.tensor_cores else view.kind
         peak = target.peak_flops.get(dtype, target.peak_flops["fp32"])
         tiles = math.prod(tiles_of(stream_products(view)[0], tile.lead))
         blocks, turns = tiles * tile.split, self._turns(tile)
@@ -165,10 +166,19 @@ class GpuStreamWork:
         return sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
 
     def _product_slots(self, tile: StreamTile) -> float:
-        """Instructions of threads for the products of a stage: mma, and loads of fragments."""
+        """Instructions of threads for the products of a stage: mma, and loads of fragments; with tf32 also those to
+        round the words of keys, values, and queries that are not held, and values are loaded word by word."""
         if not tile.tensor_cores:
             return 0.0
-        return WARP_LANES * (self._flops(tile) / _MMA_FLOPS + self._traffic(tile) / _MATRIX_BYTES)
+        slots = self._flops(tile) / _MMA_FLOPS + self._traffic(tile) / _MATRIX_BYTES
+        if tile.tf32:
+            warps = tile.threads // WARP_LANES
+            keys = tile.terms * tile.depth if self.view.scores is not None else 0
+            values = tile.terms * self._columns(tile)
+            queries = 0 if tile.held or self.view.scores is None else tile.warp_m * tile.depth
+            rounded = _ROUNDED * (keys + values + queries)
+            slots += self._flops(tile) / _MMA_FLOPS + warps * (rounded + 0.75 * values) / WARP_LANES
+        return WARP_LANES * slots
 
     def _stage(self, tile: StreamTile, products: float, resident: int) -> float:
         """Cycles of a stage of one block, with `resident` blocks on an SM."""
@@ -227,7 +237,8 @@ class GpuStreamWork:
             return self._op_slots + own
         scale = score_scale(view)
         folded = 0.0 if scale is None else weight(self._ops[scale.value], self.target)
-        return self._op_slots - folded + _COARSE_WEIGHT + len(view.row_sums)
+        rounding = _ROUNDED if tile.tf32 else 0.0
+        return self._op_slots - folded + _COARSE_WEIGHT + rounding + len(view.row_sums)
 
     @cached_property
     def _ops(self) -> dict[str, Op]:

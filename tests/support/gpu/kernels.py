@@ -73,6 +73,7 @@ REGIONS: Mapping[str, Region] = {
     "max pool": r.maxpool(),
     "gemm tf32": r.matmul((), 72, 104, 200),
     "conv tf32": nhwc(2, 16, 24, 9, dtype="fp32"),
+    "attention tf32": stream_regions.attention(8, 64, 128, 32, 32),
 }
 """Those named so may round to tf32, and are taken by the plans that do."""
 
