@@ -219,7 +219,8 @@ class _CudaEmitter:
                 source = self._pointer(stmt.registers, stmt.index)
                 return f"eq_st_shared_{suffix}({self._offset(stmt.to)}, {source})"
             case StShared():
-                cell = CELLS[self.shared[stmt.to.shared].dtype]
+                own = self.shared[stmt.to.shared].dtype
+                cell = CELLS[accessed_as(own, stmt.value.dtype) or own]
                 return f"eq_st_shared_{cell}({self._offset(stmt.to)}, {self._value(stmt.value)})"
         raise AssertionError(stmt)
 

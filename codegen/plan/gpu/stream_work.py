@@ -10,9 +10,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of
-from codegen.plan.gpu.contraction_work import MMA_SYNC
+from codegen.plan.gpu.contraction_work import CONVERSION, MMA_SYNC
 from codegen.plan.gpu.latencies import FIRST_PRODUCT, TURN, ring_clocks
+from codegen.plan.gpu.operand_read import bits_read
 from codegen.plan.gpu.score_scale import score_scale
 from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
 from codegen.plan.gpu.stream_shared import stream_shared
@@ -91,6 +93,11 @@ def _ring_operands(view: StreamView, tile: StreamTile) -> list[tuple[Contraction
     """The operands that move to shared memory every turn, with their tiles."""
     keys = [(tile.scores, tile.scores.rhs)] if view.scores is not None else []
     return keys + ([(product_tile, product_tile.rhs) for product_tile in tile.sums] if view.products else [])
+
+
+def _ring_products(view: StreamView) -> list[Contraction]:
+    """The product of each of these operands."""
+    return [*([view.scores] if view.scores is not None else []), *view.products]
 
 
 def _piece_registers(tile: ContractionTile, staged: Staging) -> float:
@@ -186,11 +193,11 @@ class GpuStreamWork:
             products = 0.0
         slots = tile.bm * (tile.terms * self._slots_per_score(tile) + self._columns(tile)) + self._product_slots(tile)
         scored = slots / self.target.issue
-        filling = sum(
-            operand_tile.extent(staged) * operand_tile.bk * _ELEMENT / self.target.issue
-            for operand_tile, staged in _ring_operands(self.view, tile)
-            if not staged.copied
-        )
+        filling = 0.0
+        for product, (own, staged) in zip(_ring_products(self.view), _ring_operands(self.view, tile), strict=True):
+            if not staged.copied:
+                element = _ELEMENT - (CONVERSION if bits_read(product, staged) is not None else 0.0)
+                filling += own.extent(staged) * own.bk * element / self.target.issue
         warps = resident * self.busy_warps(tile)
         alone = max(1.0, _SCHEDULERS / warps)
         parts = (products * alone, scored * alone, self._traffic(tile) / self.target.shared_bytes)

@@ -267,7 +267,7 @@ class StSharedVec(KernelNode, frozen=True):
 
 
 class StShared(KernelNode, frozen=True):
-    """Stores one element, rounded to the buffer's dtype."""
+    """Stores one element, rounded to the buffer's dtype, or its bits."""
 
     to: At
     value: Value

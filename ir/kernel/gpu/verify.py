@@ -178,7 +178,7 @@ class _GpuCheck:
                 yield from _fits_element(written, stmt.value.dtype, stmt.buffer)
             case StShared():
                 yield from self._place(stmt.to, 1, 1, scope)
-                yield from _fits(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
+                yield from _fits_element(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
 
     def _bind(self, stmt: Bind | Pick[Value], scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[stmt.variable]
@@ -454,7 +454,7 @@ def _fits(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Problems:
     yield from _unless(fits, f"{name} does not go with registers of {dtype}")
 
 
-def _fits_element(buffer: GpuParam | None, dtype: str, name: str) -> Problems:
+def _fits_element(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Problems:
     fits = buffer is None or accessed_as(buffer.dtype, dtype) is not None
     yield from _unless(fits, f"{name} does not go with registers of {dtype}")
 
