@@ -21,6 +21,7 @@ def warp_probes() -> Iterator[Probe]:
     yield from (_exchange(name, threads) for name, threads in (("eq_barrier", 128), ("eq_sync_warp", 32)))
     yield _votes()
     yield _meeting()
+    yield _waiting()
     yield from (_matrices(count, turned) for count in (1, 2, 4) for turned in ("", "_trans"))
     yield from (_product(name) for name in ("m16n8k16_f16", "m16n8k16_bf16", "m16n8k8_tf32"))
 
@@ -120,6 +121,33 @@ extern "C" EQ_KERNEL(64, 1) void eq_meeting(const eq_i32 *x, eq_i32 *parts, eq_c
     results = {"eq_ticket": np.zeros(BLOCKS, np.int32), "eq_fence": np.zeros(64, np.int32)}
     results["eq_barrier_or"] = np.zeros(64 * BLOCKS, np.int32)
     return Probe("eq_meeting", text, given, results, grid=(BLOCKS,), threads=64)
+
+
+def _waiting() -> Probe:
+    """Blocks are numbered as they start; each adds up the numbers of the blocks before it, for which it waits."""
+    text = f"""
+extern "C" EQ_KERNEL(64, 1) void eq_waiting(const eq_i32 *x, eq_i32 *parts, eq_counter *starts, eq_counter *arrived,
+                                            eq_i32 *sums) {{
+  const int thread = eq_thread();
+  if (thread == 0) eq_st_shared_i32(0, eq_ticket(starts, {BLOCKS}));
+  eq_barrier();
+  const int part = eq_ld_shared_i32(0);
+  if (thread == 0) {{
+    eq_st_global_i32(parts + part, eq_ld_global_i32(x + part));
+    eq_fence();
+    eq_ticket(arrived + part, {BLOCKS} - part);
+  }}
+  if (thread < part) eq_await(arrived + thread, {BLOCKS} - thread);
+  eq_fence();
+  eq_barrier();
+  int sum = 0;
+  for (int earlier = 0; earlier < part; earlier++) sum += eq_ld_global_i32(parts + earlier);
+  if (thread == 0) eq_st_global_i32(sums + part, sum);
+}}"""
+    x = np.random.default_rng(9).integers(-1000, 1000, BLOCKS).astype(np.int32)
+    given = (x, np.zeros(BLOCKS, np.int32), np.zeros(1, np.uint32), np.zeros(BLOCKS, np.uint32))
+    results = {"eq_await": np.zeros(BLOCKS, np.int32)}
+    return Probe("eq_waiting", text, given, results, grid=(BLOCKS,), threads=64, shared_bytes=16)
 
 
 def _matrices(count: int, turned: str) -> Probe:

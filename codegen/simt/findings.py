@@ -16,6 +16,7 @@ _WAITS = (
     "waits for its warp to load matrices",
     "waits for its warp to multiply",
     "waits for its warp to shuffle",
+    "waits for the ticket of a block that has not started",
 )
 """What a thread does, in words, in the order of the engine's `Operation`."""
 _ALL_LANES = 0xFFFFFFFF

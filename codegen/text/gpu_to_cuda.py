@@ -22,6 +22,7 @@ from ir.kernel.gpu.nodes import (
     AnyLane,
     AnyThread,
     At,
+    AwaitTicket,
     Barrier,
     Call,
     CommitGroup,
@@ -182,6 +183,8 @@ class _CudaEmitter:
             case TakeTicket():
                 counter = self._address(stmt.buffer, stmt.at)
                 return f"const int {_name(stmt.name)} = eq_ticket({counter}, {self._index(stmt.count)})"
+            case AwaitTicket():
+                return f"eq_await({self._address(stmt.buffer, stmt.at)}, {self._index(stmt.count)})"
             case CpAsync():
                 to, source = self._offset(stmt.to), self._address(stmt.buffer, stmt.at)
                 return f"eq_cp_async{stmt.nbytes}({to}, {source}, {self._valid(stmt)})"
@@ -216,7 +219,8 @@ class _CudaEmitter:
                 source = self._pointer(stmt.registers, stmt.index)
                 return f"eq_st_shared_{suffix}({self._offset(stmt.to)}, {source})"
             case StShared():
-                cell = CELLS[self.shared[stmt.to.shared].dtype]
+                own = self.shared[stmt.to.shared].dtype
+                cell = CELLS[accessed_as(own, stmt.value.dtype) or own]
                 return f"eq_st_shared_{cell}({self._offset(stmt.to)}, {self._value(stmt.value)})"
         raise AssertionError(stmt)
 

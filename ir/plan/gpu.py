@@ -267,6 +267,18 @@ class StreamTile(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_un
         return self.thread_m is None
 
     @property
+    def tf32(self) -> bool:
+        """Whether tensor cores multiply floats, rounded to tf32."""
+        return self.tensor_cores and any(staged.dtype == "fp32" for staged in (self.keys, *self.values) if staged)
+
+    @property
+    def algorithm(self) -> str:
+        """As `ContractionTile.algorithm`, of all products."""
+        if not self.tensor_cores:
+            return "fma"
+        return TF32 if self.tf32 else "mma"
+
+    @property
     def threads(self) -> int:
         return WARP_LANES * (self.bm // self.warp_m)
 

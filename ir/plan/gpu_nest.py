@@ -68,7 +68,9 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     its reductions and of the outputs' other axes `inner`. `split`: number of blocks that share a row, with a part of it
     each. `width`: elements that a thread loads at once. `keep`: what stays from one reduction to the next: a thread's
     elements of the row in registers ("reg"), its loads in shared memory ("smem"), or nothing ("none"). `dear`: the
-    computed values that stay in registers beside the elements. `shared`: the inputs that stay in shared memory."""
+    computed values that stay in registers beside the elements. `shared`: the inputs that stay in shared memory.
+    `scans`: the scans of a row that several blocks share; a block passes over its part twice, and waits in between for
+    the totals of the parts before it."""
 
     axes: tuple[int, ...]
     inner: tuple[int, ...]
@@ -82,6 +84,7 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     split: int = 1
     dear: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    scans: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:

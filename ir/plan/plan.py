@@ -19,4 +19,4 @@ HandPlan = CpuContractionPlan | CpuStreamPlan | CpuNestPlan
 
 def rounds_to_tf32(plan: Plan) -> bool:
     """Whether products round floats to tf32."""
-    return isinstance(plan, GpuContractionPlan) and plan.tile.tf32
+    return isinstance(plan, GpuContractionPlan | GpuStreamPlan) and plan.tile.tf32

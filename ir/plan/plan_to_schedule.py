@@ -174,7 +174,7 @@ def _gpu_stream(plan: GpuStreamPlan) -> Schedule:
         cache = [Cached(queries, "smem", "m.o"), Cached(keys, "smem", "k.o", pipelined), *cache]
     return Schedule(
         arch=plan.arch,
-        algo_choice={"attention": "mma" if tile.tensor_cores else "fma"},
+        algo_choice={"attention": tile.algorithm},
         tile=(lead.bm, lead.bn, tile.terms),
         bind={**_blocks(plan.places, tile.split), "m.i.o": "warp.x"},
         vectorize=Vectorize("n.i.i", lead.store_width),
@@ -217,7 +217,7 @@ def _gpu_rows(plan: GpuRowsPlan) -> Schedule:
         vectorize=Vectorize("e", rows.width) if rows.width > 1 else None,
         predicate_tail=rows.tails,
         ordered=plan.ordered,
-        layout_hints={"split_k": rows.split} if rows.split > 1 else {},
+        layout_hints={"split_scan" if rows.scans else "split_k": rows.split} if rows.split > 1 else {},
         notes=plan.notes,
     )
 

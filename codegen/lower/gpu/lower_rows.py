@@ -4,15 +4,17 @@
     kernel row = block_x: for k in 0 .. 4 unrolled: x_1[8*k ..] = x[row, 8*(128*k + thread) ..]
            m = max over the team; for k: e[8*k + v] = exp(x_1[8*k + v] - m); s = sum over the team; y = e / s
 
-Where rows are few, several blocks share a row, and the last block joins their parts (`meeting`). In a part, sums of
-exponentials are relative to the part's own maximum. In every pass over a row a thread has the same elements, so that a
-pass can use values that an earlier pass computed.
+Where rows are few, several blocks share a row. Of reductions the last block joins the parts (`meeting`); of scans
+every block waits for the parts before its own (`split_scan`). In a part, sums of exponentials are relative to the
+part's own maximum. In every pass over a row a thread has the same elements, so that a pass can use values that an
+earlier pass computed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from codegen.lower.accumulators import Joining
 from codegen.lower.gpu.buffer_axes import Runs, merged_axes
@@ -22,8 +24,9 @@ from codegen.lower.gpu.meeting import last_block
 from codegen.lower.gpu.nest_evaluator import NestEvaluator
 from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Pass, Team
-from codegen.lower.gpu.row_scan import Scans
+from codegen.lower.gpu.row_scan import Scans, scan_term
 from codegen.lower.gpu.running_maximum import base_of, undefined_term, weight
+from codegen.lower.gpu.split_scan import SplitScan
 from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.nest_tiling import row_values, terms_of
@@ -67,7 +70,8 @@ class _Rows:
 
     def lower(self) -> None:
         if self.rows.split > 1:
-            self._lower_split()
+            lower_parts = self._lower_split_scans if self.rows.scans else self._lower_split
+            lower_parts()
             return
         for names in self._levels():
             for together in self._with_equal_terms(names):
@@ -135,6 +139,21 @@ class _Rows:
                 self._finish(level, list(totals.values()))
             self._outputs()
 
+    def _lower_split_scans(self) -> None:
+        """Writes a pass that joins this block's part of the row, and a pass that scans the part from what comes before
+        it."""
+        names, parts = self.rows.scans, SplitScan(self.team, self.block)
+        totals = self._reduce_terms(names, self.rows.length, self._scan_term, parts.part)
+        parts.publish(self.block, dict(zip(names, totals, strict=True)))
+        parts.await_earlier(self.block)
+        before = self._reduce_terms(names, self.rows.split, parts.total_before)
+        self._outputs(parts.part, dict(zip(names, before, strict=True)))
+
+    def _scan_term(self, name: str, how: Joining, element: AxisExpr, block: GpuBlock, where: Where) -> Value:
+        """A term of a scan."""
+        point = self._outer(self.ev.writer.coordinates(element, self._inner_sizes))
+        return scan_term(self.ev, name, how, point, block, (*self.team.where, *where))
+
     def _reduce_part(self, part: AxisExpr, bases: Collection[str]) -> dict[str, Value]:
         """The reductions of this block's terms. A maximum of `bases` counts as 0 for sums relative to it where it is
         -∞."""
@@ -194,8 +213,13 @@ class _Rows:
             values[axis] = at
         return tuple(values)
 
-    def _outputs(self) -> None:
-        sizes = [self.shape[axis] for axis in self.rows.inner]
+    @property
+    def _inner_sizes(self) -> list[int]:
+        return [self.shape[axis] for axis in self.rows.inner]
+
+    def _outputs(self, part: AxisExpr | None = None, before: Mapping[str, Value] = MappingProxyType({})) -> None:
+        """Writes the outputs, or a part of them; `before` are the values of scans before the part."""
+        sizes = self._inner_sizes
         once = [result for result in self.ev.region.yields if self._is_once_per_row(result)]
         others = [result for result in self.ev.region.yields if result not in once]
         first = Within(self.team.member, 0, 1)
@@ -206,8 +230,9 @@ class _Rows:
         if not others:
             return
         length = math.prod(sizes)
-        scans = Scans(self.ev, self.team, self.block, length)
-        with Pass(self.team, self.block, length, in_order=scans.any, last=True).body() as (block, element, where):
+        scans = Scans(self.ev, self.team, self.block, length, before)
+        outputs = Pass(self.team, self.block, length, in_order=scans.any, last=True, part=part)
+        with outputs.body() as (block, element, where):
             point = self._outer(self.ev.writer.coordinates(element, sizes))
             scans.step(block, point, (*self.team.where, *where), where)
             for result in others:

@@ -301,13 +301,18 @@ class _GpuStreamTemplate:
 
 
 def _pack(block: GpuBlock, scores: MatrixFragment, product: TensorCore) -> None:
-    """Packs weights into fragments of rows: accumulators of two tiles of 8 columns are the registers of 16 terms."""
-    dtype = product.columns.staged.dtype
+    """Packs weights into fragments of rows: accumulators of two tiles of 8 columns are the registers of 16 terms; of
+    tf32, those of one tile the registers of 8 terms."""
+    dtype = product.dtype
     with over_registers(block, product.steps * A * product.mi) as (body, number):
         split = block.writer.split
         step, rest = split(number, A * product.mi)
         i, word = split(rest, A)
         right, low = split(word, 2)
-        first = (i * scores.ni + step * 2 + right) * ACC + low * 2
-        both = tuple(Element(scores.acc, first.shift(column), "fp32") for column in (0, 1))
-        body.add(SetElement(product.a, number, Call(f"pack_{dtype.replace('fp', 'f')}", both, WORD)))
+        if dtype == "tf32":
+            fn, places = dtype, [(i * scores.ni + step) * ACC + low * 2 + right]
+        else:
+            first = (i * scores.ni + step * 2 + right) * ACC + low * 2
+            fn, places = f"pack_{dtype.replace('fp', 'f')}", [first, first.shift(1)]
+        weights = tuple(Element(scores.acc, place, "fp32") for place in places)
+        body.add(SetElement(product.a, number, Call(fn, weights, WORD)))

@@ -4,7 +4,7 @@ else element by element, through registers, so that products run while memory is
     for every piece of a thread
       cp_async 16 bytes As[stage][row, 8*chunk] := A[128*block_y + row, 32*turn + 8*chunk] where …
     or
-      As_next[piece] := relu(A[…] where …)                      before the products
+      As_next[piece] := relu(A[…] where …), or A's bits         before the products
       As[stage][row, term] := As_next[piece]                    after them
 
 A convolution differs only in the digits of its rows (image, pixels) and terms (channel, position in the window).
@@ -23,12 +23,12 @@ from codegen.lower.gpu.contraction_frame import GpuContractionFrame, exact_quoti
 from codegen.lower.gpu.thread_evaluator import is_zero_outside
 from codegen.lower.points import Point, Where
 from codegen.plan.gpu.contraction_tiling import pieces_of, steps_of
-from codegen.plan.gpu.operand_read import copied_read, own_digits
+from codegen.plan.gpu.operand_read import bits_read, copied_read, own_digits
 from ir.index.expr import ZERO, AxisExpr, constant
 from ir.index.strides import flat, row_major
 from ir.kernel.gpu.kernel import Shared
-from ir.kernel.gpu.nodes import At, Call, CpAsync, Element, Holds, SetElement, StShared, Value
-from ir.kernel.nodes import Const, Within, register_type
+from ir.kernel.gpu.nodes import At, Call, CpAsync, Element, Holds, LoadGlobal, SetElement, StShared, Value
+from ir.kernel.nodes import BITS_OF_HALF, Const, Within, register_type
 from ir.plan.gpu import Staging
 from ir.poly.core import OperandRead
 
@@ -72,19 +72,28 @@ class OperandTile:
             self._piece(inside, turn, stage, number, line, chunk)
 
     def put(self, block: GpuBlock, stage: AxisExpr) -> None:
-        """Stores the computed elements in stage `stage`."""
+        """Stores the elements in registers in stage `stage`."""
         if self.is_copied:
             return
         with self._pieces(block) as (inside, number, line, chunk):
             own, term = (line, chunk) if self.staged.along_k else (chunk, line)
-            value = Element(self.held, number, register_type(self.staged.dtype))
+            value = Element(self.held, number, self._held_dtype)
             inside.add(StShared(self.at(own, term, stage), value))
 
     @cached_property
     def held(self) -> str:
-        """Registers for the elements that are computed while products run."""
+        """Registers for the elements that are read and computed while products run."""
         count = pieces_of(self.frame.tile, self.staged)
-        return self.frame.writer.array(f"{self.shared.name}_next", register_type(self.staged.dtype), count)
+        return self.frame.writer.array(f"{self.shared.name}_next", self._held_dtype, count)
+
+    @cached_property
+    def _bits(self) -> OperandRead | None:
+        """The read of the buffer whose bits are the elements, where nothing converts or computes them."""
+        return bits_read(self.frame.view, self.staged)
+
+    @property
+    def _held_dtype(self) -> str:
+        return BITS_OF_HALF if self._bits is not None else register_type(self.staged.dtype)
 
     @contextmanager
     def _pieces(
@@ -126,18 +135,24 @@ class OperandTile:
             *frame.inside(depth, turn * bk + term),
         )
         digits = frame.digits(terms, points)
-        read = copied_read(view, staged)
-        if read is None:
-            block.add(SetElement(self.held, number, self._compute(block, digits, where)))
+        copied = copied_read(view, staged)
+        if copied is not None:
+            place, unproven = self._place_in_memory(block, copied, digits, where)
+            to, buffer = self.at(own, term, stage), frame.writer.buffer(copied.buffer)
+            block.add(CpAsync(to, buffer, place, _BYTES[staged.nbytes], unproven))
+        elif self._bits is not None:
+            place, unproven = self._place_in_memory(block, self._bits, digits, where)
+            word = LoadGlobal(frame.writer.buffer(self._bits.buffer), place, BITS_OF_HALF, unproven)
+            block.add(SetElement(self.held, number, word))
         else:
-            self._copy(block, self.at(own, term, stage), read, digits, where)
+            block.add(SetElement(self.held, number, self._compute(block, digits, where)))
 
-    def _copy(self, block: GpuBlock, to: At, read: OperandRead, digits: Point, where: Where) -> None:
+    def _place_in_memory(self, block: GpuBlock, read: OperandRead, digits: Point, where: Where) -> tuple[Point, Where]:
+        """The coordinates in the kernel's buffer, and the conditions under which the element is not 0."""
         writer = self.frame.writer
         padded = [condition for guard in read.map.guards for condition in writer.conditions(guard, digits)]
         unproven = tuple(condition for condition in (*where, *padded) if not block.knows(condition))
-        at = self._merge_axes(writer.at(read.map.exprs, digits), self.frame.view.buffer(read).memref.shape)
-        block.add(CpAsync(to, writer.buffer(read.buffer), at, _BYTES[self.staged.nbytes], unproven))
+        return self._merge_axes(writer.at(read.map.exprs, digits), self.frame.view.buffer(read).memref.shape), unproven
 
     def _merge_axes(self, at: Point, shape: tuple[int, ...]) -> Point:
         """Coordinates in the kernel's buffer, with the last axes merged where several digits are one number."""

@@ -160,7 +160,7 @@ class Pass:
         turns = rows.turns(length) if part is None else rows.own_turns(length)
         self.first = ZERO if part is None else part * turns
         self.team, self.block, self.length, self.last = team, block, length, last
-        self.keep = rows.in_registers and not in_order
+        self.keep = rows.in_registers and (part is not None or not in_order)  # one block loads the terms of a scan once
         self.unrolled = turns if self.keep else 1 if in_order else min(turns, AT_A_TIME)
         self.rounds = -(-turns // self.unrolled)
         self.fills = rows.fills(length) and turns % self.unrolled == 0 and rows.turns(length) % turns == 0

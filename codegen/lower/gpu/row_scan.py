@@ -9,6 +9,7 @@ for k in 0 .. turns
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codegen.lower.accumulators import Joining
@@ -18,32 +19,33 @@ from codegen.lower.gpu.reduce_at_point import join
 from codegen.lower.gpu.row_pass import Team, shuffle
 from codegen.lower.gpu.thread_evaluator import convert
 from codegen.lower.points import Point, Where
+from codegen.plan.gpu.nest_tiling import row_scans
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.nodes import At, Barrier, Call, GpuIf, Holds, LoadShared, StShared, Value
 from ir.kernel.nodes import Reg, Within
-from ir.poly.core import Site
 
 
 @dataclass
 class Scans:
-    """The scans of the outputs' pass over `length` elements, in the body's order. `running`: the values that scans
-    carry from turn to turn."""
+    """The scans of the outputs' pass over `length` elements, in the body's order. `before`: the values of scans before
+    the pass, if they are not the identity. `running`: the values that scans carry from turn to turn."""
 
     ev: NestEvaluator
     team: Team
     block: GpuBlock
     length: int
+    before: Mapping[str, Value]
     running: dict[str, Reg] = field(default_factory=dict)
     how: dict[str, Joining] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for let in self.ev.region.body:
-            if let.name in self.ev.loops.core.scopes and let.op.kind == "scan" and let.op.domain[let.op.axis or 0] > 1:
-                self.how[let.name] = self.ev.joining(let.op)
-                register = self.block.let(f"{let.name}_run", self.how[let.name].identity, mutable=True)
-                assert isinstance(register, Reg)
-                self.running[let.name] = register
+        for name in row_scans(self.ev.loops):
+            self.how[name] = self.ev.joining(self.ev.ops[name])
+            start = self.before.get(name, self.how[name].identity)
+            register = self.block.let(f"{name}_run", start, mutable=True)
+            assert isinstance(register, Reg)
+            self.running[name] = register
 
     @property
     def any(self) -> bool:
@@ -51,18 +53,13 @@ class Scans:
 
     def step(self, block: GpuBlock, point: Point, where: Where, exists: Where) -> None:
         """Writes every scan at the element of this turn."""
-        sites: dict[str, Site] = {}
-        for site in self.ev.loops.core.sites:
-            if site.scope == self.ev.loops.scope:
-                sites.setdefault(site.value, site)
         for name, how in self.how.items():
-            op = self.ev.ops[name]
-            at = self.ev.writer.at(sites[name].map.exprs, point)
-            term = convert(self.ev.operand(op.inputs[0], at, block, where), how.source, how.dtype)
+            term = scan_term(self.ev, name, how, point, block, where)
             if exists:
                 term = Call("where", (Holds(exists), term, how.identity), how.dtype)
             along = block.let(name, self._along(name, how, term, block))
-            self.team.finish(name, at, convert(along, how.dtype, op.dtype))
+            at = _point_of(self.ev, name, point)
+            self.team.finish(name, at, convert(along, how.dtype, self.ev.ops[name].dtype))
 
     def _along(self, name: str, how: Joining, term: Value, block: GpuBlock) -> Value:
         """The running value at a thread's element; updates the value that the next turn starts from."""
@@ -103,6 +100,18 @@ class Scans:
             body.assign(before, Call("where", (earlier, join(how, before, total), before), how.dtype))
             body.assign(running, join(how, running, total))
         result = block.let(f"{name}_at", join(how, before, own))
-        if team.rows.turns(self.length) > 1:
+        if team.rows.own_turns(self.length) > 1:
             block.add(Barrier())  # the next turn writes what this one read
         return result
+
+
+def scan_term(ev: NestEvaluator, name: str, how: Joining, point: Point, block: GpuBlock, where: Where) -> Value:
+    """The term of a scan at a point of the outputs."""
+    value = ev.operand(ev.ops[name].inputs[0], _point_of(ev, name, point), block, where)
+    return convert(value, how.source, how.dtype)
+
+
+def _point_of(ev: NestEvaluator, name: str, point: Point) -> Point:
+    """The point of a scan that a point of the outputs reads."""
+    site = next(site for site in ev.loops.core.sites if site.value == name and site.scope == ev.loops.scope)
+    return ev.writer.at(site.map.exprs, point)

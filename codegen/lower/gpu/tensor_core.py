@@ -9,7 +9,10 @@ Tiles that lie along rows or columns in shared memory are transposed on the way.
 
 Floats (m16n8k8) are as many bytes: where they lie along terms, an 8 × 8 matrix of halves is one of 8 × 4 floats; where
 they lie along rows or columns, each lane loads its own words. They are rounded to tf32 as registers hold them, just
-before their mma.
+before their mma; rows that stay in registers once.
+
+Rows that are weights of a stream were accumulators: a lane has two neighbouring terms, where a fragment of tf32 has
+terms 4 apart. Terms may be taken in any order, so the fragments of columns take them in that of the accumulators.
 """
 
 from __future__ import annotations
@@ -94,6 +97,8 @@ class TensorCore(MatrixFragment):
         self.rows, self.columns, self.held = rows, columns, held
         self.steps, self.half = frame.tile.steps, _MATRIX_BYTES // DTYPES[columns.staged.dtype].bytes
         self.shape, self.dtype = f"m16n8k{2 * self.half}", frame.tile.multiplied
+        self.in_pairs = rows is None and self.dtype == "tf32"
+        """Whether a lane's two terms of an mma are neighbours."""
         loaded = min(self.steps, 2 if ahead else 1)
         self.turns = {True: self.steps if held else loaded, False: loaded}
         """Of rows, and of columns: the steps whose fragments lie side by side."""
@@ -104,6 +109,8 @@ class TensorCore(MatrixFragment):
         """Loads the fragments of the rows, once for all stages."""
         with block.loop("step", constant(self.steps), unroll=True) as (body, step):
             self._load_rows(body, step, constant(0))
+        if self.dtype == "tf32":
+            self._round(block, self.a, self.turns[True] * A * self.mi, constant(0))
 
     def multiply(self, block: GpuBlock, stage: AxisExpr, between: Between = no_copies) -> None:
         """Adds the products of all terms of a stage; every step writes its share of copies."""
@@ -117,7 +124,8 @@ class TensorCore(MatrixFragment):
             else:
                 self._load(body, step, stage)
             if self.dtype == "tf32":
-                self._round(body, self.a, A * self.mi, self._first(step, rows=True))
+                if not self.held:
+                    self._round(body, self.a, A * self.mi, self._first(step, rows=True))
                 self._round(body, self.b, B * self.ni, self._first(step, rows=False))
             with (
                 body.loop("i", constant(self.mi), unroll=True) as (row, i),
@@ -161,7 +169,8 @@ class TensorCore(MatrixFragment):
         """16 rows or columns × the terms of a step at once: four matrices, in the order in which mma takes them."""
         of_rows = tile is self.rows
         warp = self.row if of_rows else self.column
-        load = self._words if self.dtype == "tf32" and not tile.staged.along_k else self._matrices
+        by_words = self.dtype == "tf32" and (self.in_pairs or not tile.staged.along_k)
+        load = self._words if by_words else self._matrices
         with block.loop("i" if of_rows else "j", constant(count), unroll=True) as (body, number):
             piece = _Piece(tile, of_rows, warp + number * 16, step * (2 * self.half), stage)
             load(body, piece, registers, first + number * 4)
@@ -172,7 +181,8 @@ class TensorCore(MatrixFragment):
         with block.loop("word", constant(4), unroll=True) as (body, word):
             high, low = self.writer.split(word, 2)
             beside, further = (low, high) if piece.of_rows else (high, low)
-            source = piece.at(beside * 8 + group, further * self.half + place)
+            term = place * 2 + further if self.in_pairs else further * self.half + place
+            source = piece.at(beside * 8 + group, term)
             body.add(LdSharedVec(registers, first + word, 1, source))
 
     def _matrices(self, block: GpuBlock, piece: _Piece, registers: str, first: AxisExpr) -> None:

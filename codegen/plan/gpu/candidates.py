@@ -40,7 +40,7 @@ def _candidates(
     if any(let.op.kind == "stream" for let in region.body):
         if ordered:
             return []  # a stream rescales partial sums, which changes their order
-        return _stream_plans(region, core, target, finite=exactness >= Exactness.RANGE)
+        return _stream_plans(region, core, target, finite=exactness >= Exactness.RANGE, tf32=tf32)
     is_nest = core.contraction is None and not any(let.op.kind == "scatter" for let in region.body)
     if ends_in_bits_of_halves(region) and not is_nest:
         return []  # other templates hold results in registers of fp32
@@ -51,10 +51,12 @@ def _candidates(
     return nest_candidates(region, core, target, ordered=ordered, relative=exactness >= Exactness.ROUNDING)
 
 
-def _stream_plans(region: Region, core: PolyCore, target: Target, *, finite: bool) -> Sequence[tuple[GpuPlan, Work]]:
+def _stream_plans(
+    region: Region, core: PolyCore, target: Target, *, finite: bool, tf32: bool
+) -> Sequence[tuple[GpuPlan, Work]]:
     """Plans of streams in tiles where the scores are tiles; else of nests, with reductions in place of the streams."""
     if core.streams is not None and not ends_in_bits_of_halves(region):
-        in_tiles = stream_candidates(region, core, target, finite=finite)
+        in_tiles = stream_candidates(region, core, target, finite=finite, tf32=tf32)
         if in_tiles or core.streams.contraction is not None:
             return in_tiles
     return nest_candidates(*nest_region(region, core), target, relative=True)

@@ -55,8 +55,11 @@ def fills_banks(tile: ContractionTile, staged: Staging) -> bool:
     return tile.is_swizzled(staged) or tile.extent(staged) * DTYPES[staged.dtype].bytes % SWIZZLE_ATOM == 0
 
 
-def operand_ring(name: str, tile: ContractionTile, staged: Staging, start: int, stages: int) -> Shared:
-    """The ring of one operand with so many stages, from byte `start` on, or from the next byte that is aligned."""
+def operand_ring(
+    name: str, tile: ContractionTile, staged: Staging, start: int, stages: int, apart: int = _APART
+) -> Shared:
+    """The ring of one operand with so many stages, from byte `start` on, or from the next byte that is aligned.
+    `apart`: floats of padding after a line of floats that is not swizzled."""
     extent = tile.extent(staged)
     if tile.is_swizzled(staged):
         lines, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
@@ -66,7 +69,7 @@ def operand_ring(name: str, tile: ContractionTile, staged: Staging, start: int, 
     start = -(-start // 16) * 16
     if staged.along_k:
         return Shared(name, staged.dtype, (extent, tile.bk), start, stages, tile.bk + 16 // DTYPES[staged.dtype].bytes)
-    return Shared(name, staged.dtype, (tile.bk, extent), start, stages, extent + _APART if tile.tf32 else None)
+    return Shared(name, staged.dtype, (tile.bk, extent), start, stages, extent + apart if tile.tf32 else None)
 
 
 def _panel(length: int, dtype: str) -> int:

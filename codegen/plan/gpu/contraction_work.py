@@ -15,7 +15,7 @@ from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import shared_bytes
 from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of, turns_of_block
 from codegen.plan.gpu.latencies import FIRST_PRODUCT, TURN, ring_clocks
-from codegen.plan.gpu.operand_read import own_digits
+from codegen.plan.gpu.operand_read import bits_read, own_digits
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
@@ -32,7 +32,10 @@ _OVERLAP = 0.12
 _ELEMENT, _SPLIT, _PADDED_AXIS = 12.0, 3.0, 7.0
 """Instructions to read, convert and store one element; further ones for each digit that a number of a row or of a term
 is split into, beyond the first; and for each bound of padding that is tested. In SASS (CUDA 13.0, sm_80) an element of
-an odd matrix takes 10, one of a convolution NCHW 3×3 24, or 38 with padding; the estimates are 12, 24 and 38."""
+an odd matrix takes 10 with a conversion and 8 without, one of a convolution NCHW 3×3 24, or 38 with padding; the
+estimates are 12, 10, 24 and 38."""
+CONVERSION = 2.0
+"""Instructions to convert an element to fp32 and back, which elements that move as bits do not take."""
 _ROUNDED = 2.0
 """Instructions to round a word to tf32: half of the last place is added; tensor cores cut off the rest."""
 _COPY = 8.0
@@ -135,7 +138,10 @@ class GpuContractionWork:
         elements = tile.extent(staged) * tile.bk
         if staged.copied:
             return _COPY * (elements / staged.width - elements * DTYPES[staged.dtype].bytes / 16) / self.target.issue
-        return elements * (self._element_slots[staged.side] + self._prologue_weights[staged.side]) / self.target.issue
+        slots = self._element_slots[staged.side] + self._prologue_weights[staged.side]
+        if bits_read(self.view, staged) is not None:
+            slots -= CONVERSION
+        return elements * slots / self.target.issue
 
     def _reread(self, tile: ContractionTile, stages: int, seconds: float) -> float:
         """Cycles to read operands from the second-level cache, beyond the `seconds` in which products run."""

@@ -22,8 +22,10 @@ from codegen.plan.gpu.nest_tiling import (
     points_of,
     row_axes,
     row_length,
+    row_scans,
     row_values,
     rows_of,
+    scanned_buffers,
     tiles_of,
 )
 from codegen.plan.gpu.nest_work import GpuNestWork
@@ -51,6 +53,11 @@ _BLOCK = 256
 """Threads of a block."""
 _SHARED_TEAM = 128
 """Threads of a team, at least, where neighbouring threads have neighbouring elements and several blocks share a row."""
+_SCAN_TURNS = 8
+"""Turns of a scan that are written out, at most, so that registers hold the elements: a turn has some 30 instructions
+with 256 threads, in SASS (CUDA 13.0, sm_80)."""
+_SCAN_PARTS = 1024
+"""Parts of a row's scan, at most, beyond one for every block that has room: every part awaits all earlier ones."""
 _TEAMS = (8, 32, 128, 256, 512, 1024)
 """Threads that share a row."""
 _KINDS = frozenset({"ewise", "unary", "cast", "copy", "reduce", "scan", "gather", "index"})
@@ -190,26 +197,31 @@ def _rows(loops: RegionLoops, work: GpuNestWork, arch: str) -> Iterator[Rows]:
 
 def _shared_rows(loops: RegionLoops, work: GpuNestWork, alone: Sequence[Rows], relative: bool) -> Iterator[Rows]:
     """Rows shared by several blocks, where whole rows leave multiprocessors idle: so many blocks that every SM has one,
-    or enough to hide its latencies. A part that is read twice stays in registers if it fits."""
+    or enough to hide its latencies. A part that is read twice stays in registers if it fits; for scans, parts may be
+    made as short as that takes."""
     if not alone or not can_split(loops, relative=relative):
         return
-    target, reads_twice, dear = work.target, bool(kept_buffers(loops)), dear_values(loops)
+    target, dear, scans = work.target, dear_values(loops), row_scans(loops)
+    reads_twice = bool(kept_buffers(loops) or scanned_buffers(loops))
     seen: set[tuple[object, ...]] = set()
     for rows in alone:
         turns = rows.turns(rows.length)
-        if rows.near and rows.team < _SHARED_TEAM:
+        if (rows.near and rows.team < _SHARED_TEAM) or (scans and rows.height > 1):
             continue
-        for blocks in (target.units, target.units * max(1, HIDING_THREADS // rows.threads)):
+        short = [rows.blocks * -(-turns // _SCAN_TURNS)] if scans and turns <= _SCAN_PARTS * _SCAN_TURNS else []
+        for blocks in (target.units, target.units * max(1, HIDING_THREADS // rows.threads), *short):
             wanted = max(1, min(blocks // rows.blocks, turns // AT_A_TIME))
             own = msgspec.structs.replace(rows, split=wanted).own_turns(rows.length)
             split = -(-turns // own)
             fits = _fits_registers(work, own * rows.team * rows.width, rows.height, rows.team, rows.width)
+            if scans:  # ptxas loads the totals of all warps early, for which blocks of 1,024 have no registers
+                fits = fits and own <= _SCAN_TURNS and rows.team < MAX_THREADS
             key = (rows.height, rows.team, rows.near, rows.width, split)
             if split > 1 and key not in seen:
                 seen.add(key)
                 keep: Keep = "reg" if reads_twice and fits else "none"
                 own_dear = dear if keep == "reg" else ()
-                yield msgspec.structs.replace(rows, keep=keep, split=split, dear=own_dear, shared=())
+                yield msgspec.structs.replace(rows, keep=keep, split=split, dear=own_dear, shared=(), scans=scans)
 
 
 def _fits_registers(work: GpuNestWork, length: int, height: int, team: int, width: int) -> bool:

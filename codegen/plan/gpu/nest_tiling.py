@@ -33,7 +33,8 @@ def rows_of(loops: RegionLoops, tile: tuple[int, int], *, near: bool, keep: Keep
     count = math.prod(loops.shape[axis] for axis in axes)
     dear = dear_values(loops) if keep == "reg" else ()
     shared = kept_buffers(loops) if keep == "smem" else ()
-    return Rows(axes, inner, count, row_length(loops), *tile, near, keep, width, split, dear, shared)
+    scans = row_scans(loops) if split > 1 else ()
+    return Rows(axes, inner, count, row_length(loops), *tile, near, keep, width, split, dear, shared, scans)
 
 
 def tiles_of(loops: RegionLoops, groups: Sequence[Sequence[int]], tile: tuple[int, int]) -> Tiles:
@@ -136,17 +137,37 @@ def row_values(loops: RegionLoops) -> tuple[str, ...]:
     return tuple(name for name in names if loops.core.finished.get(name) is not None)
 
 
+def row_scans(loops: RegionLoops) -> tuple[str, ...]:
+    """The scans of more than one element, in the body's order."""
+    scans = ((name, op) for name, op in loops.ops.items() if op.kind == "scan" and name in loops.core.scopes)
+    return tuple(name for name, op in scans if op.domain[op.axis or 0] > 1)
+
+
 def can_split(loops: RegionLoops, *, relative: bool = True) -> bool:
-    """Whether several blocks may share a row: its reductions do not need each other, except, if `relative`, sums that
-    are relative to a maximum; they take their terms in any order; and everything after them is computed once a row."""
+    """Whether several blocks may share a row: its reductions, or its scans, can be computed in parts."""
+    return _can_split_scans(loops) if row_scans(loops) else _can_split_reductions(loops, relative=relative)
+
+
+def _can_split_scans(loops: RegionLoops) -> bool:
+    """Whether a block that has the totals of the parts before its own can compute its part of the scans and of all
+    outputs: nothing needs a reduction of the row, scans take their terms in any order, and every output has elements of
+    its own in every part. (No scan in a nest needs another scan.)"""
+    carried = loops.scan_axes(loops.shape)
+    in_parts = all(result.at is None or not support(result.at).isdisjoint(carried) for result in loops.region.yields)
+    return in_parts and not row_values(loops) and not any(map(loops.in_order, row_scans(loops)))
+
+
+def _can_split_reductions(loops: RegionLoops, *, relative: bool) -> bool:
+    """Whether the reductions of a row do not need each other, except, if `relative`, sums that are relative to a
+    maximum; take their terms in any order; and everything after them is computed once a row."""
     names, (_, inner) = row_values(loops), row_axes(loops)
     bases = {name: {base.maximum} for name, base in relative_sums(loops.region).items()} if relative else {}
     below = {name: set(behind(loops.ops, name)) & (set(names) - {name}) for name in names}
     independent = all(below[name] == bases.get(name, set()) or not below[name] for name in names)
     alike = len({terms_of(loops, name) for name in names}) == 1
     of_row = all(loops.shape[axis] == 1 for axis in inner)
-    ordered = any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced or op.kind == "scan")
-    return independent and alike and of_row and not ordered and not loops.scan_axes(loops.shape)
+    ordered = any(loops.in_order(name) for name, op in loops.ops.items() if op.reduced)
+    return independent and alike and of_row and not ordered
 
 
 def row_length(loops: RegionLoops) -> int:
@@ -166,6 +187,14 @@ def dear_values(loops: RegionLoops) -> tuple[str, ...]:
 def kept_buffers(loops: RegionLoops) -> tuple[str, ...]:
     """The inputs that several passes over a row read, element by element."""
     return tuple(name for name, scopes in row_passes(loops).items() if len(scopes) > 1)
+
+
+def scanned_buffers(loops: RegionLoops) -> tuple[str, ...]:
+    """The inputs whose elements scans take, which blocks that share the scans read twice."""
+    scans = row_scans(loops)
+    reads = (access for access in loops.core.accesses if access.input >= 0 and access.scope in scans)
+    moving = (access.buffer for access in reads if loops.ops[access.scope].axis in support(access.map))
+    return tuple(dict.fromkeys(moving))
 
 
 def row_passes(loops: RegionLoops) -> dict[str, set[str]]:
@@ -191,9 +220,13 @@ def _check_split(loops: RegionLoops, rows: Rows) -> None:
     turns, own = rows.turns(rows.length), rows.own_turns(rows.length) if rows.split > 0 else 0
     if 0 in loops.shape or not can_split(loops) or rows.in_shared:
         message = (
-            "blocks can share a row only if its reductions are independent, unordered and not kept in shared memory"
+            "blocks can share a row only if its reductions or scans are independent, unordered and not kept in shared "
+            "memory"
         )
         fail(Kind.UNSUPPORTED_OP, STAGE, message, keep=rows.keep)
+    if rows.scans and (rows.height > 1 or rows.team < WARP_LANES):
+        message = f"blocks that share a scan have one row each, not {rows.height}, and whole warps"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, team=rows.team, hint="height 1")
     if rows.split < 1 or (rows.split - 1) * own >= turns:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"{rows.split} blocks can not share {turns} turns")
 

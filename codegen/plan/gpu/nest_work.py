@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from codegen.plan.gpu.latencies import ARRIVAL, BARRIER, LOAD
-from codegen.plan.gpu.nest_tiling import DEAR_FLOPS, kept_buffers, row_passes, row_values, terms_of
+from codegen.plan.gpu.nest_tiling import (
+    DEAR_FLOPS,
+    kept_buffers,
+    row_passes,
+    row_values,
+    scanned_buffers,
+    terms_of,
+)
 from codegen.plan.op_weights import weight
 from codegen.plan.region_loops import RegionLoops, Shape, View
 from codegen.plan.relative_sums import relative_sums
@@ -66,6 +73,7 @@ class _Launch:
     across     reads whose neighbours lie along this axis count as reads through shared memory
     scratch    bytes of shared memory of a block
     idle       elements that threads go through per element of the nest
+    readings   how often the elements of the inputs are loaded, for scans in parts
     """
 
     blocks: int
@@ -79,6 +87,7 @@ class _Launch:
     across: int | None = None
     scratch: int = 0
     idle: float = 1.0
+    readings: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +130,16 @@ class GpuNestWork:
             waits += rounds * LOAD if loaded else turns * _KEPT_CLOCKS
             waits += self._team_clocks(rows)
         if self.loops.scan_axes(self.loops.shape):
-            waits += rows.turns(rows.length) * (self._team_clocks(rows) + BARRIER)
-        if rows.split > 1:
+            waits += rows.own_turns(rows.length) * (self._team_clocks(rows) + BARRIER)
+        if rows.scans:
+            waits += self._waits_of_parts(rows)
+        elif rows.split > 1:
             joining = LOAD * -(-rows.turns(rows.split) // AT_A_TIME) + self._team_clocks(rows)
             waits += ARRIVAL + self._joining_passes * joining
         last = rows.inner if rows.near else rows.axes
         blocks = rows.blocks * rows.split
-        gone = blocks * rows.threads * sum(rows.own_turns(pass_) * rows.width for pass_ in passes)
+        readings = 2 if rows.scans and not rows.in_registers else 1
+        gone = blocks * rows.threads * readings * sum(rows.own_turns(pass_) * rows.width for pass_ in passes)
         return self._work(
             _Launch(
                 blocks,
@@ -140,17 +152,32 @@ class GpuNestWork:
                 rows=rows,
                 scratch=rows.height * rows.held * self.kept_bytes if rows.in_shared else 0,
                 idle=max(1.0, gone / max(1, sum(passes) * rows.count)),
+                readings=readings,
             )
         )
 
+    def _waits_of_parts(self, rows: Rows) -> float:
+        """Clocks that a block of a scan in parts waits beside the pass that scans: until it has its number; for the
+        pass that joins its part, whose loads serve the scan where registers keep the elements; until the totals of all
+        parts are there; to join these."""
+        number = LOAD + BARRIER
+        loads = 0 if rows.in_registers else -(-rows.own_turns(rows.length) // AT_A_TIME)
+        totals = 1 + -(-rows.turns(rows.split) // AT_A_TIME)
+        return number + ARRIVAL + (loads + totals) * LOAD + 2 * self._team_clocks(rows)
+
     def _row_registers(self, rows: Rows) -> int:
         """Registers of a thread: the elements of its row that it holds at one time, of all inputs, and the values that
-        it keeps."""
+        it keeps; of scans in parts also the totals of half the warps, of which ptxas loads so many early."""
         sizes = {buffer.name: DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs}
-        words = sum(max(1, sizes[name] // 4) for name in row_passes(self.loops))
+        scanned = scanned_buffers(self.loops) if rows.scans else ()
+        words = sum(max(1, sizes[name] // 4) for name in {*row_passes(self.loops), *scanned})
+        warps = rows.team // WARP_LANES
+        totals = sum(max(1, DTYPES[self.loops.ops[name].dtype].bytes // 4) * warps // 2 for name in rows.scans)
         if rows.in_registers:
-            return _ROW_REGISTERS + rows.own_turns(rows.length) * rows.width * (words + self._kept_values)
-        return _ROW_REGISTERS + min(rows.own_turns(rows.length), AT_A_TIME) * rows.width * words
+            held = rows.own_turns(rows.length) * rows.width * (words + self._kept_values)
+        else:
+            held = min(rows.own_turns(rows.length), AT_A_TIME) * rows.width * words
+        return _ROW_REGISTERS + held + totals
 
     @cached_property
     def _joining_passes(self) -> int:
@@ -187,6 +214,9 @@ class GpuNestWork:
         waves = -(-launch.blocks // (target.units * resident))
         cycle = target.cycle_ns / target.units
         spare = max(0.0, slots - once)
+        near = target.cache_bandwidth
+        if launch.readings > 1 and self._bytes * min(1, target.units * resident / launch.blocks) > target.l2_bytes:
+            near = target.bandwidth  # the first part of what resident blocks read is gone before they read it again
         occupancy = min(1.0, launch.blocks / target.units)
         return Work(
             flops=once,
@@ -198,7 +228,7 @@ class GpuNestWork:
                 1e-5, min(1.0, target.issue / target.per_cycle("fp32") * (once + spare) / (once + spare + moved))
             ),
             recomputed=spare,
-            reread=again / target.cache_bandwidth * 1e9 / cycle,
+            reread=again / near * 1e9 / cycle,
             layout=beyond / target.cache_bandwidth * 1e9 / cycle + launch.waits * waves * target.units * occupancy,
             block_threads=launch.threads,
             thread_registers=registers,
@@ -222,7 +252,7 @@ class GpuNestWork:
     @cached_property
     def _kept_sizes(self) -> list[int]:
         sizes = {buffer.name: DTYPES[buffer.memref.dtype].bytes for buffer in self.loops.region.inputs}
-        return [sizes[name] for name in kept_buffers(self.loops)]
+        return [sizes[name] for name in dict.fromkeys((*kept_buffers(self.loops), *scanned_buffers(self.loops)))]
 
     # --- arithmetic ---
 
@@ -284,6 +314,7 @@ class GpuNestWork:
             return slots, beyond, read
         for view in self._distinct_views(launch.rows):
             size, times = self._sizes[view.shape], self._access_count(view, launch.rows)
+            times *= 1 if view.stored else launch.readings
             axis = self._lane(view, launch)
             step = view.strides[axis].step if axis is not None else 0
             if step == 0:  # one number for a warp

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k
-from ir.dtype import DTYPES
+from ir.dtype import DTYPES, HALVES
 from ir.index.facts import offset
 from ir.index.map import AxisMap
 from ir.kernel.gpu.kernel import WARP_LANES
@@ -49,9 +49,7 @@ def staging(view: Contraction, side: int, narrow: bool) -> Staging:
     `exact_dtype`, else in the dtype of the sums."""
     group = own_digits(view, side)
     dtype = exact_dtype(view, side) if narrow else view.accumulator
-    read = uncomputed_read(view, side)
-    if read is not None and (view.buffer(read).memref.dtype != dtype or any(g.fill != 0 for g in read.map.guards)):
-        read = None
+    read = _unchanged_read(view, side, dtype)
     size = DTYPES[dtype].bytes
     across = lanes_along_k(view, side, group, WARP_LANES) if group and view.k else bool(view.k)
     if read is None:
@@ -75,10 +73,26 @@ def copied_read(view: Contraction, staged: Staging) -> OperandRead | None:
     return uncomputed_read(view, staged.side) if staged.copied else None
 
 
+def bits_read(view: Contraction, staged: Staging) -> OperandRead | None:
+    """The read of the buffer whose 16-bit floats are moved one by one, as bits; None where elements are copied in
+    vectors, converted or computed."""
+    if staged.copied or staged.dtype not in HALVES:
+        return None
+    return _unchanged_read(view, staged.side, staged.dtype)
+
+
 def copied_axes(view: Contraction, stagings: Iterable[Staging]) -> dict[str, int]:
     """Buffer that is copied → how many of its last axes the copies take as one axis."""
     reads = ((copied_read(view, operand), operand.axes) for operand in stagings)
     return {read.buffer: axes for read, axes in reads if read is not None}
+
+
+def _unchanged_read(view: Contraction, side: int, dtype: str) -> OperandRead | None:
+    """The read of the buffer whose elements the operand has as `dtype` without a conversion, padded with 0 at most."""
+    read = uncomputed_read(view, side)
+    if read is None or view.buffer(read).memref.dtype != dtype or any(guard.fill != 0 for guard in read.map.guards):
+        return None
+    return read
 
 
 def uncomputed_read(view: Contraction, side: int) -> OperandRead | None:

@@ -25,6 +25,7 @@ from codegen.plan.gpu.stream_tiling import (
     stream_products,
     stream_steps,
     stream_turns,
+    streams_fit_tf32,
     streams_on_tensor_cores,
     values_of,
 )
@@ -67,31 +68,44 @@ _THREAD_TERMS = (64, 32)
 
 
 def stream_candidates(
-    region: Region, core: PolyCore, target: Target, *, finite: bool = False
+    region: Region, core: PolyCore, target: Target, *, finite: bool = False, tf32: bool = False
 ) -> list[tuple[GpuStreamPlan, Work]]:
     """The candidates, the fastest first; none if the template does not cover the region, or nothing fits. `finite`:
-    inputs are finite, so that terms whose weight is 0 because of their position need not be read."""
-    priced: list[_Candidate] = []
-    for view in stream_views(region, core):
-        priced += _view_candidates(view, target, finite)
-    priced.sort(key=lambda candidate: plan_time(candidate.work, target))
-    return [(_plan(candidate, target), candidate.work) for candidate in priced[:_CANDIDATES]]
+    inputs are finite, so that terms whose weight is 0 because of their position need not be read. `tf32`: plans may
+    round fp32 to tf32; plans that do and are slower than the best exact plan are left out."""
+    priced = fitting_streams(region, core, target, finite=finite, tf32=tf32)
+    exact = next((number for number, candidate in enumerate(priced) if not candidate.tile.tf32), len(priced))
+    faster = [candidate for number, candidate in enumerate(priced) if number < exact or not candidate.tile.tf32]
+    return [(stream_plan(candidate, target), candidate.work) for candidate in faster[:_CANDIDATES]]
 
 
-class _Candidate(NamedTuple):
+class StreamCandidate(NamedTuple):
+    """A tile that fits the machine, with the notes of its plan and its work."""
+
     view: StreamView
     tile: StreamTile
     notes: tuple[str, ...]
     work: Work
 
 
-def _view_candidates(view: StreamView, target: Target, finite: bool) -> list[_Candidate]:
-    work, candidates = GpuStreamWork(view, target), list[_Candidate]()
-    for shape in _shapes(view, finite):
+def fitting_streams(
+    region: Region, core: PolyCore, target: Target, *, finite: bool = False, tf32: bool = False
+) -> list[StreamCandidate]:
+    """The tiles that fit the machine, the fastest first; of equally fast tiles, those that round to tf32 last."""
+    priced: list[StreamCandidate] = []
+    for view in stream_views(region, core):
+        priced += _view_candidates(view, target, finite, tf32)
+    return sorted(priced, key=lambda candidate: (plan_time(candidate.work, target), candidate.tile.tf32))
+
+
+def _view_candidates(view: StreamView, target: Target, finite: bool, tf32: bool) -> list[StreamCandidate]:
+    work, candidates = GpuStreamWork(view, target), list[StreamCandidate]()
+    shapes = [*_shapes(view, finite), *(_shapes(view, finite, tf32=True) if tf32 and streams_fit_tf32(view) else ())]
+    for shape in shapes:
         fitted = _fitting(view, shape, target)
         if fitted is not None:
             tile, notes = fitted
-            variants = [_Candidate(view, variant, notes, work.of(variant)) for variant in _variants(work, tile)]
+            variants = [StreamCandidate(view, variant, notes, work.of(variant)) for variant in _variants(work, tile)]
             variants.sort(key=lambda variant: plan_time(variant.work, target))
             candidates += [
                 variant
@@ -104,9 +118,10 @@ def _view_candidates(view: StreamView, target: Target, finite: bool) -> list[_Ca
 # --- tiles ----------------------------------------------------------------------------------------
 
 
-def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
-    """Tiles that are not mostly padding, with the shortest ring and the queries in registers."""
-    matrix, m = streams_on_tensor_cores(view), max(view.m, 1)
+def _shapes(view: StreamView, finite: bool, *, tf32: bool = False) -> Iterator[StreamTile]:
+    """Tiles that are not mostly padding, with the shortest ring and the queries in registers. `tf32`: those that round
+    to tf32."""
+    matrix, m = tf32 or streams_on_tensor_cores(view), max(view.m, 1)
     shapes = _MATRIX_TILES if matrix else _THREAD_TILES
     least = min(-(-m // shape[0]) * shape[0] for shape in shapes)
     term_counts = _MATRIX_TERMS if matrix else _THREAD_TERMS
@@ -130,6 +145,7 @@ def _shapes(view: StreamView, finite: bool) -> Iterator[StreamTile]:
                 held=matrix,
                 ahead=matrix,
                 stops=bound is not None and bound.holds_for(view, bm),
+                tf32=tf32,
             )
 
 
@@ -169,7 +185,7 @@ def _fitting(view: StreamView, tile: StreamTile, target: Target) -> tuple[Stream
             return None
         own = None if thread_m is None else thread_m // 2
         sizes = (tile.bm, tile.bn, tile.terms)
-        tile = make_stream_tile(view, sizes, warp_m // 2, tile.stages, thread_m=own, stops=tile.stops)
+        tile = make_stream_tile(view, sizes, warp_m // 2, tile.stages, thread_m=own, stops=tile.stops, tf32=tile.tf32)
         notes += (f"warp_tile {warp_m} → {warp_m // 2} rows: registers",)
     return (tile, notes) if stream_shared(view, tile).nbytes <= shared_limit(STREAM_ARCH, target) else None
 
@@ -191,7 +207,8 @@ def _width_notes(view: StreamView, tile: StreamTile) -> tuple[str, ...]:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(candidate: _Candidate, target: Target) -> GpuStreamPlan:
+def stream_plan(candidate: StreamCandidate, target: Target) -> GpuStreamPlan:
+    """The plan with the candidate's tile."""
     view, tile, notes, _ = candidate
     return GpuStreamPlan(
         arch=target.arch,

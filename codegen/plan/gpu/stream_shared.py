@@ -16,6 +16,10 @@ from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import Shared
 from ir.plan.gpu import StreamTile
 
+_PAIRS_APART = 4
+"""Floats of padding after a line of values of fp32. The lanes of a warp read 8 columns of every second of 8 terms; with
+a multiple of 16 plus these between lines, all 32 lie in banks of their own."""
+
 
 class StreamShared(msgspec.Struct, frozen=True):
     """The buffers of a plan; None where the plan has no such buffer."""
@@ -43,7 +47,7 @@ def stream_shared(view: StreamView, tile: StreamTile) -> StreamShared:
         end = keys.end
     values = []
     for product_tile in tile.sums if view.products else ():
-        values.append(operand_ring("Vs", product_tile, product_tile.rhs, end, product_tile.stages))
+        values.append(operand_ring("Vs", product_tile, product_tile.rhs, end, product_tile.stages, _PAIRS_APART))
         end = values[-1].end
     if view.products and not tile.tensor_cores:
         pitch = tile.terms + 16 // DTYPES[view.kind].bytes

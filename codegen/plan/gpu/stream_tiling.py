@@ -23,7 +23,7 @@ from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
 from ir.kernel.gpu.limits import MAX_THREADS
-from ir.plan.gpu import MMA_LANES, GpuStreamPlan, Staging, Store, StreamTile
+from ir.plan.gpu import MMA_BYTES, MMA_LANES, GpuStreamPlan, Staging, Store, StreamTile
 
 _COARSENESS = {"fp16": 1, "bf16": 2}
 """Rank by rounding: a result in one dtype may have been rounded to a dtype of no higher rank before."""
@@ -45,6 +45,13 @@ def streams_on_tensor_cores(view: StreamView) -> bool:
     if any(_COARSENESS[value] > _COARSENESS.get(result, 0) for value in values for result in _results(view)):
         return False
     return on_tensor_cores(view.scores) if view.scores is not None else bool(values)
+
+
+def streams_fit_tf32(view: StreamView) -> bool:
+    """Whether tensor cores can run the streams with all operands and weights rounded to tf32: sums are in fp32, there
+    is a product, and tensor cores do not run the streams in 16 bits."""
+    has_product = view.scores is not None or bool(view.products)
+    return view.kind == "fp32" and has_product and not streams_on_tensor_cores(view)
 
 
 def _results(view: StreamView) -> set[str]:
@@ -77,16 +84,18 @@ def make_stream_tile(
     held: bool = False,
     ahead: bool = False,
     stops: bool = False,
+    tf32: bool = False,
 ) -> StreamTile:
     """The tiles of these sizes (rows and columns of a block, terms of a stage); operands and results move as many
-    elements at once as they allow. `thread_m`: rows of a thread on CUDA cores; None on tensor cores."""
+    elements at once as they allow. `thread_m`: rows of a thread on CUDA cores; None on tensor cores. `tf32`: tensor
+    cores multiply floats."""
     bm, bn, terms = sizes
     across = MMA_LANES if thread_m is None else WARP_LANES * thread_m // warp_m
-    unit = _MMA_UNIT if thread_m is None else 16 // DTYPES[view.kind].bytes
+    unit = MMA_BYTES // (4 if tf32 else 2) if thread_m is None else 16 // DTYPES[view.kind].bytes
     depth = -(-depth_of(view) // unit) * unit
-    queries, keys = _queries_and_keys(view, (bm, terms, depth), matrix=thread_m is None)
+    queries, keys = _queries_and_keys(view, (bm, terms, depth), matrix=thread_m is None, narrow=not tf32)
     thread = None if thread_m is None else (thread_m, bn // across)
-    products = [make_tile(product, sizes, (warp_m, bn), stages, thread=thread) for product in view.products]
+    products = [make_tile(product, sizes, (warp_m, bn), stages, thread=thread, tf32=tf32) for product in view.products]
     values = [product.rhs for product in products]
     store: Store = "elements"
     store_width = 1
@@ -131,14 +140,15 @@ def part_width(view: StreamView, tile: StreamTile) -> int:
 
 
 def _queries_and_keys(
-    view: StreamView, tile: tuple[int, int, int], *, matrix: bool
+    view: StreamView, tile: tuple[int, int, int], *, matrix: bool, narrow: bool
 ) -> tuple[Staging | None, Staging | None]:
-    """How queries and keys move to tiles of so many queries, keys and terms; None where scores are no products."""
+    """How queries and keys move to tiles of so many queries, keys and terms; None where scores are no products.
+    `matrix`: to tensor cores; `narrow`: in 16 bits there."""
     queries, keys, depth = tile
     if view.scores is None:
         return None, None
     side = view.scores.vector
-    rows, columns = (staging(view.scores, operand, matrix) for operand in (1 - side, side))
+    rows, columns = (staging(view.scores, operand, matrix and narrow) for operand in (1 - side, side))
     if not matrix:  # the weights of a thread's rows lie along the terms
         rows = _along_terms(rows)
     return rows.fit(queries, depth), columns.fit(keys, depth)
@@ -164,8 +174,10 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
     tile = plan.tile
     if min(tile.bm, tile.bn, tile.terms, tile.warp_m, 1 if tile.thread_m is None else tile.thread_m) < 1:
         fail_malformed(view, f"{tile} has a tile without elements")
-    if tile.tensor_cores and not streams_on_tensor_cores(view):
+    if tile.tensor_cores and not tile.tf32 and not streams_on_tensor_cores(view):
         fail_malformed(view, "tensor cores need operands in fp16 or bf16, and fp32 sums")
+    if tile.tf32 and not streams_fit_tf32(view):
+        fail_malformed(view, "tf32 needs operands that fp16 and bf16 do not hold exactly, and fp32 sums")
     _check_shape(view, tile)
     if tile.split < 1 or not has_terms_for_all_blocks(view.lead, tile.lead):
         fail_malformed(view, f"{tile.split} blocks cannot share {turns_of(view.lead, tile.lead)} turns")
@@ -182,6 +194,7 @@ def check_stream_plan(view: StreamView, plan: GpuStreamPlan) -> None:
         held=tile.held,
         ahead=tile.ahead,
         stops=tile.stops,
+        tf32=tile.tf32,
     )
     expected = split_stream_tile(view, expected, tile.split, tile.stages)
     if tile != expected:

@@ -10,9 +10,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_tiling import pieces_of, tiles_of
-from codegen.plan.gpu.contraction_work import MMA_SYNC
+from codegen.plan.gpu.contraction_work import CONVERSION, MMA_SYNC
 from codegen.plan.gpu.latencies import FIRST_PRODUCT, TURN, ring_clocks
+from codegen.plan.gpu.operand_read import bits_read
 from codegen.plan.gpu.score_scale import score_scale
 from codegen.plan.gpu.stream_parts import joining_cycles, joining_registers, stream_part_bytes
 from codegen.plan.gpu.stream_shared import stream_shared
@@ -40,7 +42,9 @@ _ELEMENT = 12.0
 _COARSE_WEIGHT = 3.5
 """Instructions of a weight of 16 bits: a maximum, a multiply-add, an exponential, and half of packing two."""
 _MMA_FLOPS, _MATRIX_BYTES = 2 * 16 * 8 * 16, 512
-"""FLOPs of an mma; bytes that a warp loads with one ldmatrix."""
+"""FLOPs of an mma of 16 bits; bytes that a warp loads with one ldmatrix."""
+_ROUNDED = 2.0
+"""Instructions to round a word to tf32."""
 _ADDRESSES = 40
 """Registers for indices, addresses and rows, as ptxas reports for the template."""
 _IN_TIME, _EARLY = 24, 12
@@ -65,9 +69,9 @@ def _turn_registers(view: StreamView, tile: StreamTile) -> int:
         sums = sum(math.prod(product_tile.thread or ()) for product_tile in tile.sums)
         widest = max(columns, *((product_tile.thread or (1, 1))[1] for product_tile in tile.sums))
         return int(words * (rows * columns + sums + vector * (rows + widest)) + pieces + _ADDRESSES)
-    mi, steps = scores.warp_m // 16, scores.bk // 16
+    mi, steps = scores.warp_m // 16, scores.steps if view.scores is not None else 1
     sums = sum(4 * mi * (product_tile.bn // 8) for product_tile in tile.sums) if view.products else 0
-    weights = mi * scores.bn // 4 if view.products else 0
+    weights = mi * scores.bn // (2 if tile.tf32 else 4) if view.products else 0
     loaded = 2 if tile.ahead else 1
     queries = 4 * mi * (steps if tile.held else min(steps, loaded)) if view.scores is not None else 0
     keys = min(steps, loaded) * scores.bn // 4
@@ -91,6 +95,11 @@ def _ring_operands(view: StreamView, tile: StreamTile) -> list[tuple[Contraction
     return keys + ([(product_tile, product_tile.rhs) for product_tile in tile.sums] if view.products else [])
 
 
+def _ring_products(view: StreamView) -> list[Contraction]:
+    """The product of each of these operands."""
+    return [*([view.scores] if view.scores is not None else []), *view.products]
+
+
 def _piece_registers(tile: ContractionTile, staged: Staging) -> float:
     return (_COMPUTED if not staged.copied else _PIECE) * pieces_of(tile, staged)
 
@@ -105,9 +114,8 @@ class GpuStreamWork:
     def of(self, tile: StreamTile) -> Work:
         """The work of a plan with these tiles."""
         view, target = self.view, self.target
-        dtype = (
-            (tile.scores.rhs if view.scores is not None else tile.lead.rhs).dtype if tile.tensor_cores else view.kind
-        )
+        lead = tile.scores if view.scores is not None else tile.lead
+        dtype = lead.multiplied if tile.tensor_cores else view.kind
         peak = target.peak_flops.get(dtype, target.peak_flops["fp32"])
         tiles = math.prod(tiles_of(stream_products(view)[0], tile.lead))
         blocks, turns = tiles * tile.split, self._turns(tile)
@@ -165,10 +173,19 @@ class GpuStreamWork:
         return sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
 
     def _product_slots(self, tile: StreamTile) -> float:
-        """Instructions of threads for the products of a stage: mma, and loads of fragments."""
+        """Instructions of threads for the products of a stage: mma, and loads of fragments; with tf32 also those to
+        round the words of keys, values, and queries that are not held, and values are loaded word by word."""
         if not tile.tensor_cores:
             return 0.0
-        return WARP_LANES * (self._flops(tile) / _MMA_FLOPS + self._traffic(tile) / _MATRIX_BYTES)
+        slots = self._flops(tile) / _MMA_FLOPS + self._traffic(tile) / _MATRIX_BYTES
+        if tile.tf32:
+            warps = tile.threads // WARP_LANES
+            keys = tile.terms * tile.depth if self.view.scores is not None else 0
+            values = tile.terms * self._columns(tile)
+            queries = 0 if tile.held or self.view.scores is None else tile.warp_m * tile.depth
+            rounded = _ROUNDED * (keys + values + queries)
+            slots += self._flops(tile) / _MMA_FLOPS + warps * (rounded + 0.75 * values) / WARP_LANES
+        return WARP_LANES * slots
 
     def _stage(self, tile: StreamTile, products: float, resident: int) -> float:
         """Cycles of a stage of one block, with `resident` blocks on an SM."""
@@ -176,11 +193,11 @@ class GpuStreamWork:
             products = 0.0
         slots = tile.bm * (tile.terms * self._slots_per_score(tile) + self._columns(tile)) + self._product_slots(tile)
         scored = slots / self.target.issue
-        filling = sum(
-            operand_tile.extent(staged) * operand_tile.bk * _ELEMENT / self.target.issue
-            for operand_tile, staged in _ring_operands(self.view, tile)
-            if not staged.copied
-        )
+        filling = 0.0
+        for product, (own, staged) in zip(_ring_products(self.view), _ring_operands(self.view, tile), strict=True):
+            if not staged.copied:
+                element = _ELEMENT - (CONVERSION if bits_read(product, staged) is not None else 0.0)
+                filling += own.extent(staged) * own.bk * element / self.target.issue
         warps = resident * self.busy_warps(tile)
         alone = max(1.0, _SCHEDULERS / warps)
         parts = (products * alone, scored * alone, self._traffic(tile) / self.target.shared_bytes)
@@ -227,7 +244,8 @@ class GpuStreamWork:
             return self._op_slots + own
         scale = score_scale(view)
         folded = 0.0 if scale is None else weight(self._ops[scale.value], self.target)
-        return self._op_slots - folded + _COARSE_WEIGHT + len(view.row_sums)
+        rounding = _ROUNDED if tile.tf32 else 0.0
+        return self._op_slots - folded + _COARSE_WEIGHT + rounding + len(view.row_sums)
 
     @cached_property
     def _ops(self) -> dict[str, Op]:

@@ -17,6 +17,7 @@ struct eq_engine {
   int (*barrier_or)(int holds, int line);
   void (*fence)(int line);
   unsigned (*ticket)(void *address, unsigned count, int line);
+  void (*await_ticket)(void *address, unsigned count, int line);
   void (*sync_warp)(int line);
   void (*load_matrix)(unsigned *fragment, unsigned offset, int matrices, int transposed, int line);
   void (*multiply)(int format, float *d, const unsigned *a, const unsigned *b, int line);

@@ -151,8 +151,8 @@ static void release_memory() {
 }
 
 static const eq_engine engine = {
-    own_thread, own_block, shared_access, global_access, copy_async,  commit,   wait,    barrier,
-    barrier_or, fence,     ticket,        sync_warp,     load_matrix, multiply, shuffle, beyond_registers,
+    own_thread, own_block, shared_access, global_access, copy_async, commit,      wait,     barrier, barrier_or,
+    fence,      ticket,    await_ticket,  sync_warp,     load_matrix, multiply, shuffle, beyond_registers,
 };
 
 EQ_EXPORT const eq_engine *eq_simt_engine() { return &engine; }

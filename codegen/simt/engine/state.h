@@ -105,6 +105,7 @@ enum Operation : uint32_t {
   kLoadMatrix,
   kMultiply,
   kShuffle,
+  kAwaitTicket,
 };
 
 static inline Operation operation_of(uint32_t waits) { return (Operation)(waits & 0xff); }

@@ -16,6 +16,23 @@ static unsigned ticket(void *address, unsigned count, int line) {
   return before;
 }
 
+/* Blocks run one after another, so that a counter which is 0 would stay 0. */
+static void await_ticket(void *address, unsigned count, int line) {
+  GlobalPlace place = global_place(address, 4, 4, true, line);
+  if (!place.host) return;
+  uint32_t tickets;
+  memcpy(&tickets, place.host, 4);
+  if (!tickets) {
+    Finding finding = blank_finding(kDeadlock, line);
+    finding.lane = -1;
+    finding.bytes = kAwaitTicket;
+    finding.lanes = 1u << self->current->lane;
+    report(finding);
+    stop();
+  }
+  ticket(address, count, line);
+}
+
 /* Reports the counters that are not 0 after a launch. */
 static void check_counters() {
   for (uint32_t index = 0; index < self->request->buffer_count; ++index) {

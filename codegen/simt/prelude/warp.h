@@ -7,6 +7,9 @@ static inline void eq_fence(EQ_HERE) { eq_simt->fence(line); }
 static inline int eq_ticket(eq_counter *counter, int count, EQ_HERE) {
   return (int)eq_simt->ticket(counter, (unsigned)count, line);
 }
+static inline void eq_await(eq_counter *counter, int count, EQ_HERE) {
+  eq_simt->await_ticket(counter, (unsigned)count, line);
+}
 
 #define EQ_COPY(n)                                                                                    \
   static inline void eq_cp_async##n(unsigned to, const void *from, unsigned valid_bytes, EQ_HERE) {   \

@@ -17,7 +17,8 @@ Types in memory (T → cell): f16 `eq_f16`, bf16 `eq_bf16` (opaque 16-bit struct
 In registers: fp16 and bf16 are held in `float`, rounded; bool is `bool`; the others have the C type of their cell. A
 *word* is an `unsigned` that holds two halves (element 0 in the low 16 bits) or the bits of one tf32.
 
-Blocks count one another in cells `eq_counter`: 0 before and after a launch, accessed by `eq_ticket` alone.
+Blocks count one another in cells `eq_counter`: 0 before and after a launch, accessed by `eq_ticket` and `eq_await`
+alone.
 
 Shared memory is one array of bytes per block, addressed by byte offset (`unsigned`; 0 is its start, which is aligned
 to 1024 bytes). Its size is a launch parameter. Its contents are undefined until written. A function that fills or
@@ -345,6 +346,13 @@ def _blocks() -> Iterator[DeviceFunction]:
         "int eq_ticket(eq_counter *counter, int count)",
         Effect.GLOBAL_ATOMIC,
         "the counter, which goes on by 1, and from count − 1 back to 0",
+        4,
+    )
+    yield DeviceFunction(
+        "eq_await",
+        "void eq_await(eq_counter *counter, int count)",
+        Effect.GLOBAL_ATOMIC,
+        "waits while the counter is 0, then goes on as eq_ticket does",
         4,
     )
 

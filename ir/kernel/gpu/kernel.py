@@ -39,7 +39,8 @@ THREAD, LANE, WARP, BLOCK_X, BLOCK_Y, BLOCK_Z = range(len(IDS))
 WORD = "word"
 """The dtype of a register of 32 raw bits: two halves, or a tf32."""
 COUNTER = "counter"
-"""The dtype of 32-bit counters of blocks: 0 before and after a launch, accessed by `TakeTicket` alone."""
+"""The dtype of 32-bit counters of blocks: 0 before and after a launch, accessed by `TakeTicket` and `AwaitTicket`
+alone."""
 COUNTER_BYTES = 4
 SWIZZLE_ATOM = 128
 """Bytes. A swizzle permutes the 16-byte chunks of so many; the pattern repeats after 2^bits of them."""

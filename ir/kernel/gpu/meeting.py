@@ -1,6 +1,11 @@
 """Checks that blocks see the stores of other blocks to the workspace, in the order of the kernel's statements.
 
-stored → Barrier, unless only thread 0 has stored → Fence → TakeTicket → Fence → Barrier or AnyThread → may be read
+stored → Barrier, unless only thread 0 has stored → Fence → TakeTicket
+TakeTicket → Fence → AnyThread → may be read; or TakeTicket → AwaitTicket → Fence → Barrier → may be read
+
+A ticket says how many blocks have stored, so that a vote on tickets decides whether the block may read. A barrier
+decides nothing: before the barrier the block must have waited. It waits after it has published its own stores, since
+other blocks may wait for these.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from ir.kernel.gpu.kernel import COUNTER, THREAD, GpuKernel
 from ir.kernel.gpu.nodes import (
     AnyThread,
+    AwaitTicket,
     Barrier,
     CpAsync,
     Fence,
@@ -43,7 +49,7 @@ _MISSING = {
     _MeetingStage.AGREED: "no ticket has been taken for it",
     _MeetingStage.FENCED: "no ticket has been taken for it",
     _MeetingStage.COUNTED: "no fence since the ticket",
-    _MeetingStage.SEEN: "no barrier since the fence",
+    _MeetingStage.SEEN: "since the fence no vote on a ticket, and no barrier after an awaited ticket",
 }
 """What is missing before a read in this stage."""
 
@@ -57,7 +63,8 @@ def workspace_hazards(kernel: GpuKernel) -> list[str]:
 class _WorkspaceWalk:
     def __init__(self, kernel: GpuKernel, parts: frozenset[str]) -> None:
         self.box, self.parts = kernel.box, parts
-        self.stage = _MeetingStage.AGREED
+        self.stage = _MeetingStage.FENCED
+        self.waited = False
 
     def block(self, body: Sequence[KernelNode], facts: Facts) -> Iterator[str]:
         for stmt in body:
@@ -76,8 +83,10 @@ class _WorkspaceWalk:
                 alone = self.stage is not _MeetingStage.STORED and self._is_first_thread((*facts, *stmt.where))
                 self.stage = _MeetingStage.AGREED if alone else _MeetingStage.STORED
             case Barrier() | AnyThread():
-                after = {_MeetingStage.STORED: _MeetingStage.AGREED, _MeetingStage.SEEN: _MeetingStage.SHARED}
-                self.stage = after.get(self.stage, self.stage)
+                if self.stage is _MeetingStage.STORED:
+                    self.stage = _MeetingStage.AGREED
+                elif self.stage is _MeetingStage.SEEN and (self.waited or isinstance(stmt, AnyThread)):
+                    self.stage = _MeetingStage.SHARED
             case Fence():
                 if self.stage is _MeetingStage.STORED:
                     yield "a fence with no barrier since all threads stored what it publishes"
@@ -87,7 +96,11 @@ class _WorkspaceWalk:
             case TakeTicket():
                 if self.stage < _MeetingStage.FENCED:
                     yield f"a ticket of {stmt.buffer} with no fence since the stores before it"
-                self.stage = _MeetingStage.COUNTED
+                self.stage, self.waited = _MeetingStage.COUNTED, False
+            case AwaitTicket():
+                if self.stage < _MeetingStage.COUNTED:
+                    yield f"an await of {stmt.buffer} with no ticket that publishes the stores of this block before it"
+                self.stage, self.waited = _MeetingStage.COUNTED, True
 
     def _is_first_thread(self, facts: Facts) -> bool:
         inside = narrow_box(facts, self.box)

@@ -154,8 +154,8 @@ class AnyLane(KernelNode, frozen=True):
 
 class Fence(KernelNode, frozen=True):
     """Orders this thread's earlier accesses to memory, and those that barriers showed it, before its later ones, for
-    every thread of the device. A `TakeTicket` after a fence publishes stores; a fence after a `TakeTicket` makes the
-    stores of other blocks visible."""
+    every thread of the device. A `TakeTicket` after a fence publishes stores; a fence after a `TakeTicket` or an
+    `AwaitTicket` makes the stores of other blocks visible."""
 
 
 class TakeTicket(KernelNode, frozen=True):
@@ -163,6 +163,15 @@ class TakeTicket(KernelNode, frozen=True):
     the counter to 0. Without a `Fence` it orders nothing."""
 
     name: str
+    buffer: str
+    at: tuple[AxisExpr, ...]
+    count: AxisExpr
+
+
+class AwaitTicket(KernelNode, frozen=True):
+    """Waits until a ticket of this counter has been taken, then arrives as `TakeTicket` does. Only a block that has
+    started may be waited for. Without a `Fence` it orders nothing."""
+
     buffer: str
     at: tuple[AxisExpr, ...]
     count: AxisExpr
@@ -258,7 +267,7 @@ class StSharedVec(KernelNode, frozen=True):
 
 
 class StShared(KernelNode, frozen=True):
-    """Stores one element, rounded to the buffer's dtype."""
+    """Stores one element, rounded to the buffer's dtype, or its bits."""
 
     to: At
     value: Value
@@ -283,6 +292,7 @@ Stmt: TypeAlias = (
     | AnyLane
     | Fence
     | TakeTicket
+    | AwaitTicket
     | LdMatrix
     | MmaSync
     | Epilogue

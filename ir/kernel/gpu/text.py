@@ -7,6 +7,7 @@ from ir.kernel.gpu.nodes import (
     AnyLane,
     AnyThread,
     At,
+    AwaitTicket,
     Barrier,
     Call,
     CommitGroup,
@@ -69,6 +70,8 @@ class GpuPrinter(KernelPrinter):
                 return "fence"
             case TakeTicket():
                 return f"{stmt.name}: i32 = ticket {self._buffer(stmt.buffer, stmt.at)} of {self.index(stmt.count)}"
+            case AwaitTicket():
+                return f"await {self._buffer(stmt.buffer, stmt.at)}, ticket of {self.index(stmt.count)}"
         return self._move(stmt)
 
     def _move(self, stmt: KernelNode) -> str:

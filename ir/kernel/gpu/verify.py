@@ -21,6 +21,7 @@ from ir.kernel.gpu.nodes import (
     AnyLane,
     AnyThread,
     At,
+    AwaitTicket,
     Barrier,
     Call,
     CommitGroup,
@@ -49,7 +50,7 @@ from ir.kernel.gpu.nodes import (
     Value,
     WaitGroup,
 )
-from ir.kernel.gpu.places import divisor, outside
+from ir.kernel.gpu.places import divisor, outside, value_range
 from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread, spread_of
 from ir.kernel.nodes import (
     Assign,
@@ -157,7 +158,11 @@ class _GpuCheck:
             case AnyThread() | AnyLane():
                 yield from self._any_thread(stmt, scope)
             case TakeTicket():
-                yield from self._ticket(stmt, scope)
+                yield from self._counter(stmt, scope)
+                yield from scope.bind_name(stmt.name)
+                scope.scalars[stmt.name] = ("i32", False)
+            case AwaitTicket():
+                yield from self._counter(stmt, scope)
             case CpAsync():
                 yield from self._copy(stmt, scope)
             case LdMatrix() | MmaSync():
@@ -173,7 +178,7 @@ class _GpuCheck:
                 yield from _fits_element(written, stmt.value.dtype, stmt.buffer)
             case StShared():
                 yield from self._place(stmt.to, 1, 1, scope)
-                yield from _fits(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
+                yield from _fits_element(self.shared.get(stmt.to.shared), stmt.value.dtype, stmt.to.shared)
 
     def _bind(self, stmt: Bind | Pick[Value], scope: _GpuScope) -> Problems:
         variable = self.kernel.variables[stmt.variable]
@@ -252,7 +257,7 @@ class _GpuCheck:
         yield from scope.bind_name(variable.name)
         scope.variables[stmt.variable] = known
 
-    def _ticket(self, stmt: TakeTicket, scope: _GpuScope) -> Problems:
+    def _counter(self, stmt: TakeTicket | AwaitTicket, scope: _GpuScope) -> Problems:
         counters = self.params.get(stmt.buffer)
         if counters is None or counters.dtype != COUNTER or len(counters.shape) != len(stmt.at):
             yield _WRONG, f"there are no counters {stmt.buffer} of {len(stmt.at)} axes"
@@ -260,9 +265,8 @@ class _GpuCheck:
         yield from self._bound((*stmt.at, stmt.count), scope)
         for problem in outside(stmt.at, counters.shape, 1, scope.facts, self.box):
             yield _WRONG, f"{stmt.buffer}: {problem}"
-        yield from _unless(interval(stmt.count, self.box)[0] >= 1, "a TakeTicket of none")
-        yield from scope.bind_name(stmt.name)
-        scope.scalars[stmt.name] = ("i32", False)
+        least = value_range(stmt.count, scope.facts, self.box)[0]
+        yield from _unless(least >= 1, f"a {_class_name(stmt)} of none")
 
     def _copy(self, stmt: CpAsync, scope: _GpuScope) -> Problems:
         param = self.params.get(stmt.buffer)
@@ -450,7 +454,7 @@ def _fits(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Problems:
     yield from _unless(fits, f"{name} does not go with registers of {dtype}")
 
 
-def _fits_element(buffer: GpuParam | None, dtype: str, name: str) -> Problems:
+def _fits_element(buffer: GpuParam | Shared | None, dtype: str, name: str) -> Problems:
     fits = buffer is None or accessed_as(buffer.dtype, dtype) is not None
     yield from _unless(fits, f"{name} does not go with registers of {dtype}")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from codegen.simt import FindingKind
 from tests.codegen.simt.gemm import GEMM
-from tests.codegen.simt.small_kernels import TOTAL
+from tests.codegen.simt.small_kernels import RUNNING, TOTAL
 
 WRONG = "wrong_result"
 """In the place of a finding: nothing is undefined, the numbers are another program's."""
@@ -185,4 +185,28 @@ TOTAL_BUGS = (
     _of_total("one_thread_goes_on", "if (eq_barrier_or(last))", "if (last)", WRONG),
     _of_total("counter_of_each", "eq_ticket(tickets,", "eq_ticket(tickets + block,", FindingKind.GLOBAL_BOUNDS),
     _of_total("parts_overlap", "parts + 64 * block + thread", "parts + 32 * block + thread", FindingKind.BLOCK_RACE),
+)
+
+
+def _of_running(name: str, old: str, new: str, *expected: str) -> Bug:
+    return Bug(name, old, new, expected, RUNNING, "eq_running")
+
+
+_AWAIT = "eq_await(arrived + earlier, blocks - earlier)"
+
+RUNNING_BUGS = (
+    _of_running("never_waits", _AWAIT, "continue", FindingKind.BLOCK_RACE),
+    _of_running(
+        "waits_for_one_less",
+        "earlier < part; earlier += 64",
+        "earlier < part - 1; earlier += 64",
+        FindingKind.BLOCK_RACE,
+    ),
+    _of_running("number_of_block", "eq_ticket(starts, blocks)", "eq_block_x()", FindingKind.DEADLOCK),
+    _of_running("waits_for_itself", "    eq_ticket(arrived + part, blocks - part);\n", "", FindingKind.DEADLOCK),
+    _of_running("waits_for_later", _AWAIT, "eq_await(arrived + blocks - 1 - earlier, blocks)", FindingKind.DEADLOCK),
+    _of_running("count_too_high", "arrived + part, blocks - part", "arrived + part, blocks", FindingKind.COUNTER_LEFT),
+    _of_running("count_too_low", _AWAIT, "eq_await(arrived + earlier, blocks - earlier - 1)", FindingKind.DEADLOCK),
+    _of_running("one_counter", "arrived + earlier", "arrived", FindingKind.DEADLOCK),
+    _of_running("too_far", "arrived + earlier", "arrived + blocks + earlier", FindingKind.GLOBAL_BOUNDS),
 )

@@ -1,5 +1,5 @@
-"""Small right kernels: a reduction over a block, one over all blocks, and tiles that a warp turns over in shared memory
-of its own."""
+"""Small right kernels: a reduction over a block, one over all blocks, sums of the blocks before a block, and tiles that
+a warp turns over in shared memory of its own."""
 
 from __future__ import annotations
 
@@ -72,6 +72,31 @@ extern "C" EQ_KERNEL(64, 1) void eq_total(const eq_f32 *__restrict__ X, eq_f32 *
 }
 """
 
+# Each block of 64 threads stores its part of the sum of n numbers, and adds up the parts of the blocks that started
+# before it.
+RUNNING = """\
+extern "C" EQ_KERNEL(64, 1) void eq_running(const eq_f32 *__restrict__ X, eq_f32 *__restrict__ Y,
+                                            eq_f32 *__restrict__ parts, eq_counter *__restrict__ starts,
+                                            eq_counter *__restrict__ arrived, int blocks) {
+  const int thread = eq_thread();
+  if (thread == 0) eq_st_shared_i32(0, eq_ticket(starts, blocks));
+  eq_barrier();
+  const int part = eq_ld_shared_i32(0);
+  eq_st_global_f32(parts + 64 * part + thread, eq_ld_global_f32(X + 64 * part + thread));
+  eq_barrier();  // all stored
+  if (thread == 0) {
+    eq_fence();  // publishes
+    eq_ticket(arrived + part, blocks - part);
+  }
+  for (int earlier = thread; earlier < part; earlier += 64) eq_await(arrived + earlier, blocks - earlier);
+  eq_fence();
+  eq_barrier();  // all arrived
+  float sum = 0;
+  for (int earlier = 0; earlier < part; earlier++) sum += eq_ld_global_f32(parts + 64 * earlier + thread);
+  eq_st_global_f32(Y + 64 * part + thread, sum);
+}
+"""
+
 
 def softmax(kernel: EmulatedKernel, order: Order) -> tuple[Report, bool]:
     """The report, and whether the numbers are right."""
@@ -96,4 +121,14 @@ def total(kernel: EmulatedKernel, order: Order) -> tuple[Report, bool]:
     y, parts, tickets = np.full(64, np.nan, np.float32), np.full(64 * 5, np.nan, np.float32), np.zeros(1, np.uint32)
     report = kernel.launch((5,), [x, y, parts, tickets, 1000, 5], order=order)
     wanted = np.pad(x, (0, 24)).reshape(16, 64).sum(0)
+    return report, np.allclose(y, wanted, rtol=1e-5, atol=1e-5)
+
+
+def running(kernel: EmulatedKernel, order: Order) -> tuple[Report, bool]:
+    """As `softmax`."""
+    x = np.random.default_rng(4).standard_normal((70, 64)).astype(np.float32)
+    y, parts = np.full_like(x, np.nan), np.full_like(x, np.nan)
+    counters = [np.zeros(count, np.uint32) for count in (1, 70)]
+    report = kernel.launch((70,), [x, y, parts, *counters, 70], shared_bytes=16, order=order)
+    wanted = np.cumsum(x, 0) - x
     return report, np.allclose(y, wanted, rtol=1e-5, atol=1e-5)

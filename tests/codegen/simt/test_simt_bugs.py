@@ -8,16 +8,19 @@ import pytest
 from codegen.simt import FindingKind, Order, Report, compile_kernels
 from codegen.simt.compile import Kernels
 from ir.diagnostics import EqsatError, Kind
-from tests.codegen.simt.bugs import GEMM_BUGS, TOTAL_BUGS, WRONG, Bug
+from tests.codegen.simt.bugs import GEMM_BUGS, RUNNING_BUGS, TOTAL_BUGS, WRONG, Bug
 from tests.codegen.simt.deletions import deletions
 from tests.codegen.simt.gemm import GEMM, SHARED_BYTES, Problem
-from tests.codegen.simt.small_kernels import SOFTMAX, TOTAL, TURN, softmax, total, turn
+from tests.codegen.simt.small_kernels import RUNNING, SOFTMAX, TOTAL, TURN, running, softmax, total, turn
 
 PROBLEM = Problem(m=100, n=90, k=147)
 """Two blocks each way, tails in each axis, five turns of the main loop."""
 DELETED = {
     name: (kernel, text)
-    for kernel, whole in (("eq_gemm", GEMM), ("eq_softmax", SOFTMAX), ("eq_turn", TURN), ("eq_total", TOTAL))
+    for kernel, whole in (
+        *(("eq_gemm", GEMM), ("eq_softmax", SOFTMAX), ("eq_turn", TURN)),
+        *(("eq_total", TOTAL), ("eq_running", RUNNING)),
+    )
     for name, text in deletions(whole, kernel)
 }
 ORDERING_KINDS = {
@@ -26,12 +29,12 @@ ORDERING_KINDS = {
     FindingKind.UNINITIALISED_SHARED,
     FindingKind.BLOCK_RACE,
 }
-SMALL = {"eq_softmax": softmax, "eq_turn": turn, "eq_total": total}
+SMALL = {"eq_softmax": softmax, "eq_turn": turn, "eq_total": total, "eq_running": running}
 
 
 @pytest.fixture(scope="module")
 def broken() -> Kernels:
-    texts = [each.text for each in (*GEMM_BUGS, *TOTAL_BUGS)] + [text for _, text in DELETED.values()]
+    texts = [each.text for each in (*GEMM_BUGS, *TOTAL_BUGS, *RUNNING_BUGS)] + [text for _, text in DELETED.values()]
     return compile_kernels("\n".join(texts))
 
 
@@ -43,11 +46,11 @@ def test_a_planted_defect_is_named(broken: Kernels, bug: Bug, order: Order) -> N
     assert set(found) & set(bug.expected), found
 
 
-@pytest.mark.parametrize("bug", TOTAL_BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", [*TOTAL_BUGS, *RUNNING_BUGS], ids=lambda bug: bug.name)
 def test_a_planted_defect_of_blocks_that_meet_is_named(broken: Kernels, bug: Bug) -> None:
     found = set()
     for order in Order:
-        report, right = total(broken[bug.kernel], order)
+        report, right = SMALL[bug.of](broken[bug.kernel], order)
         found |= {*(each.kind for each in report.findings), *([] if right else [WRONG])}
     assert found & set(bug.expected), found
 
@@ -67,7 +70,7 @@ def _run(kernel: str, kernels: Kernels, name: str, order: Order) -> Report:
 
 
 def test_there_is_something_to_leave_out() -> None:
-    assert len(DELETED) == 6 + 3 + 2 + 3
+    assert len(DELETED) == 6 + 3 + 2 + 3 + 5
 
 
 class TestReport:

@@ -14,7 +14,7 @@ from codegen.simt import Order, compile_kernels
 from codegen.simt.compile import Kernels
 from codegen.simt.libraries import engine, engine_source
 from tests.codegen.simt.gemm import GEMM, Problem
-from tests.codegen.simt.small_kernels import SOFTMAX, TOTAL, TURN, softmax, total, turn
+from tests.codegen.simt.small_kernels import RUNNING, SOFTMAX, TOTAL, TURN, running, softmax, total, turn
 
 PLAIN = GEMM.replace("eq_swizzle<2>", "").replace("eq_swizzle<3>", "").replace("eq_gemm", "eq_gemm_plain")
 PROBLEMS = [(64, 64, 64), (1, 1, 1), (65, 67, 33), (100, 40, 129), (3, 128, 31), (130, 7, 64), (16, 200, 96)]
@@ -22,7 +22,7 @@ PROBLEMS = [(64, 64, 64), (1, 1, 1), (65, 67, 33), (100, 40, 129), (3, 128, 31),
 
 @pytest.fixture(scope="module")
 def kernels() -> Kernels:
-    return compile_kernels(GEMM + PLAIN + SOFTMAX + TURN + TOTAL)
+    return compile_kernels(GEMM + PLAIN + SOFTMAX + TURN + TOTAL + RUNNING)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), PROBLEMS)
@@ -51,7 +51,7 @@ def test_an_empty_grid_does_nothing(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("order", Order)
 def test_small_kernels(kernels: Kernels, order: Order) -> None:
-    cases = {"eq_softmax": softmax, "eq_turn": turn, "eq_total": total}
+    cases = {"eq_softmax": softmax, "eq_turn": turn, "eq_total": total, "eq_running": running}
     for report, right in (run(kernels[name], order) for name, run in cases.items()):
         assert not report.findings, report.findings
         assert right

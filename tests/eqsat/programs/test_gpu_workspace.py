@@ -19,9 +19,10 @@ from tests.support.gpu.nvrtc import needs_nvrtc
 
 
 def split() -> list[t.Tensor]:
-    """A product of few tiles, and the sum of a tensor."""
+    """A product of few tiles, the sum of a tensor, and the running sums of a row."""
     a, b, x = t.input("a", (128, 2000), "bf16"), t.input("b", (2000, 64), "bf16"), t.input("x", (300, 500))
-    return [(a @ b).relu(), (x * x).sum((0, 1))]
+    y = t.input("y", (70_001,), "fp16")
+    return [(a @ b).relu(), (x * x).sum((0, 1)), (y / 64).cumsum(0)]
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +30,11 @@ def program() -> Program:
     return optimize_and_compile(split(), target="sm_80", emulate=True)
 
 
-def test_both_are_one_kernel_each_and_meet(program: Program) -> None:
-    assert len(program.kernels) == 2
+def test_each_is_one_kernel_whose_blocks_meet(program: Program) -> None:
+    assert len(program.kernels) == 3
     for text in program._compiled.artifact.units.values():
-        assert text.count("eq_ticket(") == 1
+        assert text.count("eq_ticket(") == (2 if "eq_await(" in text else 1), "a scan numbers its blocks, too"
+    assert sum("eq_await(" in text for text in program._compiled.artifact.units.values()) == 1
     for launch in program._compiled.artifact.table.launches:
         assert launch.geometry is not None
         assert np.prod(launch.geometry.grid) >= 54, "half of an A100's multiprocessors"

@@ -44,10 +44,10 @@ def contraction_plans_of(
 
 
 def stream_plans_of(
-    region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING
+    region: Region, target: Target = A100, exactness: Exactness = Exactness.ROUNDING, *, tf32: bool = False
 ) -> list[tuple[GpuStreamPlan, Work]]:
     """The same, where all are plans of streams in tiles."""
-    return [(plan_of(plan, GpuStreamPlan), work) for plan, work in plans_of(region, target, exactness)]
+    return [(plan_of(plan, GpuStreamPlan), work) for plan, work in plans_of(region, target, exactness, tf32=tf32)]
 
 
 def lowered(region: Region, plan: Plan, name: str = "eq_k") -> GpuKernel:

@@ -68,10 +68,12 @@ REGIONS: Mapping[str, Region] = {
     "pointwise": r.pointwise((7, 130), "fp16"),
     "transpose": permuted((40, 50), (1, 0)),
     "cumsum": r.cumsum(2, 700),
+    "cumsum long": r.cumsum(2, 9001),
     "sum of columns": r.column_reduce(70, 40),
     "max pool": r.maxpool(),
     "gemm tf32": r.matmul((), 72, 104, 200),
     "conv tf32": nhwc(2, 16, 24, 9, dtype="fp32"),
+    "attention tf32": stream_regions.attention(8, 64, 128, 32, 32),
 }
 """Those named so may round to tf32, and are taken by the plans that do."""
 
@@ -102,4 +104,5 @@ def kind_of(plan: Plan) -> str:
     words = [value for name, value in schedule.algo_choice.items() if name != "loops"]
     kinds = [name for name in schedule.algo_choice if name not in ("nest", "loops", "team", "keep")]
     ring = ["ring"] if schedule.stages > 1 else []
-    return " ".join([*kinds, *words, *ring, *(["split"] if int(schedule.layout_hints.get("split_k", 1)) > 1 else [])])
+    parts = ["split"] if {"split_k", "split_scan"} & {*schedule.layout_hints} else []
+    return " ".join([*kinds, *words, *ring, *parts])

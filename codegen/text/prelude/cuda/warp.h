@@ -14,6 +14,15 @@ EQ_FN int eq_ticket(eq_counter *counter, int count) {
                : "=r"(before) : "l"(__cvta_generic_to_global(counter)), "r"(count - 1) : "memory");
   return (int)before;
 }
+EQ_FN void eq_await(eq_counter *counter, int count) {
+  unsigned tickets;
+  do {
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];"
+                 : "=r"(tickets) : "l"(__cvta_generic_to_global(counter)) : "memory");
+  } while (tickets == 0);
+  asm volatile("red.relaxed.gpu.global.inc.u32 [%0], %1;"
+               ::"l"(__cvta_generic_to_global(counter)), "r"(count - 1) : "memory");
+}
 
 EQ_FN unsigned eq_shared_address(unsigned offset) { return (unsigned)__cvta_generic_to_shared(eq_shared) + offset; }
 

@@ -55,6 +55,9 @@ LARGE: Mapping[str, Region] = {
     "gemm 4096³ tf32": r.matmul((), 4096, 4096, 4096),
     "gemm 4096³ tf32 transposed": r.matmul((), 4096, 4096, 4096, rhs_t=True),
     "conv 3×3 64→64 @56 ×32 tf32": nhwc(32, 64, 64, 56, dtype="fp32"),
+    "attention 64×4096×128 tf32": stream_regions.attention(64, 4096, 4096, 128, 128),
+    "attention 64×4096×64 tf32": stream_regions.attention(64, 4096, 4096, 64, 64),
+    "cumsum 2²⁰": r.cumsum(1, 1 << 20),
 }
 """At the sizes that are measured; those named so may round to tf32."""
 
