@@ -49,7 +49,6 @@ def light_program(name: str) -> Program:
 def sample_optimization(build: Callable[[], Program], options: Options | None = None) -> Sample:
     """One optimization from Tiny IR to a cover: `seconds` by stage, and counts. Libraries are imported before."""
     import egglog  # noqa: F401 - its import is no part of any stage
-    import networkx  # noqa: F401
 
     from eqsat.egraph.saturate import saturate
     from eqsat.extraction.extract import extract

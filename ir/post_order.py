@@ -22,11 +22,12 @@ def post_order(roots: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]
             path.append((root, iter(below(root))))
         while path:
             node, pending = path[-1]
-            deeper = next((node for node in pending if node not in entered), None)
-            if deeper is None:
+            for deeper in pending:
+                if deeper not in entered:
+                    entered.add(deeper)
+                    path.append((deeper, iter(below(deeper))))
+                    break
+            else:
                 done.append(node)
                 path.pop()
-            else:
-                entered.add(deeper)
-                path.append((deeper, iter(below(deeper))))
     return done

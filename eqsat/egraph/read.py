@@ -13,6 +13,7 @@ from eqsat.egraph.egglog_text import LOADED, witness
 from eqsat.egraph.engine import Row
 from eqsat.egraph.enode import ENode, renumber
 from eqsat.egraph.view import EGraphView
+from ir.post_order import post_order
 from ir.term.language import CTORS, App, Term, Var
 
 VIEWED = frozenset({LOADED, *CTORS, *map(witness, CTORS)})
@@ -109,25 +110,19 @@ def _loaded_nodes(
 ) -> Iterator[ENode]:
     """The nodes that the terms were loaded as."""
     class_of = {node: number for number, nodes in classes.items() for node in nodes}
+    node_of: dict[App, ENode] = {}
 
-    def nodes(term: Term) -> Iterator[ENode]:
-        if isinstance(term, App):
-            for arg in term.args:
-                yield from nodes(arg)
-            yield node_of(term)
-
-    def node_of(term: App) -> ENode:
-        return ENode(term.ctor.name, tuple(value_of(arg) for arg in term.args))
-
-    def value_of(term: Term) -> _Value:
-        match term:
+    def value(arg: Term) -> _Value:
+        match arg:
             case Var():
-                return tiny[term.name]
+                return tiny[arg.name]
             case App():
-                return class_of[node_of(term)]
+                return class_of[node_of[arg]]
             case str() | int():
-                return term
-        raise TypeError(f"{term} is not ground")
+                return arg
+        raise TypeError(f"{arg} is not ground")
 
-    for _, term in terms:
-        yield from nodes(term)
+    loaded = [term for _, term in terms]
+    for term in post_order(loaded, lambda term: [arg for arg in term.args if isinstance(arg, App)]):
+        node_of[term] = ENode(term.ctor.name, tuple(map(value, term.args)))
+        yield node_of[term]

@@ -9,7 +9,7 @@ from eqsat.egraph.buffers import buffer_names, constant_classes, input_classes
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidate import CandidateCover, CandidateProblem, KernelCandidate
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
-from eqsat.extraction.covering.problem import Column, Mark, Problem, cheapest_writers
+from eqsat.extraction.covering.problem import Column, Mark, Problem
 from eqsat.extraction.enumeration.as_written import as_written
 from eqsat.extraction.enumeration.enumeration import EGraphFacts, Enumeration, ordinary_nodes
 from eqsat.extraction.enumeration.kernel_tree import Tree
@@ -62,6 +62,7 @@ class Candidates:
         unwritten = self.cold_inputs | (frozenset(self.constant) if cold else frozenset())
         self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}
+        self._whole: tuple[tuple[int, int], CandidateProblem] | None = None
 
     def __len__(self) -> int:
         """How many candidates there are."""
@@ -111,11 +112,15 @@ class Candidates:
 
     def problem(self, is_allowed: Callable[[KernelCandidate], bool] | None = None) -> CandidateProblem:
         """The covering problem of the candidates that were not refused: all, or those that are allowed."""
-        accepted = [
-            candidate
-            for candidate in self.all()
-            if not candidate.refusal and (is_allowed is None or is_allowed(candidate))
-        ]
+        if is_allowed is not None:
+            return self._problem_of(filter(is_allowed, self.all()))
+        known = len(self), sum(candidate.priced is not None for candidate in self.all())
+        if self._whole is None or self._whole[0] != known:  # candidates are only added, and prices only learnt
+            self._whole = known, self._problem_of(self.all())
+        return self._whole[1]
+
+    def _problem_of(self, candidates: Iterable[KernelCandidate]) -> CandidateProblem:
+        accepted = [candidate for candidate in candidates if not candidate.refusal]
         return CandidateProblem(Problem(tuple(map(self._column, accepted)), self.roots), accepted)
 
     @property
@@ -123,8 +128,7 @@ class Candidates:
         """The buffers that the candidates cannot compute from the inputs: all candidates were refused, or need another
         buffer that is blocked, as two copies do that are made of one another."""
         problem = self.problem().problem
-        computable = cheapest_writers(problem)
-        return [buffer for buffer in problem.order if buffer not in computable]
+        return [buffer for buffer in problem.order if buffer not in problem.computable]
 
     def _column(self, candidate: KernelCandidate) -> Column:
         """The candidate in a covering problem."""

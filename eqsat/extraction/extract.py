@@ -30,6 +30,7 @@ from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
 from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.joining.join_kernels import join_kernels
+from eqsat.extraction.joining.joint_kernels import JointKernels
 from eqsat.extraction.layouts.choose_layouts import choose_layouts
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from eqsat.extraction.layouts.turned_inputs import turn_inputs
@@ -78,12 +79,13 @@ def extract_several(
     entry = EXTRACTORS[extractor]
     candidates = Candidates(view, outputs, pricer, constants, limits, prefix, cold)
     permuted = PermutedKernels(pricer, packs=packs) if relayout else None
+    joint = JointKernels(candidates) if joining else None
     if as_written:
         candidates.demand_as_written()
     learn_prices(candidates, every=entry.needs_all_prices)
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)
-    finish = partial(_finish, search=search, candidates=candidates, joining=joining, permuted=permuted)
+    finish = partial(_finish, search=search, candidates=candidates, joint=joint, permuted=permuted)
     cover = finish(chosen)
     if ordinary is not None and {*ordinary} != {*chosen}:
         behind_ns = search.total_ns(ordinary) - search.total_ns(chosen)
@@ -122,7 +124,7 @@ def _finish(
     *,
     search: CoverSearch,
     candidates: Candidates,
-    joining: bool,
+    joint: JointKernels | None,
     permuted: PermutedKernels | None,
 ) -> Cover:
     """The cover of these candidates, joined and laid out. The rivals are priced first: a joint kernel may hold one.
@@ -130,7 +132,7 @@ def _finish(
     compute a value in two ways."""
     rivals = search.price_rivals(chosen)
     cover = candidates.materialize(chosen)
-    cover = join_kernels(cover, candidates) if joining else cover
+    cover = join_kernels(cover, joint) if joint is not None else cover
     cover = choose_layouts(cover, permuted) if permuted is not None else cover
     cover = replace(
         cover,

@@ -81,18 +81,18 @@ class _ParetoProgram:
                 unions = known
                 continue
             costs: dict[int, float] = {}
-            for rank, union in enumerate(unions):
-                for other in known[: self._keep // (rank + 1)]:
-                    mask = union[1] | other[1]
-                    if mask not in costs:
-                        costs[mask] = union[0] + other[0] - self._cost_of(union[1] & other[1])
+            for rank, (cost, mask) in enumerate(unions):
+                for other_cost, other in known[: self._keep // (rank + 1)]:
+                    both = mask | other
+                    if both not in costs:
+                        costs[both] = cost + other_cost - self._cost_of(mask & other)
             unions = self._cheapest(costs)
         return unions
 
     def _cheapest(self, costs: Mapping[int, float]) -> list[_Set]:
         distinct: dict[int, _Set] = {}
-        for cost, mask in sorted((cost, mask) for mask, cost in costs.items()):
-            if distinct.setdefault(mask & self._dear, (cost, mask))[1] == mask and len(distinct) == self._keep:
+        for one in sorted(zip(costs.values(), costs, strict=True)):
+            if distinct.setdefault(one[1] & self._dear, one) is one and len(distinct) == self._keep:
                 break
         return list(distinct.values())
 

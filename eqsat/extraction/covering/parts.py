@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from eqsat.extraction.covering.bits import members
-from eqsat.extraction.covering.problem import ALONE, Column, Covering, Extractor, Problem, cheapest_writers, resolve
+from eqsat.extraction.covering.problem import ALONE, Column, Covering, Extractor, Mark, Problem, resolve
 from eqsat.extraction.fixpoint import to_fixpoint
+from ir.post_order import post_order
 
 LATEST = 4
 """Separations that are remembered: a search asks for those of one problem several times, one problem after another."""
@@ -72,24 +73,38 @@ class Separation:
 @lru_cache(maxsize=LATEST)
 def separate(problem: Problem) -> Separation | None:
     """The separation of a problem; None where there is no cover."""
-    from networkx.utils import UnionFind
-
-    kept = _useful_columns(problem)
-    left = problem.restrict(kept)
+    best = _best_columns(problem)
+    left = problem.restrict(best)
     if any(root not in left.writers for root in problem.roots):
         return None
-    known, knots = landmarks(left), _knots(left)
-    contested = _contested_values(left)
-    slim = [_slim_column(column, known, knots, contested) for column in left.columns]
-    groups = UnionFind()
-    for column in slim:
-        groups.union(column.writes, *column.reads, *(("value", value) for value, _ in column.marks))
-    indices_of: dict[Hashable, list[int]] = {}
-    for index, column in enumerate(slim):
-        indices_of.setdefault(groups[column.writes], []).append(index)
-    several = tuple(_subproblem(slim, indices, kept, known) for indices in indices_of.values())
-    home = {slim[index].writes: place for place, indices in enumerate(indices_of.values()) for index in indices}
+    needed = frozenset(left.order)
+    kept = [index for index in best if problem.columns[index].writes in needed]
+    columns = [problem.columns[index] for index in kept]
+    known, knots, contested = landmarks(left), knots_of(left), _contested_values(columns)
+    slim = [_slim_column(column, known, knots, contested) for column in columns]
+    groups = _groups(slim)
+    several = tuple(_subproblem(slim, indices, kept, known) for indices in groups)
+    home = {slim[index].writes: place for place, indices in enumerate(groups) for index in indices}
     return Separation(several, home, known, knots)
+
+
+def _groups(columns: Sequence[Column]) -> list[list[int]]:
+    """The columns, by their places, in groups that share no buffer and no value."""
+    above: dict[Hashable, Hashable] = {}
+
+    def top(member: Hashable) -> Hashable:
+        while (over := above.setdefault(member, member)) != member:
+            above[member] = member = above[over]
+        return member
+
+    for column in columns:
+        group = top(column.writes)
+        for other in (*column.reads, *[("value", value) for value, _ in column.marks]):
+            above[top(other)] = group
+    groups: dict[Hashable, list[int]] = {}
+    for place, column in enumerate(columns):
+        groups.setdefault(top(column.writes), []).append(place)
+    return list(groups.values())
 
 
 def cover_parts(problem: Problem, extractor: Extractor) -> Covering | None:
@@ -133,54 +148,51 @@ def landmarks(problem: Problem) -> frozenset[int]:
     return frozenset(problem.order[number] for number in members(common))
 
 
-def _useful_columns(problem: Problem) -> list[int]:
-    """The columns that can run, that no other column dominates, and whose results can be needed."""
-    possible = cheapest_writers(problem)
-    columns = problem.columns
-    runs = [k for k, column in enumerate(columns) if column.writes in possible and possible.keys() >= {*column.reads}]
-    best = _prune_dominated(columns, runs)
-    needed = frozenset(problem.restrict(best).order)
-    return [index for index in best if columns[index].writes in needed]
+def _best_columns(problem: Problem) -> list[int]:
+    """The columns that can run, and that no other column of their buffer dominates: no dearer, with no other reads and
+    no other marks."""
+    possible, columns = problem.computable, problem.columns
+    runs = [k for k, column in enumerate(columns) if column.writes in possible and possible.issuperset(column.reads)]
+    best: list[int] = []
+    better: dict[int, list[tuple[set[int], set[Mark]]]] = {}
+    for index in sorted(runs, key=lambda k: (columns[k].cost, len(columns[k].reads))):
+        writes, reads, marks = columns[index].writes, set(columns[index].reads), set(columns[index].marks)
+        others = better.setdefault(writes, [])
+        if not any(other[0] <= reads and other[1] <= marks for other in others):
+            others.append((reads, marks))
+            best.append(index)
+    return sorted(best)
 
 
-def _prune_dominated(columns: Sequence[Column], indices: Iterable[int]) -> list[int]:
-    """The columns that no other column of their buffer dominates: no dearer, with no other reads and no other marks."""
-    kept: dict[int, list[int]] = {}
-    for index in sorted(indices, key=lambda k: (columns[k].cost, len(columns[k].reads), k)):
-        several = kept.setdefault(columns[index].writes, [])
-        if not any(_dominates(columns[other], columns[index]) for other in several):
-            several.append(index)
-    return sorted(index for several in kept.values() for index in several)
+def knots_of(problem: Problem) -> Mapping[int, int]:
+    """Buffer → one number for all buffers that can be computed from one another: the strongly connected components (by
+    the algorithm of Kosaraju and Sharir, 1981)."""
+    knots: dict[int, int] = {}
+    needed = frozenset(problem.order)
 
+    def readers(buffer: int) -> list[int]:
+        return [reader for reader in problem.readers.get(buffer, ()) if reader in needed and reader not in knots]
 
-def _dominates(a: Column, b: Column) -> bool:
-    """Whether `a`, which costs no more, can stand wherever `b` does."""
-    return set(a.reads) <= set(b.reads) and set(a.marks) <= set(b.marks)
-
-
-def _knots(problem: Problem) -> Mapping[int, int]:
-    """Buffer → one number for all buffers that can be computed from one another."""
-    import networkx
-
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(problem.order)
-    graph.add_edges_from((column.writes, read) for column in problem.columns for read in column.reads)
-    return {buffer: min(knot) for knot in networkx.strongly_connected_components(graph) for buffer in knot}
+    for buffer in reversed(problem.order):
+        if buffer not in knots:
+            knot = post_order([buffer], readers)
+            knots |= dict.fromkeys(knot, min(knot))
+    return knots
 
 
 def _slim_column(column: Column, known: frozenset[int], knots: Mapping[int, int], contested: frozenset[int]) -> Column:
     """The column without its reads of landmarks, but for those that could close a cycle, and without its marks of
     values that are not contested."""
     home = knots[column.writes]
-    reads = (read for read in column.reads if read not in known or knots[read] == home)
-    marks = (mark for mark in column.marks if mark[0] in contested)
-    return Column(column.writes, tuple(dict.fromkeys(reads)), column.cost, tuple(dict.fromkeys(marks)))
+    reads = dict.fromkeys([read for read in column.reads if read not in known or knots[read] == home])
+    marks = dict.fromkeys([mark for mark in column.marks if mark[0] in contested])
+    return Column(column.writes, tuple(reads), column.cost, tuple(marks))
 
 
-def _contested_values(problem: Problem) -> frozenset[int]:
+def _contested_values(columns: Iterable[Column]) -> frozenset[int]:
     """The values that columns of a cover could compute in several ways."""
     ways: dict[int, set[tuple[int, int]]] = {}
-    for column in problem.columns:
+    for column in columns:
         for value, way in column.marks:
             ways.setdefault(value, set()).add((way, column.writes if way == ALONE else -1))
     return frozenset(value for value, several in ways.items() if len(several) > 1)
@@ -191,19 +203,15 @@ def _subproblem(
 ) -> Subproblem:
     buffers: dict[int, int] = {}
     values: dict[int, int] = {}
-
-    def number(buffer: int) -> int:
-        return buffers.setdefault(buffer, len(buffers))
-
     columns = [slim[index] for index in indices]
     numbered = [
         Column(
-            number(column.writes),
-            tuple(map(number, column.reads)),
+            buffers.setdefault(column.writes, len(buffers)),
+            tuple([buffers.setdefault(read, len(buffers)) for read in column.reads]),
             column.cost,
-            tuple((values.setdefault(value, len(values)), way) for value, way in column.marks),
+            tuple([(values.setdefault(value, len(values)), way) for value, way in column.marks]),
         )
         for column in columns
     ]
-    roots = dict.fromkeys(number(column.writes) for column in columns if column.writes in known)
+    roots = dict.fromkeys(buffers[column.writes] for column in columns if column.writes in known)
     return Subproblem(Problem(tuple(numbered), tuple(roots)), tuple(kept[index] for index in indices))

@@ -8,7 +8,7 @@ that of a least delete-free plan: buffers are facts, columns are actions.)
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -57,22 +57,62 @@ class Problem:
         return {buffer: tuple(indices) for buffer, indices in indices_of.items()}
 
     @cached_property
-    def order(self) -> tuple[int, ...]:
-        """The buffers below the roots, what is read before what reads it as far as there are no cycles."""
-
-        def reads(buffer: int) -> Iterator[int]:
-            return (read for index in self.writers.get(buffer, ()) for read in self.columns[index].reads)
-
-        return tuple(post_order(self.roots, reads))
+    def reads(self) -> Mapping[int, Collection[int]]:
+        """Buffer → the buffers from which some column computes it."""
+        reads_of: dict[int, dict[int, None]] = {}
+        for column in self.columns:
+            reads_of.setdefault(column.writes, {}).update(dict.fromkeys(column.reads))
+        return reads_of
 
     @cached_property
-    def readers(self) -> Mapping[int, tuple[int, ...]]:
+    def order(self) -> tuple[int, ...]:
+        """The buffers below the roots, what is read before what reads it as far as there are no cycles."""
+        return tuple(post_order(self.roots, lambda buffer: self.reads.get(buffer, ())))
+
+    @cached_property
+    def readers(self) -> Mapping[int, Sequence[int]]:
         """Buffer → the buffers that some column computes from it."""
-        readers_of: dict[int, dict[int, None]] = {}
-        for column in self.columns:
-            for read in column.reads:
-                readers_of.setdefault(read, {})[column.writes] = None
-        return {buffer: tuple(readers) for buffer, readers in readers_of.items()}
+        readers_of: dict[int, list[int]] = {}
+        for buffer, reads in self.reads.items():
+            for read in reads:
+                readers_of.setdefault(read, []).append(buffer)
+        return readers_of
+
+    @cached_property
+    def computable(self) -> frozenset[int]:
+        """The buffers below the roots that the columns can compute."""
+        columns, writers = self.columns, self.writers
+        known: set[int] = set()
+
+        def improve(buffer: int) -> bool:
+            if buffer in known or not any(known.issuperset(columns[index].reads) for index in writers.get(buffer, ())):
+                return False
+            known.add(buffer)
+            return True
+
+        to_fixpoint(self.order, self.readers, improve)
+        return frozenset(known)
+
+    @cached_property
+    def cheapest_writers(self) -> Mapping[int, tuple[float, int]]:
+        """Buffer → the least sum along every path to it, in ns, and the column that writes it there; the buffers that
+        nothing can compute are missing."""
+        best: dict[int, tuple[float, int]] = {}
+
+        def improve(buffer: int) -> bool:
+            before = best.get(buffer)
+            for index in self.writers.get(buffer, ()):
+                column = self.columns[index]
+                if all(read in best for read in column.reads):
+                    cost = column.cost + sum(best[read][0] for read in column.reads)
+                    if (
+                        buffer not in best or cost < best[buffer][0]
+                    ):  # strictly: writers at no cost must not go in circles
+                        best[buffer] = (cost, index)
+            return best.get(buffer) != before
+
+        to_fixpoint(self.order, self.readers, improve)
+        return best
 
     def cost_of(self, columns: Iterable[int]) -> float:
         """The sum of their costs, in ns."""
@@ -144,22 +184,3 @@ def resolve(problem: Problem, chosen: Iterable[int]) -> tuple[int, ...] | None:
         [writer[root] for root in problem.roots], lambda index: [writer[read] for read in problem.columns[index].reads]
     )
     return tuple(indices)
-
-
-def cheapest_writers(problem: Problem) -> Mapping[int, tuple[float, int]]:
-    """Buffer → the least sum along every path to it, in ns, and the column that writes it there; the buffers that
-    nothing can compute are missing."""
-    best: dict[int, tuple[float, int]] = {}
-
-    def improve(buffer: int) -> bool:
-        before = best.get(buffer)
-        for index in problem.writers.get(buffer, ()):
-            column = problem.columns[index]
-            if all(read in best for read in column.reads):
-                cost = column.cost + sum(best[read][0] for read in column.reads)
-                if buffer not in best or cost < best[buffer][0]:  # strictly: writers at no cost must not go in circles
-                    best[buffer] = (cost, index)
-        return best.get(buffer) != before
-
-    to_fixpoint(problem.order, problem.readers, improve)
-    return best

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from eqsat.extraction.covering.problem import Problem, cheapest_writers, resolve
+from eqsat.extraction.covering.problem import Problem, resolve
 
 LEAST_GAIN = 1e-9
 """A share of the cost: below it, sums differ by their order alone."""
-
-
-Cheapest = Mapping[int, tuple[float, int]]
-"""Buffer → the least sum along every path to it, and the column that writes it there."""
 
 
 class Swap(NamedTuple):
@@ -28,17 +24,16 @@ class Swaps:
 
     Args:
         chosen: the cover, in an order in which it runs.
-        cheapest: `cheapest_writers` of the problem, where they are known.
     """
 
-    def __init__(self, problem: Problem, chosen: Sequence[int], cheapest: Cheapest | None = None) -> None:
+    def __init__(self, problem: Problem, chosen: Sequence[int]) -> None:
         self._columns = problem.columns
         self.writer = {self._columns[index].writes: index for index in chosen}
         self._place = {buffer: position for position, buffer in enumerate(self.writer)}
         self._readers = Counter(problem.roots)
         for index in chosen:
             self._readers.update(set(self._columns[index].reads))
-        self._cheapest = cheapest_writers(problem) if cheapest is None else cheapest
+        self._cheapest = problem.cheapest_writers
 
     def with_column(self, index: int) -> Swap | None:
         """The swap of this column for the one that writes the same buffer; None where the column would read a value
@@ -99,25 +94,24 @@ class Swaps:
 
 def refine(problem: Problem, chosen: Sequence[int]) -> tuple[int, ...]:
     """A cover with swaps made as long as one makes it cheaper: local search from `chosen`."""
-    cheapest = cheapest_writers(problem)
     before: tuple[int, ...] = ()
     cover = tuple(chosen)
     while cover != before:
-        before, cover = cover, _sweep(problem, cover, cheapest)
+        before, cover = cover, _sweep(problem, cover)
     return cover
 
 
-def _sweep(problem: Problem, cover: tuple[int, ...], cheapest: Cheapest) -> tuple[int, ...]:
+def _sweep(problem: Problem, cover: tuple[int, ...]) -> tuple[int, ...]:
     """Every column tried once, in order."""
     least = LEAST_GAIN * problem.cost_of(cover)
-    swaps = Swaps(problem, cover, cheapest)
+    swaps = Swaps(problem, cover)
     for index, column in enumerate(problem.columns):
         if swaps.writer.get(column.writes, index) != index:
             swap = swaps.with_column(index)
             if swap is not None and swap.extra_ns < -least:
                 kept = [index for index in cover if problem.columns[index].writes != column.writes]
                 better = swapped(problem, kept, swap)
-                cover, swaps = better, Swaps(problem, better, cheapest)
+                cover, swaps = better, Swaps(problem, better)
     return cover
 
 

@@ -30,18 +30,16 @@ class Alternatives:
 
 @dataclass(frozen=True, eq=False)
 class AlternativesKey:
-    """All that the alternatives of a class depend on.
+    """All that the alternatives of a class depend on, except what is known of the buffers.
 
     label   what the choice depends on beside the rest
     rows    the nodes of the class, each with the alternatives of its operands
     before  the alternatives so far
-    facts   all that the choice depends on of a buffer
     """
 
     label: Hashable
     rows: Sequence[tuple[ENode, tuple[Alternatives, ...]]]
     before: Alternatives
-    facts: Callable[[int], Hashable]
 
     @property
     def is_small(self) -> bool:
@@ -82,13 +80,16 @@ class AlternativesMemo:
         """How many keys were like none before."""
         return len(self._choices)
 
-    def choose(self, key: AlternativesKey, choose: Callable[[], tuple[Tree, ...]]) -> Alternatives:
-        """What `choose` returns, or returned for a key like this one."""
+    def choose(
+        self, key: AlternativesKey, facts: Callable[[int], Hashable], choose: Callable[[], tuple[Tree, ...]]
+    ) -> Alternatives:
+        """What `choose` returns, or returned for a key like this one. facts: all that the choice depends on of a
+        buffer."""
         if key.is_small:
             return Alternatives(choose())
         label = key.label, tuple([(node.ctor, node.texts) for node, _ in key.rows])
         number, buffers = self._forest.structures.combine(label, list(self._parts(key)))
-        place = number, tuple(map(key.facts, buffers))
+        place = number, tuple(map(facts, buffers))
         choice = self._choices.get(place)
         if choice is not None:
             return self._copy(choice, key, dict(zip(choice.buffers, buffers, strict=True)))

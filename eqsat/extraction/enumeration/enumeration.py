@@ -109,7 +109,7 @@ class Enumeration:
         def facts(read: int) -> tuple[BufferFacts, bool]:
             return self._facts.ranking.facts(read), self._is_stale(read, buffer)
 
-        return self._facts.memo.choose(AlternativesKey("stored", self._rows(stores), nothing, facts), choose).trees
+        return self._facts.memo.choose(AlternativesKey("stored", self._rows(stores), nothing), facts, choose).trees
 
     def _is_stale(self, read: int, reader: int) -> bool:
         """Whether another buffer is always as good to store; only the kernels on the way to it may read this one."""
@@ -163,9 +163,8 @@ class Enumeration:
             made = [tree for node, operands in nodes for tree in self._combine(node, operands, is_score)]
             return self._facts.ranking.best([*before.trees, *made], self._facts.limits.alternatives, inner=inner)
 
-        after = self._facts.memo.choose(
-            AlternativesKey((inner, is_score), self._rows(nodes), before, self._facts.ranking.facts), choose
-        )
+        key = AlternativesKey((inner, is_score), self._rows(nodes), before)
+        after = self._facts.memo.choose(key, self._facts.ranking.facts, choose)
         self._alternatives[class_] = after
         return after.trees != before.trees
 

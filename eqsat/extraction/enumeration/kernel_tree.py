@@ -31,7 +31,7 @@ class Tree:
     own      operations of its root over the axes it depends on, None where the root computes nothing
     flops    operations of this tree, shared values once
     ops      how many values it computes, shared ones once
-    accumulators  the accumulators below, shared ones once
+    held     the accumulators below, shared ones once, and `accumulates` whether it is one itself
     gathered the buffers that gathers below read at computed places, apart from those of the gathers' indices
     finished domain axes at which an on-chip value is read
     captured whether an accumulator would recompute such a value for each of its terms
@@ -40,7 +40,7 @@ class Tree:
     """
 
     __slots__ = (
-        *("_kinds", "accumulators", "axes", "captured", "finished", "flops", "gathered"),
+        *("_kinds", "accumulates", "axes", "captured", "finished", "flops", "gathered", "held"),
         *("kids", "node", "ops", "own", "rank", "reads", "serial", "structure", "work"),
     )
 
@@ -51,7 +51,8 @@ class Tree:
         self.rank: int | None = None
         self.own: int | None = None
         self.flops = self.ops = 0
-        self.accumulators: frozenset[Tree] = frozenset()
+        self.held: frozenset[Tree] = frozenset()
+        self.accumulates = False
         self.gathered: frozenset[int] = frozenset()
         self.finished: frozenset[int] = frozenset()
         self.captured = False
@@ -68,9 +69,13 @@ class Tree:
         self.axes, self.rank, self.finished, self.captured = other.axes, other.rank, other.finished, other.captured
         self.own, self.flops, self.ops = other.own, other.flops, other.ops
         self.gathered = frozenset(renamed[buffer] for buffer in other.gathered)
-        self.accumulators = _accumulators_of(self.kids)
-        if other in other.accumulators:
-            self.accumulators |= {self}
+        self.held, self.accumulates = _accumulators_of(self.kids), other.accumulates
+
+    @property
+    def accumulators(self) -> frozenset[Tree]:
+        """The accumulators below and itself, if it is one: a tree that held itself would be freed by the collector
+        alone, which takes a twentieth of the optimizer's time."""
+        return self.held | {self} if self.accumulates else self.held
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ class Forest:
         tree.flops, tree.ops = work.flops, work.size
         if len(tree.kids) == 1:
             (kid,) = tree.kids
-            tree.reads, tree.axes, tree.rank, tree.accumulators = kid.reads, kid.axes, kid.rank, kid.accumulators
+            tree.reads, tree.axes, tree.rank, tree.held = kid.reads, kid.axes, kid.rank, kid.accumulators
             tree.finished, tree.captured = kid.finished, kid.captured
             return
         reads: dict[int, int] = {}
@@ -180,7 +185,7 @@ class Forest:
             tree.rank = kid.rank if tree.rank is None else tree.rank
             tree.finished |= kid.finished
             tree.captured |= kid.captured
-        tree.reads, tree.axes, tree.accumulators = reads, axes, _accumulators_of(tree.kids)
+        tree.reads, tree.axes, tree.held = reads, axes, _accumulators_of(tree.kids)
 
     def _work_of(self, tree: Tree) -> ValueWork:
         """All that a tree computes: numbered when something is made of it, since most trees never become part of
@@ -234,8 +239,7 @@ class Forest:
         tree.own = own
         tree.flops += own
         tree.ops += 1
-        if kind in ("contraction", "reduce", "stream", "scan", "scatter"):
-            tree.accumulators |= {tree}
+        tree.accumulates = kind in ("contraction", "reduce", "stream", "scan", "scatter")
 
 
 def _unknown(tree: Tree, is_unknown: Callable[[Tree], bool]) -> list[Tree]:

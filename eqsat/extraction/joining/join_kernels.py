@@ -11,22 +11,18 @@ kernels of two.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from msgspec import structs
 
-from eqsat.egraph.enode import ENode
-from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover, CoverKernel, assert_acyclic
 from eqsat.extraction.covering.agreement import find_dispute
-from eqsat.extraction.enumeration.enumeration import can_share_kernel
-from eqsat.extraction.enumeration.kernel_tree import Forest, Tree, subtrees
+from eqsat.extraction.enumeration.kernel_tree import Tree
+from eqsat.extraction.joining.joint_kernels import JointKernels, Stores
 from eqsat.extraction.joining.kernel_graph import KernelGraph
-from eqsat.extraction.joining.placing import Placing, stored_shape
 from eqsat.extraction.selection import Apart
-from ir.pricer import Price
 
 VARIANTS = 2
 """Candidates that are tried in place of one that reads what is to become a by-product."""
@@ -35,8 +31,6 @@ LEAST_GAIN_NS = 1e-6
 
 _Key = tuple[int, ...]
 """A kernel of a cover, by what it writes."""
-_Stores = Mapping[int, Tree]
-"""Buf class → the Store tree that computes it."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +47,14 @@ def is_gain(saved_ns: float) -> bool:
     return saved_ns > LEAST_GAIN_NS
 
 
-def join_kernels(cover: Cover, candidates: Candidates, is_wanted: Callable[[float], bool] = is_gain) -> Cover:
+def join_kernels(cover: Cover, joint_kernels: JointKernels, is_wanted: Callable[[float], bool] = is_gain) -> Cover:
     """The cover, some of whose kernels do the work of several, in an order in which they can run.
 
     Args:
+        joint_kernels: shared between covers, which often join the same kernels.
         is_wanted: says of the ns that a joint kernel saves whether to take the kernel.
     """
-    joining = _Joining(candidates, is_wanted)
+    joining = _Joining(joint_kernels, is_wanted)
     kernels = cover.kernels
     fresh = {kernel.writes for kernel in kernels if kernel.price}
     while fresh:
@@ -72,11 +67,10 @@ def join_kernels(cover: Cover, candidates: Candidates, is_wanted: Callable[[floa
 class _Joining:
     """Proposes joint kernels."""
 
-    def __init__(self, candidates: Candidates, is_wanted: Callable[[float], bool]) -> None:
-        self._candidates, self._is_wanted = candidates, is_wanted
-        self._placing = Placing()
-        self._values = _StoredValues(candidates.forest)
+    def __init__(self, joint_kernels: JointKernels, is_wanted: Callable[[float], bool]) -> None:
+        self._joint_kernels, self._candidates, self._is_wanted = joint_kernels, joint_kernels.candidates, is_wanted
         self._apart: dict[tuple[_Key, _Key], Apart] = {}
+        self._cheapest: dict[int, Sequence[Tree]] = {}
 
     def join_once(
         self, kernels: tuple[CoverKernel, ...], fresh: set[_Key]
@@ -121,20 +115,21 @@ class _Joining:
         """The joint kernels of two that can be generated; the second may read what the first writes."""
         apart = Apart(self._names(first.writes), reason="no candidate does the work of both")
         for stores in self._variants(cover, first, second):
-            kernel = self._kernel(stores, (first, second))
-            if isinstance(kernel, str):
-                apart = apart if apart.time_ns else structs.replace(apart, reason=kernel)
+            joint = self._joint_kernels.of(stores)
+            if isinstance(joint, str):
+                apart = apart if apart.time_ns else structs.replace(apart, reason=joint)
                 continue
-            gain = first.time_ns + second.time_ns - kernel.time_ns
+            gain = first.time_ns + second.time_ns - joint.time_ns
             if apart.extra_ns is None or -gain < apart.extra_ns:
-                apart = structs.replace(apart, time_ns=kernel.time_ns, extra_ns=-gain, reason="")
-            yield _JointKernel((first.writes, second.writes), kernel, gain)
+                apart = structs.replace(apart, time_ns=joint.time_ns, extra_ns=-gain, reason="")
+            single = (*(first.parts or (first,)), *(second.parts or (second,)))
+            yield _JointKernel((first.writes, second.writes), replace(joint, parts=single), gain)
         self._apart[first.writes, second.writes] = apart
 
     def _names(self, buffers: Iterable[int]) -> tuple[str, ...]:
         return tuple(self._candidates.names[buffer] for buffer in buffers)
 
-    def _variants(self, cover: KernelGraph, first: CoverKernel, second: CoverKernel) -> Iterator[_Stores]:
+    def _variants(self, cover: KernelGraph, first: CoverKernel, second: CoverKernel) -> Iterator[Stores]:
         """What a kernel may store that does the work of both."""
         own = dict(zip(first.writes, first.trees, strict=True))
         others = dict(zip(second.writes, second.trees, strict=True))
@@ -148,62 +143,26 @@ class _Joining:
         count = max(map(len, choices.values())) if all(choices.values()) else 0
         for turn in range(count):
             trees = {buffer: several[min(turn, len(several) - 1)] for buffer, several in choices.items()}
-            yield {**trees, **{buffer: self._store_within(trees, buffer) or tree for buffer, tree in kept.items()}}
+            yield {
+                **trees,
+                **{buffer: self._joint_kernels.store_within(trees, buffer) or tree for buffer, tree in kept.items()},
+            }
 
     def _trees_without(self, cover: KernelGraph, first: CoverKernel, buffer: int, tree: Tree) -> list[Tree]:
         """The tree, or the cheapest candidates for its buffer that need nothing of what the first kernel writes."""
         if not cover.is_before(first, tree.reads):
             return [tree]
-        others = [
-            candidate
-            for candidate in self._candidates.by_buffer.get(buffer, ())
-            if not (candidate.refusal or candidate.compile_time or cover.is_before(first, candidate.tree.reads))
-            and cover.has(candidate.tree.reads)
-        ]
-        return [candidate.tree for candidate in sorted(others, key=self._candidates.prices.cost)[:VARIANTS]]
+        others = (
+            other
+            for other in self._cheapest_trees(buffer)
+            if not cover.is_before(first, other.reads) and cover.has(other.reads)
+        )
+        return list(islice(others, VARIANTS))
 
-    def _store_within(self, trees: _Stores, buffer: int) -> Tree | None:
-        """The Store of a buffer over its value as these trees compute it anyway; None where they do not."""
-        forest = self._candidates.forest
-        for tree in subtrees(*trees.values()):
-            for store, mark in self._values.of(buffer).get(tree.node, ()):
-                return forest.make(store, (tree if mark is None else forest.make(mark, (tree,)),))
-        return None
-
-    def _kernel(self, stores: _Stores, parts: tuple[CoverKernel, CoverKernel]) -> CoverKernel | str:
-        """The kernel that stores all of these, or why there is none."""
-        ordered = sorted(stores.items(), key=lambda store: -math.prod(stored_shape(store[1])))
-        buffers, trees = zip(*ordered, strict=True)
-        if not can_share_kernel(frozenset[Tree]().union(*(tree.accumulators for tree in trees))):
-            return "one kernel may not hold the accumulators of both"
-        try:
-            places = [None, *(self._placing.at(trees[0], tree) for tree in trees[1:])]
-        except LookupError as error:
-            return str(error)
-        priced = self._candidates.prices.of(ordered, places)
-        if not isinstance(priced.price, Price):
-            return priced.price.reason if priced.price else ""
-        single = tuple(kernel for part in parts for kernel in part.parts or (part,))
-        return CoverKernel(buffers, trees, priced.reads, priced.region, priced.price, single)
-
-
-class _StoredValues:
-    """What the Stores of a buffer store, by the node of a value inside a kernel."""
-
-    def __init__(self, forest: Forest) -> None:
-        self._view = forest.view
-        self._known: dict[int, dict[ENode, list[tuple[ENode, ENode | None]]]] = {}
-
-    def of(self, buffer: int) -> dict[ENode, list[tuple[ENode, ENode | None]]]:
-        """Node of a value → the Store of it, and the Pure node between the two, where there is one."""
-        if buffer not in self._known:
-            stores_of: dict[ENode, list[tuple[ENode, ENode | None]]] = {}
-            classes = self._view.classes
-            for store in self._view.stores(buffer):
-                for value in classes[store.value]:
-                    stores_of.setdefault(value, []).append((store, None))
-                    if value.ctor == "Pure":
-                        for inner in classes[value.x]:
-                            stores_of.setdefault(inner, []).append((store, value))
-            self._known[buffer] = stores_of
-        return self._known[buffer]
+    def _cheapest_trees(self, buffer: int) -> Sequence[Tree]:
+        """The candidates for a buffer that run when the program does, the cheapest first."""
+        if buffer not in self._cheapest:
+            several = self._candidates.by_buffer.get(buffer, ())
+            running = [candidate for candidate in several if not (candidate.refusal or candidate.compile_time)]
+            self._cheapest[buffer] = [one.tree for one in sorted(running, key=self._candidates.prices.cost)]
+        return self._cheapest[buffer]

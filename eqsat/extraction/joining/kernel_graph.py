@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from eqsat.extraction.cover import CoverKernel
@@ -22,11 +22,21 @@ class KernelGraph:
 
     def __init__(self, kernels: Sequence[CoverKernel], roots: Sequence[int], inputs: frozenset[int]) -> None:
         self._kernels, self._roots, self._inputs = kernels, roots, inputs
-        self._place = {buffer: place for place, kernel in enumerate(kernels) for buffer in kernel.writes}
-        self._readers: dict[int, list[int]] = {}
-        for place, kernel in enumerate(kernels):
+        self._computed_from: dict[int, frozenset[int]] = {}
+
+    @cached_property
+    def _place(self) -> Mapping[int, int]:
+        """Buffer → the place of the kernel that writes it."""
+        return {buffer: place for place, kernel in enumerate(self._kernels) for buffer in kernel.writes}
+
+    @cached_property
+    def _readers(self) -> Mapping[int, Sequence[int]]:
+        """Buffer → the places of the running kernels that read it."""
+        readers_of: dict[int, list[int]] = {}
+        for place, kernel in enumerate(self._kernels):
             for read in kernel.reads if kernel.price else ():
-                self._readers.setdefault(read, []).append(place)
+                readers_of.setdefault(read, []).append(place)
+        return readers_of
 
     def neighbours(self) -> Iterator[tuple[CoverKernel, CoverKernel]]:
         """Kernels of which the second reads what the first writes, and kernels that read one buffer; in the order in
@@ -43,19 +53,13 @@ class KernelGraph:
     def is_before(self, kernel: CoverKernel, buffers: Iterable[int]) -> bool:
         """Whether some of the buffers are computed from what the kernel writes, or are that."""
         place = self._place[kernel.writes[0]]
-        return any(self._above[self._place[buffer]] >> place & 1 for buffer in buffers if buffer in self._place)
-
-    @cached_property
-    def _above(self) -> list[int]:
-        """Per kernel, as bits, the kernels that it needs and itself."""
-        above: list[int] = []
-        for place, kernel in enumerate(self._kernels):
-            behind = 1 << place
-            for read in kernel.reads:
-                if read in self._place:
-                    behind |= above[self._place[read]]
-            above.append(behind)
-        return above
+        if place not in self._computed_from:
+            computed = set(kernel.writes)
+            for other in self._kernels[place + 1 :]:
+                if not computed.isdisjoint(other.reads):
+                    computed.update(other.writes)
+            self._computed_from[place] = frozenset(computed)
+        return not self._computed_from[place].isdisjoint(buffers)
 
     def is_read_beside(self, buffer: int, reader: CoverKernel) -> bool:
         """Whether a buffer is needed by others than this reader."""

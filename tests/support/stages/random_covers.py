@@ -11,6 +11,7 @@ from eqsat.extraction.cover import Cover
 from eqsat.extraction.covering.cover_search import CoverSearch
 from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.joining.join_kernels import join_kernels
+from eqsat.extraction.joining.joint_kernels import JointKernels
 from ir.pricer import Pricer
 
 JOINED_SHARE = 0.3
@@ -41,10 +42,11 @@ def random_covers(
     choose among them. A cover depends on those before it, which have refused and priced some candidates."""
     candidates = Candidates(view, outputs, pricer, constants)
     candidates.demand_as_written()
+    joint_kernels = JointKernels(candidates)
     for rng in rngs:
-        yield _draw_cover(candidates, rng)
+        yield _draw_cover(candidates, joint_kernels, rng)
 
 
-def _draw_cover(candidates: Candidates, rng: random.Random) -> Cover:
+def _draw_cover(candidates: Candidates, joint_kernels: JointKernels, rng: random.Random) -> Cover:
     chosen = CoverSearch(candidates, lambda problem: shuffle(problem, rng)).cover_with_known_prices()
-    return join_kernels(candidates.materialize(chosen), candidates, is_wanted=lambda _: rng.random() < JOINED_SHARE)
+    return join_kernels(candidates.materialize(chosen), joint_kernels, lambda _: rng.random() < JOINED_SHARE)

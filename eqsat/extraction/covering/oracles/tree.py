@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from eqsat.extraction.covering.problem import Covering, Problem, cheapest_writers, resolve
+from eqsat.extraction.covering.problem import Covering, Problem, resolve
 
 
 def tree(problem: Problem) -> Covering | None:
     """Every buffer by its cheapest writer on its own."""
-    columns = resolve(problem, sorted(index for _, index in cheapest_writers(problem).values()))
+    columns = resolve(problem, sorted(index for _, index in problem.cheapest_writers.values()))
     return None if columns is None else Covering(columns)

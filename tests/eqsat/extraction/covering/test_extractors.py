@@ -6,6 +6,7 @@ import random
 from functools import partial
 from itertools import product
 
+import networkx
 import pytest
 
 from eqsat.extraction.covering.agreement import resolve_disputes
@@ -16,7 +17,7 @@ from eqsat.extraction.covering.oracles.shuffled import shuffle
 from eqsat.extraction.covering.oracles.tree import tree
 from eqsat.extraction.covering.oracles.windowed import windowed
 from eqsat.extraction.covering.pareto import pareto
-from eqsat.extraction.covering.parts import landmarks, parts
+from eqsat.extraction.covering.parts import knots_of, landmarks, parts
 from eqsat.extraction.covering.problem import ALONE, Column, Covering, Extractor, Problem, resolve
 from eqsat.extraction.covering.swaps import Swaps, refine
 from tests.support.sampling import first_few
@@ -218,6 +219,23 @@ def test_landmarks_are_what_every_cover_writes() -> None:
             if found is not None:
                 common &= {problem.columns[index].writes for index in found}
         assert landmarks(problem) == common, seed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_knots_are_strongly_connected_components(seed: int) -> None:
+    problem = random_problem(random.Random(seed), buffers=9)
+    edges = [(column.writes, read) for column in problem.columns for read in column.reads]
+    graph = networkx.DiGraph(edges).subgraph(problem.order)
+    components = {node: min(knot) for knot in networkx.strongly_connected_components(graph) for node in knot}
+    assert {buffer: components.get(buffer, buffer) for buffer in problem.order} == knots_of(problem)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_can_be_computed_has_a_cheapest_writer(seed: int) -> None:
+    problem = random_problem(random.Random(seed), buffers=9)
+    some = problem.restrict(index for index, column in enumerate(problem.columns) if column.reads or column.writes % 4)
+    assert problem.computable == problem.cheapest_writers.keys()
+    assert some.computable == some.cheapest_writers.keys()
 
 
 def test_a_chain_falls_apart_at_what_every_cover_writes() -> None:

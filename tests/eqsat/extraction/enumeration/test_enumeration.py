@@ -1,17 +1,23 @@
 """Candidate kernels of a buffer, and the regions they become."""
 
+import gc
+
 import numpy as np
 import pytest
 
 from eqsat.egraph.buffers import constant_classes, input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
+from eqsat.extraction.candidates import Candidates
+from eqsat.extraction.covering.cover_search import CoverSearch
+from eqsat.extraction.covering.pareto import pareto
 from eqsat.extraction.enumeration.as_written import as_written
 from eqsat.extraction.enumeration.enumeration import EGraphFacts, Enumeration
-from eqsat.extraction.enumeration.kernel_tree import Forest, rules_of, subtrees
+from eqsat.extraction.enumeration.kernel_tree import Forest, Tree, rules_of, subtrees
 from eqsat.extraction.enumeration.limits import EnumerationLimits
 from eqsat.extraction.enumeration.structures import Structure
 from eqsat.extraction.term_to_region import region_of
+from eqsat.garbage_collector import uncollected
 from ir.region.region import Buffer, MemRef, Region, verify
 from ir.term.language import CTORS
 from ir.tiny.graph import Graph
@@ -209,3 +215,19 @@ def test_what_is_mostly_padding_is_read_and_not_computed() -> None:
         found = enumeration(graph, view).of(output)
         assert any(not tree.kinds for tree in found)
         assert any(tree.kinds for tree in found) == computed
+
+
+def test_candidates_are_freed_without_the_collector() -> None:
+    """They form no cycles: the collector, which is off while programs are optimized, would take long to find them."""
+    graph, view = saturated(graphs.attention())
+
+    def count() -> int:
+        return sum(isinstance(one, Tree) for one in gc.get_objects())
+
+    with uncollected():
+        before = count()
+        candidates = Candidates(view, graph.outputs, ApproximatePricer())
+        CoverSearch(candidates, pareto).best()
+        assert count() > before
+        del candidates
+        assert count() == before

@@ -10,8 +10,13 @@ import pytest
 import eqsat
 from eqsat import nn
 from eqsat.assembly.assemble import assemble
+from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover, assert_acyclic
+from eqsat.extraction.covering.cover_search import CoverSearch
+from eqsat.extraction.covering.pareto import pareto
 from eqsat.extraction.extract import extract
+from eqsat.extraction.joining.join_kernels import join_kernels
+from eqsat.extraction.joining.joint_kernels import JointKernels
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
 from eqsat.tensor import input as input_
@@ -201,3 +206,15 @@ def test_what_was_joined_is_told() -> None:
     assert "less than apart" in said
     assert f"{first}, {second} = {kernel.name}(" in said
     assert kernel.name.count("_and_") == 1
+
+
+def test_covers_share_their_joint_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second cover of the same kernels is joined alike, and asks for no price."""
+    graph = residual_norm()
+    candidates = Candidates(saturated(graph), graph.outputs, pricer())
+    cover = candidates.materialize(CoverSearch(candidates, pareto).best()[0])
+    shared = JointKernels(candidates)
+    first = join_kernels(cover, shared)
+    monkeypatch.setattr(candidates.prices, "of", lambda *_: pytest.fail("a joint kernel is priced again"))
+    assert join_kernels(cover, shared) == first
+    assert len(first.kernels) < len(cover.kernels)
