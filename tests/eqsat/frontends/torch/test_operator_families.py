@@ -121,6 +121,7 @@ CASES: dict[str, Case] = {
         ),
         (normal(3, 4), normal(2, 2)),
     ),
+    "products with sums": (lambda x, y, z: torch.ops.prims.fma(x, y, z), (normal(4, 3), normal(4, 3), normal(4, 3))),
     "writes on a diagonal": (
         lambda x, y: (x.diagonal_scatter(y), x.diagonal_scatter(y, -1), x.t().diagonal_scatter(y, 1)),
         (normal(4, 3), normal(3)),
