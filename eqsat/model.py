@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -101,6 +101,13 @@ class Model(ABC):
         """
         known = {name: array.shape for name, array in self.constants.items()}
         return match_shapes({name: info.shape for name, info in self.declared.items()}, {**known, **shapes}, self.dims)
+
+    def fail_unbound(self, free: Sequence[str]) -> NoReturn:
+        """Raises EqsatError, UnboundDim, for a program that has no code yet, because these sizes are free."""
+        shapes = [self.declared[name].shape for name in self.arguments]
+        input_sizes = {size for shape in shapes for size in shape}
+        hint = "give dims= when compiling" + (", or call the program once" if input_sizes.issuperset(free) else "")
+        fail(Kind.UNBOUND_DIM, "program", f"no size is known for {', '.join(free)}", hint=hint, missing=free)
 
     def with_constants(self, given: Mapping[str, Any]) -> Model:
         """The model with copies of these arrays in place of arguments.

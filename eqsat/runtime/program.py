@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -354,7 +354,7 @@ class Program:
         from eqsat.runtime.store import save
 
         if not self._variants.held:
-            self._fail_unbound()
+            self._model.fail_unbound(self._free)
         save(self._model, self._free, self._variants.held, check_path(path))
 
     def __reduce__(self) -> tuple[Callable[..., Program], tuple[bytes, int]]:
@@ -362,7 +362,7 @@ class Program:
         from eqsat.runtime.store import pack
 
         if not self._variants.held:
-            self._fail_unbound()
+            self._model.fail_unbound(self._free)
         return self._unpickled, (pack(self._model, self._free, self._variants.held), self._threads)
 
     def prepare(
@@ -427,17 +427,8 @@ class Program:
     def _compiled(self) -> Compiled:
         latest = self._variants.latest
         if latest is None:
-            self._fail_unbound()
+            self._model.fail_unbound(self._free)
         return latest
-
-    def _fail_unbound(self) -> NoReturn:
-        shapes = [self._model.declared[name].shape for name in self._arguments]
-        input_sizes = {size for shape in shapes for size in shape}
-        hint = "give dims= when compiling" + (
-            ", or call the program once" if input_sizes.issuperset(self._free) else ""
-        )
-        message = f"no size is known for {', '.join(self._free)}"
-        fail(Kind.UNBOUND_DIM, "program", message, hint=hint, missing=self._free)
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Compiled, list[np.ndarray]]:
         """The variant for these arguments, and the arguments as arrays that it takes."""
