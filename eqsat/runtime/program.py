@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsat.egraph.view import EGraphView
-from eqsat.failure.internal_error import reports_all
+from eqsat.failure.internal_error import as_eqsat_error, passes, reports_all
 from eqsat.failure.reproducer_calls import of_program
 from eqsat.logs.records import tell_call, tell_kernels
 from eqsat.logs.topics import CALL
@@ -95,9 +95,15 @@ class Program:
             EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
                 that cannot take the results; AxisSizeMismatch for arguments that contradict each other.
         """
-        if CALL.isEnabledFor(logging.INFO):
-            return self._tell(args, out, named)
-        return self._answer_call(args, out, named)
+        try:
+            if CALL.isEnabledFor(logging.INFO):
+                return self._tell(args, out, named)
+            return self._answer_call(args, out, named)
+        except BaseException as error:
+            if passes(error):
+                raise
+            keywords = named if out is None else {**named, "out": out}
+            raise as_eqsat_error(error, "__call__", lambda: of_program("__call__", (self, *args), keywords)) from error
 
     def _tell(self, args: Sequence[Any], out: Any, named: Mapping[str, Any]) -> Any:
         """A call that the log tells of."""
