@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -89,6 +90,12 @@ class Model(ABC):
         """The model at these sizes. Raises EqsatError, UnboundDim, if a size stays unknown."""
 
     @property
+    def document(self) -> dict[str, Any] | None:
+        """The program as JSON-ready data that `read_model` reads, without its constants; None if the model has no
+        program of its own."""
+        return None
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the arguments, in order."""
         return tuple(name for name in self.declared if name not in self.constants)
@@ -147,6 +154,10 @@ class TinyModel(Model):
     source: Source
 
     @property
+    def document(self) -> dict[str, Any]:
+        return self.source.to_json() | ({"dims": dict(self.dims)} if self.dims else {})
+
+    @property
     def declared(self) -> Mapping[str, TensorInfo]:
         inputs = self.source.inputs.items()
         return {tensor: TensorInfo(node.arg["dtype"], node.arg["shape"]) for tensor, node in inputs}
@@ -163,6 +174,11 @@ class FrontendModel(Model):
     """A program in Frontend IR, lowered to Tiny IR at each binding."""
 
     frontend: FrontendGraph
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.frontend.to_json())
+        return document
 
     @property
     def declared(self) -> Mapping[str, TensorInfo]:

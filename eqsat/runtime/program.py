@@ -361,7 +361,7 @@ class Program:
 
         if not self._variants.held:
             self._model.fail_unbound(self._free)
-        save(self._model, self._free, self._variants.held, check_path(path))
+        save(self._model, self._free, self._variants.held, self._serving, check_path(path))
 
     def __reduce__(self) -> tuple[Callable[..., Program], tuple[bytes, int]]:
         """Pickles and deep copies contain the bytes that `save` writes, with the present variants."""
@@ -369,7 +369,8 @@ class Program:
 
         if not self._variants.held:
             self._model.fail_unbound(self._free)
-        return self._unpickled, (pack(self._model, self._free, self._variants.held), self._threads)
+        stored = pack(self._model, self._free, self._variants.held, self._serving)
+        return self._unpickled, (stored, self._threads)
 
     def prepare(
         self,
