@@ -49,11 +49,12 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
         variants = {key: _load_variant(each, running, clock) for key, each in stored.variants.items()}
     return Program(
         stored.model,
-        lambda sizes: stored.model.bind(sizes, strict=True),
+        stored.model.refuse,
         check_threads(threads, target.units),
         variants,
         unpickled,
         stored.free,
+        stored.serving,
     )
 
 

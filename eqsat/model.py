@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -89,6 +90,12 @@ class Model(ABC):
         """The model at these sizes. Raises EqsatError, UnboundDim, if a size stays unknown."""
 
     @property
+    def document(self) -> dict[str, Any] | None:
+        """The program as JSON-ready data that `read_model` reads, without its constants; None if the model has no
+        program of its own."""
+        return None
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the arguments, in order."""
         return tuple(name for name in self.declared if name not in self.constants)
@@ -101,6 +108,13 @@ class Model(ABC):
         """
         known = {name: array.shape for name, array in self.constants.items()}
         return match_shapes({name: info.shape for name, info in self.declared.items()}, {**known, **shapes}, self.dims)
+
+    def fail_unbound(self, free: Sequence[str]) -> NoReturn:
+        """Raises EqsatError, UnboundDim, for a program that has no code yet, because these sizes are free."""
+        shapes = [self.declared[name].shape for name in self.arguments]
+        input_sizes = {size for shape in shapes for size in shape}
+        hint = "give dims= when compiling" + (", or call the program once" if input_sizes.issuperset(free) else "")
+        fail(Kind.UNBOUND_DIM, "program", f"no size is known for {', '.join(free)}", hint=hint, missing=free)
 
     def with_constants(self, given: Mapping[str, Any]) -> Model:
         """The model with copies of these arrays in place of arguments.
@@ -140,6 +154,10 @@ class TinyModel(Model):
     source: Source
 
     @property
+    def document(self) -> dict[str, Any]:
+        return self.source.to_json() | ({"dims": dict(self.dims)} if self.dims else {})
+
+    @property
     def declared(self) -> Mapping[str, TensorInfo]:
         inputs = self.source.inputs.items()
         return {tensor: TensorInfo(node.arg["dtype"], node.arg["shape"]) for tensor, node in inputs}
@@ -156,6 +174,11 @@ class FrontendModel(Model):
     """A program in Frontend IR, lowered to Tiny IR at each binding."""
 
     frontend: FrontendGraph
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.frontend.to_json())
+        return document
 
     @property
     def declared(self) -> Mapping[str, TensorInfo]:

@@ -46,14 +46,12 @@ def public_call(
         def call(*args: P.args, **keywords: P.kwargs) -> R:
             try:
                 return function(*args, **keywords)
-            except EqsatError:
-                raise
             except passing:
                 raise
             except BaseException as error:
-                if _passes(error):
+                if passes(error):
                     raise
-                raise _as_eqsat_error(error, name, lambda: describe(name, args, keywords)) from error
+                raise as_eqsat_error(error, name, lambda: describe(name, args, keywords)) from error
 
         return call
 
@@ -61,7 +59,8 @@ def public_call(
 
 
 def reports_all(retell: Retell) -> Callable[[C], C]:
-    """Makes all methods and properties of a class public calls, except those whose names begin with an underscore."""
+    """Makes all methods and properties of a class public calls, except those whose names begin with an underscore.
+    `__call__` is one of these: another function around it would take a microsecond of every call."""
 
     def decorate(owner: C) -> C:
         for name, member in list(vars(owner).items()):
@@ -76,7 +75,7 @@ def reports_all(retell: Retell) -> Callable[[C], C]:
     return decorate
 
 
-_SPECIAL = ("__call__", "__repr__", "__str__", "__reduce__", "_repr_html_")
+_SPECIAL = ("__repr__", "__str__", "__reduce__", "_repr_html_")
 """Methods with an underscore that are public calls all the same."""
 
 
@@ -115,8 +114,10 @@ def _mark(error: BaseException, key: str, value: object) -> None:
     error.__dict__.setdefault(key, value)
 
 
-def _passes(error: BaseException) -> bool:
+def passes(error: BaseException) -> bool:
     """Whether the exception must reach the caller unchanged."""
+    if isinstance(error, EqsatError):
+        return True
     if not isinstance(error, Exception) and not is_panic(error):
         return True
     return _CALLERS in error.__dict__ or _is_no_call(error) or _is_interrupt(error)
@@ -168,7 +169,7 @@ def _region(frames: Sequence[_TracebackFrame]) -> Region | None:
     return None
 
 
-def _as_eqsat_error(error: BaseException, name: str, describe: Callable[[], Sequence[ScriptCall]]) -> EqsatError:
+def as_eqsat_error(error: BaseException, name: str, describe: Callable[[], Sequence[ScriptCall]]) -> EqsatError:
     """The exception as an EqsatError. A failure to write the reproducer does not hide it."""
     stage = error.__dict__.get(_STAGE, name.strip("_"))
     frames = _frames(error.__traceback__)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from eqsat.failure.reproducer import ScriptCall, with_file
-from eqsat.model import BoundModel, FrontendModel, Model, TinyModel, read_model
+from eqsat.model import BoundModel, read_model
 from eqsat.options import ON_TARGET, Options, Running
 from ir.target import Target
 from ir.term.rule import Rule
@@ -39,7 +38,7 @@ def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE
     with suppress(Exception):  # the model itself may be unreadable
         model = read_model(source, rest.get("constants"))
         rest |= {"constants": model.constants} if model.constants else {}
-        source = document_of(model)
+        source = model.document
     return [ScriptCall("program", function, (with_file(source), *args[1:]), rest, notes)]
 
 
@@ -75,7 +74,7 @@ def of_program(name: str, args: Args, keywords: Keywords) -> Calls:
     if latest is None:
         note = "The options of the program are not known here: the script has the default ones."
         creation = ScriptCall(
-            "program", MAKE, (document_of(program._model),), {"constants": program._model.constants}, (note,)
+            "program", MAKE, (program._model.document,), {"constants": program._model.constants}, (note,)
         )
     else:
         artifact = latest.artifact
@@ -117,15 +116,6 @@ def making(
 
 def _keywords(settings: Options | Running) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.__struct_fields__}
-
-
-def document_of(model: Model) -> Any:
-    """The program of a model as JSON-ready data, without its constants; None if the model has no program of its own."""
-    if isinstance(model, FrontendModel):
-        return json.loads(model.frontend.to_json())
-    if not isinstance(model, TinyModel):
-        return None
-    return model.source.to_json() | ({"dims": dict(model.dims)} if model.dims else {})
 
 
 def _without_own(rules: Any) -> tuple[Any, tuple[str, ...]]:

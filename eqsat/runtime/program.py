@@ -6,12 +6,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eqsat.egraph.view import EGraphView
-from eqsat.failure.internal_error import reports_all
+from eqsat.failure.internal_error import as_eqsat_error, passes, reports_all
 from eqsat.failure.reproducer_calls import of_program
 from eqsat.logs.records import tell_call, tell_kernels
 from eqsat.logs.topics import CALL
@@ -95,9 +95,15 @@ class Program:
             EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
                 that cannot take the results; AxisSizeMismatch for arguments that contradict each other.
         """
-        if CALL.isEnabledFor(logging.INFO):
-            return self._tell(args, out, named)
-        return self._answer_call(args, out, named)
+        try:
+            if CALL.isEnabledFor(logging.INFO):
+                return self._tell(args, out, named)
+            return self._answer_call(args, out, named)
+        except BaseException as error:
+            if passes(error):
+                raise
+            keywords = named if out is None else {**named, "out": out}
+            raise as_eqsat_error(error, "__call__", lambda: of_program("__call__", (self, *args), keywords)) from error
 
     def _tell(self, args: Sequence[Any], out: Any, named: Mapping[str, Any]) -> Any:
         """A call that the log tells of."""
@@ -354,16 +360,17 @@ class Program:
         from eqsat.runtime.store import save
 
         if not self._variants.held:
-            self._fail_unbound()
-        save(self._model, self._free, self._variants.held, check_path(path))
+            self._model.fail_unbound(self._free)
+        save(self._model, self._free, self._variants.held, self._serving, check_path(path))
 
     def __reduce__(self) -> tuple[Callable[..., Program], tuple[bytes, int]]:
         """Pickles and deep copies contain the bytes that `save` writes, with the present variants."""
         from eqsat.runtime.store import pack
 
         if not self._variants.held:
-            self._fail_unbound()
-        return self._unpickled, (pack(self._model, self._free, self._variants.held), self._threads)
+            self._model.fail_unbound(self._free)
+        stored = pack(self._model, self._free, self._variants.held, self._serving)
+        return self._unpickled, (stored, self._threads)
 
     def prepare(
         self,
@@ -427,17 +434,8 @@ class Program:
     def _compiled(self) -> Compiled:
         latest = self._variants.latest
         if latest is None:
-            self._fail_unbound()
+            self._model.fail_unbound(self._free)
         return latest
-
-    def _fail_unbound(self) -> NoReturn:
-        shapes = [self._model.declared[name].shape for name in self._arguments]
-        input_sizes = {size for shape in shapes for size in shape}
-        hint = "give dims= when compiling" + (
-            ", or call the program once" if input_sizes.issuperset(self._free) else ""
-        )
-        message = f"no size is known for {', '.join(self._free)}"
-        fail(Kind.UNBOUND_DIM, "program", message, hint=hint, missing=self._free)
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Compiled, list[np.ndarray]]:
         """The variant for these arguments, and the arguments as arrays that it takes."""

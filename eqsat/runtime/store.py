@@ -14,17 +14,19 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 import numpy as np
 
-from eqsat.model import BoundModel, Model
+from eqsat.model import BoundModel, Constants, Model, read_model
 from eqsat.options import ON_TARGET, Running
 from eqsat.runtime.artifact import Artifact, Recipe
 from eqsat.runtime.artifact_verify import verify, verify_recipe
 from eqsat.runtime.compiled import Compiled
+from eqsat.serving.buckets import Buckets
 from eqsat.serving.variants import Key, key_of
+from eqsat.serving.when_missing import Serving
 from ir.diagnostics import Diagnostic, EqsatError, Kind, fail
 from ir.dtype import dtype
 from ir.frontend import FrontendGraph, TensorInfo
@@ -33,7 +35,7 @@ from ir.serde import from_json, to_json
 from ir.tiny.bind import load
 from ir.tiny.dims import match_shapes
 
-FORMAT = 7
+FORMAT = 8
 """Version of the file's layout. A file of another version is refused."""
 SIGNATURE = b"PK\x03\x04"
 """The first bytes of a zip file that is not empty."""
@@ -63,6 +65,16 @@ class StoredVariant(msgspec.Struct, frozen=True):
     code: str
 
 
+class StoredServing(msgspec.Struct, frozen=True):
+    """buckets: of the free dims that have some. pads: the dims that may be padded. document, constants: the program
+    that tells the types of a padded call; None if no dim may be padded, or if the model has no program of its own."""
+
+    buckets: dict[str, tuple[int, ...]] = {}
+    pads: tuple[str, ...] = ()
+    document: dict[str, Any] | None = None
+    constants: tuple[StoredConstant, ...] = ()
+
+
 class StoredModel(msgspec.Struct, frozen=True):
     """inputs: the arguments, in order. dims: the sizes that the model fixes. free: the sizes that calls fix.
     variants: the least recently used first. running: emulated or not."""
@@ -73,6 +85,7 @@ class StoredModel(msgspec.Struct, frozen=True):
     frontend: FrontendGraph | None
     variants: tuple[StoredVariant, ...]
     running: Running = ON_TARGET
+    serving: StoredServing = StoredServing()
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -92,27 +105,35 @@ class LoadedVariant(NamedTuple):
 
 
 class StoredProgram(NamedTuple):
-    """The content of a file. features: the instruction sets that its code uses. running: emulated or not."""
+    """The content of a file. features: the instruction sets that its code uses. running: emulated or not. serving: what
+    answers calls of other sizes."""
 
     model: SavedModel
     free: tuple[str, ...]
     variants: dict[Key, LoadedVariant]
     features: tuple[str, ...]
     running: Running
+    serving: Serving
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavedModel(Model):
-    """The model of a saved program: its arguments, and the sizes that there is code for."""
+    """The model of a saved program: its arguments, the sizes that there is code for, and the program if calls may be
+    padded."""
 
     inputs: Mapping[str, TensorInfo]
     sizes: tuple[Mapping[str, int], ...]
+    program: Model | None = None
 
     @property
     def declared(self) -> Mapping[str, TensorInfo]:
         return self.inputs
 
-    def bind(self, dims: Mapping[str, int], strict: bool) -> NoReturn:
+    def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
+        """The program at sizes that there may be no code for, if the file has it."""
+        return self.refuse(dims) if self.program is None else self.program.bind(dims, strict)
+
+    def refuse(self, dims: Mapping[str, int]) -> NoReturn:
         """Fails: there is code for the saved sizes only."""
         wanted = {name: size for name, size in dims.items() if any(saved.get(name) != size for saved in self.sizes)}
         fail(
@@ -124,23 +145,29 @@ class SavedModel(Model):
         )
 
 
-def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], path: Path) -> None:
+def save(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], serving: Serving, path: Path) -> None:
     """Write a program of at least one variant to `path`, atomically.
 
     Raises:
         EqsatError: InvalidOption where the file cannot be written.
     """
-    write_output(path, pack(model, free, variants), "save")
+    write_output(path, pack(model, free, variants, serving), "save")
 
 
-def pack(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled]) -> bytes:
+def pack(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], serving: Serving) -> bytes:
     """The bytes of the file of a program with at least one variant. Parts that variants share are stored once."""
     parts: dict[str, bytes] = {}
     stored_variants = tuple(_store_variant(dict(key), compiled, parts) for key, compiled in variants.items())
     all_compiled = list(variants.values())
     inputs = {name: model.declared[name] for name in model.arguments}
     stored_model = StoredModel(
-        inputs, model.infer({}), tuple(free), all_compiled[-1].bound.frontend, stored_variants, all_compiled[-1].running
+        inputs,
+        model.infer({}),
+        tuple(free),
+        all_compiled[-1].bound.frontend,
+        stored_variants,
+        all_compiled[-1].running,
+        _store_serving(model, serving, parts),
     )
     parts[MODEL] = to_json(stored_model).encode()
     manifest = {
@@ -219,20 +246,56 @@ def _read(parts: FileParts, only_recipes: bool) -> StoredProgram:
     _require(len(variants) == len(sizes), MODEL, "holds two variants of the same sizes")
     targets = {(variant.recipe.target.arch, variant.recipe.target.is_gpu) for variant in variants.values()}
     _require(len(targets) == 1, MODEL, "holds variants for several machines")
-    model = SavedModel(inputs=stored.inputs, dims=stored.dims, sizes=sizes)
-    return StoredProgram(model, stored.free, variants, tuple(manifest.features), stored.running)
+    program = _load_program(stored, parts)
+    model = SavedModel(inputs=stored.inputs, dims=stored.dims, sizes=sizes, program=program)
+    serving = _load_serving(stored, can_pad=program is not None)
+    return StoredProgram(model, stored.free, variants, tuple(manifest.features), stored.running, serving)
 
 
 def _store_variant(dims: dict[str, int], compiled: Compiled, parts: dict[str, bytes]) -> StoredVariant:
     """Describes the variant, and adds its bytes to `parts`."""
     bound = compiled.bound
-    constants = tuple(
-        StoredConstant(name, str(dtype(array.dtype)), array.shape, _part(np.ascontiguousarray(array).tobytes(), parts))
-        for name, array in bound.constants.items()
-    )
+    constants = _store_constants(bound.constants, parts)
     artifact = _part(to_json(compiled.artifact).encode(), parts)
     code = _part(compiled.code.code, parts)
     return StoredVariant(dims, bound.results, bound.notes, constants, artifact, code)
+
+
+def _store_serving(model: Model, serving: Serving, parts: dict[str, bytes]) -> StoredServing:
+    """Describes what answers calls of other sizes, and adds its bytes to `parts`."""
+    buckets, pads = {name: tuple(sizes) for name, sizes in serving.buckets.items()}, tuple(sorted(serving.pads))
+    program = model.program if isinstance(model, SavedModel) else model
+    document = program.document if pads and program is not None else None
+    if program is None or document is None:
+        return StoredServing(buckets, pads)
+    return StoredServing(buckets, pads, document, _store_constants(program.constants, parts))
+
+
+def _load_program(stored: StoredModel, parts: FileParts) -> Model | None:
+    """The program that tells the types of padded calls, if the file has it."""
+    serving = stored.serving
+    if serving.document is None:
+        return None
+    constants = {constant.tensor: _array(constant, parts) for constant in serving.constants}
+    program = read_model(serving.document, constants)
+    inputs = {name: program.declared[name] for name in program.arguments}
+    _require(inputs == stored.inputs, MODEL, "has another program than its code")
+    return program
+
+
+def _load_serving(stored: StoredModel, can_pad: bool) -> Serving:
+    known = {*stored.serving.buckets, *stored.serving.pads} <= set(stored.free)
+    _require(known, MODEL, "serves sizes that are not free")
+    buckets = {name: Buckets(*sizes) for name, sizes in stored.serving.buckets.items()}
+    return Serving(buckets, frozenset(stored.serving.pads) if can_pad else frozenset(), builds=False)
+
+
+def _store_constants(constants: Constants, parts: dict[str, bytes]) -> tuple[StoredConstant, ...]:
+    """Describes the constants, and adds their bytes to `parts`."""
+    return tuple(
+        StoredConstant(name, str(dtype(array.dtype)), array.shape, _part(np.ascontiguousarray(array).tobytes(), parts))
+        for name, array in constants.items()
+    )
 
 
 def _part(data: bytes, parts: dict[str, bytes]) -> str:

@@ -41,7 +41,8 @@ class StandIn:
 
     def answer(self, dims: Mapping[str, int]) -> Compiled | Answer:
         """The code for these sizes if it is ready; else its build begins, and the answer is what stands in for it.
-        Where nothing can, or where the build has failed before, the code, after a wait.
+        Where nothing can, or where the build has failed before, the code, after a wait. A program that cannot build
+        only pads.
 
         Raises:
             EqsatError: UnsupportedOp where padding would change results; all that a build raises.
@@ -55,6 +56,8 @@ class StandIn:
         if compiled is not None:
             return self._padded(dims, key, compiled)
         larger = self._smallest_above(dims)
+        if larger is not None and not self._serving.builds:
+            return self._padded(dims, *larger)
         if (larger is None and not self._serving.is_eager) or self._variants.has_failed(key):
             compiled = self._variants(wanted)
             return compiled if key == key_of(dims) else self._padded(dims, key, compiled)

@@ -17,11 +17,12 @@ WhenMissing: TypeAlias = "str | Mapping[str, str]"
 
 class Serving(NamedTuple):
     """buckets: of the free dims that have some. pads: the dims that may be padded. is_eager: a call may be answered by
-    NumPy while its code is built."""
+    NumPy while its code is built. builds: code for other sizes can be built; that of a saved program cannot."""
 
     buckets: Mapping[str, Buckets] = {}
     pads: frozenset[str] = frozenset()
     is_eager: bool = False
+    builds: bool = True
 
     @property
     def stands_in(self) -> bool:

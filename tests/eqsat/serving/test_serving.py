@@ -343,16 +343,70 @@ def test_only_the_named_dims_are_padded() -> None:
         np.testing.assert_array_equal(waits.result(), np.maximum(x[:, :3], 0))
 
 
+def saved_and_pickled(made: Program, folder: Path) -> list[Program]:
+    """The program from a file, from a pickle, and from a file of the loaded one."""
+    made.save(folder / "program")
+    once = eqsat.load(folder / "program")
+    once.save(folder / "again")
+    return [once, pickle.loads(pickle.dumps(made)), eqsat.load(folder / "again")]
+
+
 def test_saved_and_pickled_programs_have_the_prepared_sizes(tmp_path: Path) -> None:
+    made = program(dims={"M": [2, 4]})
+    made.prepare()
+    for again in saved_and_pickled(made, tmp_path):
+        assert again.variants == made.variants
+        assert again.buckets == {"M": Buckets(2, 4)}
+        right(again, 4)
+        assert again.prepare().ready == [{"M": 2}, {"M": 4}]
+        for call, given in ((again.prepare, {"M": 3}), (again, {"x": rows(3)})):
+            with pytest.raises(EqsatError) as caught:
+                call(given)
+            assert caught.value.kind is Kind.UNBOUND_DIM
+
+
+def test_saved_and_pickled_programs_pad(tmp_path: Path) -> None:
     made = program(dims={"M": [2, 4]}, when_missing="pad")
     made.prepare()
-    made.save(tmp_path / "program")
-    for again in (eqsat.load(tmp_path / "program"), pickle.loads(pickle.dumps(made))):
-        assert again.variants == made.variants
-        right(again, 4)
-        assert again.prepare(M=[2, 4]).ready == [{"M": 2}, {"M": 4}]
-        with pytest.raises(EqsatError):
-            again.prepare(M=3)
+    for again in saved_and_pickled(made, tmp_path):
+        for size in (1, 3, 4, 2, 0):
+            right(again, size)
+        assert sorted(sizes["M"] for sizes in again.variants) == [2, 4]
+        with pytest.raises(EqsatError) as caught:
+            again(rows(5))
+        assert caught.value.kind is Kind.UNBOUND_DIM
+
+
+def test_a_saved_program_with_buckets_that_were_not_built_pads_to_those_that_were(tmp_path: Path) -> None:
+    made = program(dims={"M": [2, 4]}, when_missing="pad")
+    made.prepare(M=4)
+    for again in saved_and_pickled(made, tmp_path):
+        right(again, 1)
+        right(again, 2)
+        with pytest.raises(EqsatError) as caught:
+            again.prepare()
+        assert caught.value.kind is Kind.UNBOUND_DIM
+
+
+def test_a_saved_program_with_constants_pads(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).random((8, 3), np.float32)
+    text = """
+%x: fp32[M, 8] = input()
+%w: fp32[8, 3] = input()
+%a = reshape(%x, result_shape=[M, 8, 1])
+%b = reshape(%w, result_shape=[1, 8, 3])
+%c: fp32[M, 8, 3] = expand(%a)
+%d: fp32[M, 8, 3] = expand(%b)
+%e = mul(%c, %d)
+%y: fp32[M, 3] = reduce(%e, axes=[1], op=SUM, dtype=fp32)
+"""
+    made = optimize_and_compile(
+        text, target="cpu", threads=1, constants={"w": weights}, dims={"M": [4]}, when_missing="pad"
+    )
+    made.prepare()
+    x = np.random.default_rng(1).random((3, 8), np.float32)
+    for again in saved_and_pickled(made, tmp_path):
+        np.testing.assert_allclose(again(x), x @ weights, rtol=1e-5)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

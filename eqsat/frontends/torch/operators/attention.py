@@ -1,4 +1,5 @@
-"""Scaled dot-product attention [B, H, M, D], [B, H, N, D], [B, H, N, D], and its gradients."""
+"""Scaled dot-product attention [B, H, M, D], [B, G, N, D], [B, G, N, D], and its gradients. H is a multiple of G: each
+head of keys and values serves H / G heads of queries that follow each other."""
 
 from __future__ import annotations
 
@@ -32,6 +33,22 @@ def _scores(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, 
     return attention_scores(q, k, v, added, causal, scale)
 
 
+def _for_queries(keys: Tensor, heads: int) -> Tensor:
+    """Keys or values with a head for each head of queries."""
+    batch, own, *rest = keys.shape
+    if own == heads:
+        return keys
+    return keys.unsqueeze(2).expand(batch, own, heads // own, *rest).reshape(batch, heads, *rest)
+
+
+def _of_heads(gradient: Tensor, heads: int) -> Tensor:
+    """The gradients of so many heads of keys or values, each the sum over its heads of queries."""
+    batch, all_heads, *rest = gradient.shape
+    if all_heads == heads:
+        return gradient
+    return gradient.reshape(batch, heads, all_heads // heads, *rest).sum(2)
+
+
 def _check_dropout(probability: float) -> None:
     if probability:
         fail(Kind.UNSUPPORTED_OP, STAGE, "attention with dropout is not supported", dropout=probability)
@@ -51,7 +68,8 @@ def _attention(
 ) -> tuple[Tensor, Tensor]:
     """The attention, and the logarithm of the sum of exponentials of each row. A row without scores has zeros."""
     _check_dropout(dropout)
-    q, k, v = _wide(query, key, value)
+    heads = query.shape[1]
+    q, k, v = _wide(query, _for_queries(key, heads), _for_queries(value, heads))
     scores, rows = _scores(q, k, v, attn_mask, causal, scale), _rows_with_scores(attn_mask)
     y = nn.softmax(scores) @ v
     greatest = scores.max(-1, keepdims=True)
@@ -77,7 +95,8 @@ def _attention_gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """P = exp(scores − total), dV = Pᵀ dY, dS = P · (dY Vᵀ − Σ dY · Y), dQ = scale · dS K, dK = scale · dSᵀ Q."""
     _check_dropout(dropout)
-    q, k, v, dy, wide_y = _wide(query, key, value, gradient, y)
+    heads, groups = query.shape[1], key.shape[1]
+    q, k, v, dy, wide_y = _wide(query, _for_queries(key, heads), _for_queries(value, heads), gradient, y)
     scores, rows = _scores(q, k, v, attn_mask, causal, scale), _rows_with_scores(attn_mask)
     weights = (scores - total.cast(scores.dtype).unsqueeze(-1)).exp()
     if rows is not None:
@@ -86,4 +105,5 @@ def _attention_gradients(
     of_weights = dy @ v.swapaxes(-1, -2) - (dy * wide_y).sum(-1, keepdims=True)
     of_scores = weights * of_weights * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     of_query, of_key = of_scores @ k, of_scores.swapaxes(-1, -2) @ q
-    return of_query.cast(query.dtype), of_key.cast(key.dtype), of_value.cast(value.dtype)
+    of_keys, of_values = _of_heads(of_key, groups), _of_heads(of_value, groups)
+    return of_query.cast(query.dtype), of_keys.cast(key.dtype), of_values.cast(value.dtype)

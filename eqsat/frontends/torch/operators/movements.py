@@ -190,17 +190,42 @@ def _as_strided(
 ) -> Tensor:
     """Element i of the result is the element of x that lies at `offset` + Σ i · `stride` in memory, which x fills
     without gaps."""
+    order = _order_in_memory(x, memory)
+    in_memory = x.permute(*order).reshape(x.size)
+    terms = [f"{step}*i{axis}" for axis, step in enumerate(stride) if step and size[axis] > 1]
+    index = " + ".join([*terms, str(0 if offset is None else offset - memory.offset)])
+    return Tensor("VIEW", [in_memory], {"result_shape": tuple(size), "index_map": [index]})
+
+
+@aten("as_strided_scatter")
+def _as_strided_scatter(
+    x: Tensor, source: Tensor, size: list[int], stride: list[int], offset: int | None = None, *, memory: OperandMemory
+) -> Tensor:
+    """x, with element i of the source where `offset` + Σ i · `stride` lies in memory, which x fills without gaps."""
+    if not source.size:
+        return x
+    order = _order_in_memory(x, memory)
+    place = full(source.shape, 0 if offset is None else offset - memory.offset, "i64")
+    for axis, step in enumerate(stride):
+        place = place + iota(source.shape, axis, "i64") * step
+    in_memory = x.permute(*order)
+    written = in_memory.reshape(x.size).scatter(0, place.flatten(), source.cast(x.dtype).flatten())
+    return written.reshape(in_memory.shape).permute([order.index(axis) for axis in range(x.ndim)])
+
+
+def _order_in_memory(x: Tensor, memory: OperandMemory) -> list[int]:
+    """The axes of x from the largest stride to the smallest, axes of size 1 last.
+
+    Raises:
+        EqsatError: UnsupportedOp where the memory of x has gaps, or symbols as strides.
+    """
     strides = memory.strides
     order = sorted((axis for axis in range(x.ndim) if x.shape[axis] != 1), key=lambda axis: -strides[axis])
     steps = [math.prod(x.shape[axis] for axis in order[place + 1 :]) for place in range(len(order))]
     is_known = all(isinstance(number, int) for number in (*strides, memory.offset))
     if not is_known or 0 in x.shape or steps != [strides[axis] for axis in order]:
         fail(Kind.UNSUPPORTED_OP, STAGE, "as_strided reads a tensor whose memory has gaps or symbols", strides=strides)
-    ones = [axis for axis in range(x.ndim) if x.shape[axis] == 1]
-    in_memory = x.permute(*order, *ones).reshape(x.size)
-    terms = [f"{step}*i{axis}" for axis, step in enumerate(stride) if step and size[axis] > 1]
-    index = " + ".join([*terms, str(0 if offset is None else offset - memory.offset)])
-    return Tensor("VIEW", [in_memory], {"result_shape": tuple(size), "index_map": [index]})
+    return [*order, *(axis for axis in range(x.ndim) if x.shape[axis] == 1)]
 
 
 @aten("diagonal_scatter")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
+from eqsat.lazy.argument_checks import axis_in
 from eqsat.tensor import Tensor, full, where
 from ir.dtype import DType
 
@@ -197,3 +198,15 @@ def _batch_norm_with_reserve(
     without = (*result[:3], *result[4:])
     *first, means, variances = _batch_norm(x, weight, bias, mean, variance, True, momentum, eps, result=without)
     return *first, full((0,), 0, result[3]), means, variances
+
+
+@aten("_weight_norm_interface_backward")
+def _weight_norm_gradients(gradient: Tensor, v: Tensor, g: Tensor, norms: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Of w = v · g / ‖v‖ with norms over all axes but one: d = Σ dw · v, dv = g / ‖v‖ · (dw − v · d / ‖v‖²), and
+    dg = d / ‖v‖."""
+    wide = v.dtype.accumulator
+    dw, wide_v, wide_g, size = (x.cast(wide) for x in (gradient, v, g, norms))
+    others = tuple(other for other in range(v.ndim) if other != axis_in(axis, v.shape))
+    along = (dw * wide_v).sum(others, keepdims=True)
+    of_v = wide_g / size * (dw - wide_v * (along / (size * size)))
+    return of_v.cast(v.dtype), (along / size).cast(g.dtype)

@@ -75,6 +75,12 @@ def _multiply(x: Tensor, y: Tensor) -> Tensor:
     return x * y
 
 
+@pointwise("prims.fma.default", operands=3)
+def _multiply_and_add(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """x · y + z; kernels round once, where the plan lets them."""
+    return x * y + z
+
+
 @pointwise("div.Tensor", "div.Scalar", promotion="int_to_float", operands=2)
 def _divide(x: Tensor, y: Tensor) -> Tensor:
     return x / y

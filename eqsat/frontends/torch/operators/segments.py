@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from eqsat.frontends.torch.operator_table import aten
+from eqsat.frontends.torch.operator_table import OperandMemory, aten
 from eqsat.lazy.argument_checks import Number, axis_in
 from eqsat.tensor import Tensor, concatenate, constant, full, iota, where
-from ir.dtype import DType, i64
+from ir.diagnostics import Kind, fail
+from ir.dtype import DType, fp16, fp32, i64
+from ir.frontend import STAGE
 
-_SUM, _MEAN = 0, 1
-"""Modes of an embedding bag; 2 is the maximum."""
+_SUM, _MEAN, _MAX = 0, 1, 2
+"""Modes of an embedding bag."""
 
 
-@aten("_embedding_bag", "_embedding_bag_forward_only")
+@aten("_embedding_bag")
 def _embedding_bag(
     weight: Tensor,
     index: Tensor,
@@ -24,13 +27,18 @@ def _embedding_bag(
     weights: Tensor | None = None,
     with_last_offset: bool = False,
     padding: int = -1,
-) -> tuple[Tensor, None, None, None]:
+    *,
+    memory: OperandMemory,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Per bag the sum, mean or maximum of the rows of `weight` at its positions in `index`; a bag without rows is 0.
-    The other results of the operator serve its gradient alone."""
+    Then what the gradient reads: the bag of each position, the number of rows of each bag, and, for maxima, the row of
+    each maximum, else the number of rows once more."""
     bags = offsets.shape[0] - with_last_offset
     count, width = index.shape[0], weight.shape[1]
+    bag_of_position = _bag_of_positions(offsets, bags, count)
     if not count or not bags:
-        return full((bags, width), 0, weight.dtype), None, None, None
+        places = full((bags, width) if mode == _MAX else (bags,), 0, offsets.dtype)
+        return full((bags, width), 0, weight.dtype), bag_of_position, full((bags,), 0, offsets.dtype), places
     starts = offsets.cast(i64)
     ends = starts[1:] if with_last_offset else concatenate([starts[1:], full((1,), count, i64)])
     place = iota((bags, count), 1, i64)
@@ -40,14 +48,92 @@ def _embedding_bag(
     rows = weight.cast(weight.dtype.accumulator).take(index, 0)
     if weights is not None:
         rows = rows * weights.cast(rows.dtype).unsqueeze(1)
-    sizes = inside.cast(i64).sum(1, keepdims=True)
+    sizes = inside.cast(i64).sum(1)
     chosen = inside.unsqueeze(2)
+    is_short = mode == _SUM and weight.dtype in (fp32, fp16) and padding < 0 and memory.strides[1] == 1
+    first = full((0,), 0, offsets.dtype) if is_short else bag_of_position
+    numbers = sizes.cast(offsets.dtype)
     if mode in (_SUM, _MEAN):
         total = where(chosen, rows.unsqueeze(0), 0.0).sum(1)
-        result = total / sizes.maximum(1).cast(rows.dtype) if mode == _MEAN else total
-    else:
-        result = where(sizes > 0, where(chosen, rows.unsqueeze(0), -math.inf).amax(1), 0.0)
-    return result.cast(weight.dtype), None, None, None
+        divisor = sizes.maximum(1).cast(rows.dtype).unsqueeze(1)
+        result = total / divisor if mode == _MEAN else total
+        return result.cast(weight.dtype), first, numbers, numbers
+    values = where(chosen, rows.unsqueeze(0), -math.inf)
+    has_rows = (sizes > 0).unsqueeze(1)
+    greatest = where(has_rows, values.amax(1), 0.0).cast(weight.dtype)
+    row_of_greatest = where(has_rows, index.take(values.argmax(1), 0), 0).cast(offsets.dtype)
+    return greatest, first, numbers, row_of_greatest
+
+
+@aten("_embedding_bag_forward_only")
+def _embedding_bag_in_inference(
+    weight: Tensor, index: Tensor, offsets: Tensor, *modes: Any, memory: OperandMemory
+) -> tuple[Tensor, None, None, None]:
+    """The bags alone."""
+    return _embedding_bag(weight, index, offsets, *modes, memory=memory)[0], None, None, None
+
+
+def _bag_of_positions(offsets: Tensor, bags: int, count: int) -> Tensor:
+    """The bag [count] in which each position lies; positions behind all bags belong to the last."""
+    if not bags or not count:
+        return full((count,), 0, offsets.dtype)
+    has_begun = offsets[:bags].unsqueeze(1) <= iota((1, count), 1, offsets.dtype)
+    return (has_begun.cast(i64).sum(0) - 1).cast(offsets.dtype)
+
+
+@aten("_embedding_bag_backward")
+def _embedding_bag_gradient(
+    gradient: Tensor,
+    index: Tensor,
+    offsets: Tensor,
+    bag_of_position: Tensor,
+    sizes: Tensor,
+    row_of_greatest: Tensor,
+    rows: int,
+    scale_by_frequency: bool,
+    mode: int,
+    sparse: bool,
+    weights: Tensor | None,
+    padding: int = -1,
+) -> Tensor:
+    """The gradient of a bag is added to each of its rows; of a maximum, to the row of the maximum."""
+    if scale_by_frequency or sparse:
+        name = "scale_grad_by_freq" if scale_by_frequency else "sparse"
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"{name}=True is not supported", op="_embedding_bag_backward")
+    bags, width = gradient.shape
+    zeros = full((rows, width), 0, gradient.dtype.accumulator)
+    if not index.size or not bags or not zeros.size:
+        return zeros.cast(gradient.dtype)
+    wide = gradient.cast(zeros.dtype)
+    if mode == _MAX:
+        at = where((sizes > 0).unsqueeze(1), row_of_greatest.cast(i64), -1)
+        return zeros.scatter(0, at, wide, "add").cast(gradient.dtype)
+    if mode == _MEAN:
+        wide = wide / sizes.maximum(1).cast(wide.dtype).unsqueeze(1)
+    updates = wide.take(_bag_of_positions(offsets, bags, index.shape[0]), 0)
+    if weights is not None:
+        updates = updates * weights.cast(wide.dtype).unsqueeze(1)
+    at = where(index == padding, -1, index.cast(i64)).unsqueeze(1).expand(updates.shape)
+    return zeros.scatter(0, at, updates, "add").cast(gradient.dtype)
+
+
+@aten("_embedding_bag_per_sample_weights_backward")
+def _gradient_of_weights(
+    gradient: Tensor,
+    weight: Tensor,
+    index: Tensor,
+    offsets: Tensor,
+    bag_of_position: Tensor,
+    mode: int,
+    padding: int = -1,
+) -> Tensor:
+    """Per position the product of its row with the gradient of its bag; 0 of the row `padding`."""
+    bags, count = gradient.shape[0], index.shape[0]
+    if not count or not bags:
+        return full((count,), 0, gradient.dtype)
+    wide = gradient.cast(gradient.dtype.accumulator).take(_bag_of_positions(offsets, bags, count), 0)
+    products = (wide * weight.cast(wide.dtype).take(index, 0)).sum(1)
+    return where(index == padding, 0.0, products).cast(gradient.dtype)
 
 
 @aten("segment_reduce")

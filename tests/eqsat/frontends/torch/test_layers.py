@@ -64,6 +64,24 @@ CASES: dict[str, Case] = {
     ),
     "bicubic resizing": (lambda x: F.interpolate(x, size=(11, 9), mode="bicubic"), (IMAGE,)),
     "embedding": (lambda i, w: F.embedding(i, w, padding_idx=5), (IDS, normal(7, 4))),
+    "bags of an embedding": (
+        lambda i, o, w, s: (
+            F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s),
+            *(F.embedding_bag(i, w, o, mode=mode) for mode in ("sum", "mean", "max")),
+            *(F.embedding_bag(i, w, o, mode=mode, padding_idx=0) for mode in ("sum", "mean", "max")),
+            *(F.embedding_bag(i, w, o, mode=mode, include_last_offset=True) for mode in ("mean", "max")),
+        ),
+        (torch.tensor([1, 2, 0, 4, 5, 1, 0]), torch.tensor([0, 3, 3, 5, 7]), normal(7, 4), normal(7)),
+    ),
+    "bags without rows": (
+        lambda i, o, w: [F.embedding_bag(i, w, o, mode=mode) for mode in ("sum", "mean", "max")],
+        (torch.zeros(0, dtype=torch.long), torch.tensor([0, 0]), normal(7, 4)),
+    ),
+    "bags of one size": (lambda i, w: F.embedding_bag(i, w, mode="mean"), (IDS, normal(7, 4))),
+    "weight norm": (
+        lambda v, g, h: (torch._weight_norm(v, g, 0), torch._weight_norm(v, h, 2)),
+        (normal(4, 3, 2), normal(4, 1, 1), normal(1, 1, 2)),
+    ),
     "lookup": (lambda i, x: (x[:, i], x[i, i], x[i[0], :, i], x[i - 7]), (IDS, normal(7, 6, 6))),
     "gather": (lambda i, x: x.gather(1, i), (IDS, normal(2, 6))),
     "scatter": (
@@ -71,6 +89,10 @@ CASES: dict[str, Case] = {
         (IDS, normal(2, 6), normal(2, 3)),
     ),
     "attention": (F.scaled_dot_product_attention, (normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4))),
+    "attention of grouped heads": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+        (normal(2, 6, 5, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4)),
+    ),
     "causal attention": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3),
         (normal(2, 3, 5, 4), normal(2, 3, 5, 4), normal(2, 3, 5, 4)),

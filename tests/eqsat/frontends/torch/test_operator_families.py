@@ -110,6 +110,18 @@ CASES: dict[str, Case] = {
         ),
         (normal(3, 4),),
     ),
+    "writes by strides": (
+        lambda x, y: (
+            x.as_strided_scatter(y, (2, 2), (3, 1), 4),
+            (x.t() * 2).as_strided_scatter(y, (2, 2), (1, 4)),
+            (x[:1] * 2).as_strided_scatter(y[0], (2,), (3,), 0),
+            x.as_strided_scatter(y[:0], (0, 2), (3, 1)),
+            x.clone().fill_diagonal_(7.0),
+            (x + 1).sum().as_strided_scatter(y[0, 0], (), ()),
+        ),
+        (normal(3, 4), normal(2, 2)),
+    ),
+    "products with sums": (lambda x, y, z: torch.ops.prims.fma(x, y, z), (normal(4, 3), normal(4, 3), normal(4, 3))),
     "writes on a diagonal": (
         lambda x, y: (x.diagonal_scatter(y), x.diagonal_scatter(y, -1), x.t().diagonal_scatter(y, 1)),
         (normal(4, 3), normal(3)),
