@@ -35,6 +35,9 @@ _REGISTERS = 4
 _WIDE_SHARE = 2
 """Where one reduction alone accumulates, its sums take one of so many vector registers of a core: rows that are far
 apart in memory are then read in runs of a kilobyte, which take a third of the time of shorter runs."""
+_WIDE_READS = 2
+"""Reads of a term, at most, where a reduction has so many registers: a mean over a concatenation of four tensors had
+half a megabyte of text, which gcc compiled for 12 s."""
 _ROWS = 4
 """Rows that run together: as many as the sums of one reduction that run side by side."""
 _RESCALED = 8
@@ -141,9 +144,13 @@ class _Space:
 
     @cached_property
     def wide_registers(self) -> int:
-        """Registers per step where one reduction has most of them for its sums; `_REGISTERS` elsewhere."""
+        """Registers per step where one reduction has most of them for its sums; `_REGISTERS` elsewhere, and where a
+        term takes many reads, or padded ones: every register repeats their code."""
         ops = self.loops.ops
         if len(self.reductions) != 1 or self.scans or ops[self.reductions[0]].kind == "stream":
+            return _REGISTERS
+        reads = [read.map for read in self.loops.core.accesses if read.scope == self.reductions[0]]
+        if len(reads) > _WIDE_READS or any(read.guards for read in reads):
             return _REGISTERS
         each = max(1, DTYPES[ops[self.reductions[0]].dtype].bytes // 4)
         return max(_REGISTERS, VECTOR_REGISTERS[self.target.arch] // _WIDE_SHARE // each)
