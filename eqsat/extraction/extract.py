@@ -105,17 +105,23 @@ def _finish_swaps(
     chosen: CandidateCover, cover: Cover, search: CoverSearch, finish: Callable[..., Cover]
 ) -> tuple[CandidateCover, Cover]:
     """These candidates and their finished cover, or those that swaps lead to, where each swap makes the finished cover
-    cheaper. Of a swap that does not, `explain` reports the difference of the finished covers."""
-    while True:
-        extra_ns: dict[KernelCandidate, float | None] = {}
+    cheaper. No rival is tried twice. Of a rival that made a cover dearer, `explain` reports the difference from the
+    last cover."""
+    tried: dict[KernelCandidate, float | None] = {}
+
+    def cheaper_swap() -> tuple[CandidateCover, Cover] | None:
         for rival, other in search.cheaper_swaps(chosen):
-            finished = finish(other) if other else None
-            extra_ns[rival] = finished.time_ns - cover.time_ns if finished else None
-            if other and finished and finished.time_ns < cover.time_ns:
-                chosen, cover = other, finished
-                break
-        else:
-            return chosen, finish(chosen, extra_ns=extra_ns) if extra_ns else cover
+            if rival not in tried:
+                finished = finish(other) if other else None
+                tried[rival] = finished.time_ns if finished else None
+                if other and finished and finished.time_ns < cover.time_ns:
+                    return other, finished
+        return None
+
+    while (swapped := cheaper_swap()) is not None:
+        chosen, cover = swapped
+    extra_ns = {rival: None if time is None else time - cover.time_ns for rival, time in tried.items()}
+    return chosen, finish(chosen, extra_ns=extra_ns) if extra_ns else cover
 
 
 def _finish(
