@@ -23,7 +23,9 @@ def work_of_plan(region: Region, core: PolyCore, plan: HandPlan, target: Target)
     """
     match plan:
         case CpuContractionPlan():
-            return CpuContractionWork(fit_plan(region, core, plan), target).of(plan.blocks, plan.places)
+            return CpuContractionWork(fit_plan(region, core, plan), target).of(
+                plan.blocks, plan.places, plan.order, held=plan.held
+            )
         case CpuStreamPlan():
             return CpuStreamWork(fit_plan(region, core, plan), target).of(plan.blocks)
         case CpuNestPlan():

@@ -47,9 +47,8 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     pattern   for people, as are `tails` and `epilogue`; all must be those of the region's contraction
     vector    the operand (0 or 1) with the columns; lanes run along columns unless products are dot products
-    operands  the first and the second; the operand without the columns may be in a box
-    order     of a task's loops. Rows are packed in the loop over blocks of k, which is the outermost then. Columns are
-              packed between the loops over blocks of k and over tiles of rows
+    operands  the places of the first and the second operand; only the operand with the rows may be in a box
+    order     the order of a task's loops. Rows can be packed only by knm, columns by knm and nkm
     prefetch  whether a tile asks for its share of the next panel of columns, which were packed when the program was
               built
     held      whether the epilogue takes a tile's sums from the registers; else from the workspace

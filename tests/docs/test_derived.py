@@ -24,6 +24,9 @@ KERNELS = dict.fromkeys(PROGRAMS, 1) | {
     "gated MLP (SwiGLU)": 2,
 }
 """The most; one is one."""
+MORE_BYTES = 1.2
+"""The cover of the least predicted time may move so many times the bytes of ordinary fusion: a product that reads its
+rows in memory may be faster than one that computes them."""
 SMALL = 24
 """Rows, tokens or pixels at which the numbers are compared."""
 FEW = msgspec.structs.replace(find_target("cpu"), launch_ns=1e6, call_ns=1e6)
@@ -41,7 +44,7 @@ def test_as_many_kernels_as_the_page_says(name: str) -> None:
     ops, fused, best = found.kernels
     assert best <= KERNELS[name]
     assert best <= fused < ops
-    assert found.bytes[2] <= found.bytes[1] < found.bytes[0]
+    assert found.bytes[2] <= MORE_BYTES * found.bytes[1] < found.bytes[0]
     assert found.families or best == fused
 
 

@@ -47,7 +47,7 @@ def place_box(frame: CpuContractionFrame, box: RowBox, buffer: str, row: AxisExp
 def copy_box(frame: CpuContractionFrame, block: CpuBlock, placed: PlacedBox) -> None:
     """Adds the copying to `block`: zeros first, where there may be padding, then the elements that exist."""
     box = placed.box
-    if any(guard for read in frame.view.roles.reads[1 - frame.view.vector] for guard in read.map.guards):
+    if box.padded:
         _zero(frame, block, placed)
     _copy(frame, block, placed, {}, [place for place in range(len(box.extents)) if place != box.lanes])
 

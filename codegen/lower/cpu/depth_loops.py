@@ -12,8 +12,8 @@ from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.cpu.nodes import CompilerFence
 
 UNROLLED = 9
-"""Terms along the innermost digits that a register tile takes without loops: a core does not foresee the end of a loop
-of few turns, and waits for some twenty cycles."""
+"""Terms along the innermost digits that a register tile takes without loops, such as those of a 3 × 3 window: a core
+does not foresee the end of a loop of few turns, and waits for some twenty cycles."""
 
 AtTerm = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None]
 """Writes the code of one term: (frame, block, number of the term in its block of k)."""

@@ -37,9 +37,10 @@ from codegen.lower.cpu.pack_constant import (
     unused_name,
 )
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
-from codegen.lower.cpu.register_tile import Ahead, RegisterTile, Side, TileSums, dot_tile, outer_tile
+from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import Contraction, lanes_along_k
+from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES
@@ -62,7 +63,7 @@ def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "
 
 
 @dataclass(frozen=True)
-class _Place:
+class _LoopPosition:
     """What the loops of a task have bound: the task's first row and column and its box of rows; the block of k and its
     number; the panel of columns and the tile of rows."""
 
@@ -75,7 +76,7 @@ class _Place:
     row: AxisExpr | None = None
 
 
-_Inner = Callable[[CpuContractionFrame, CpuBlock, _Place], None]
+_Inner = Callable[[CpuContractionFrame, CpuBlock, _LoopPosition], None]
 """Writes what is inside a loop."""
 
 
@@ -118,11 +119,12 @@ class _CpuContractionTemplate:
         o = bound(block, "o", mod(repeat, outer, box), outer - 1)
         b = bound(block, "b", floordiv(repeat, outer, frame.writer.box), batch - 1)
         frame = frame.with_digits({**frame.along(view.outer, o), **frame.along(view.batch, b)})
-        at = _Place(m0, n0, self._copied_box(frame, block, m0))
+        at = _LoopPosition(m0, n0, self._copy_box(frame, block, m0))
         self._loops(frame, block, at, self.plan.order)
 
-    def _copied_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
-        """The box of the block of rows at `m0`, if the plan reads rows there, after it is copied."""
+    def _copy_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
+        """Adds the copying of the box of the block of rows at `m0`, and returns the box; None where the plan reads rows
+        elsewhere."""
         box = self._box
         if box is None:
             return None
@@ -131,7 +133,7 @@ class _CpuContractionTemplate:
         copy_box(frame, block, placed)
         return placed
 
-    def _loops(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, left: str) -> None:
+    def _loops(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, left: str) -> None:
         """Writes the loops `left`, outermost first, and the register tile in the innermost one."""
         if not left:
             self._tile(frame, block, at)
@@ -145,14 +147,14 @@ class _CpuContractionTemplate:
             case _:
                 self._over_rows(frame, block, at, inner)
 
-    def _over_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, inner: _Inner) -> None:
+    def _over_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
         """The loop over blocks of k; packs the rows of a block."""
         count = depth_blocks(self.view, self.blocks)
         number = frame.writer.variable("kb", 0, count - 1)
         body = block.inner({number}) if count > 1 else block
         at = replace(at, number=frame.writer.axis(number))
         frame, depth = depth_block(frame, body, at.number)
-        if self._place(1 - self.view.vector) == "packed":
+        if self._operand_place(1 - self.view.vector) == "packed":
             body.add(Comment(f"pack the rows of {self.view.operand(1 - self.view.vector).value}"))
             self._pack_rows(frame, body, at.m0, depth)
         at = replace(at, depth=depth)
@@ -161,7 +163,7 @@ class _CpuContractionTemplate:
         if count > 1:
             block.loop(body, number, ZERO, constant(count))
 
-    def _over_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, inner: _Inner) -> None:
+    def _over_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
         """The loop over panels of columns."""
         view, blocks = self.view, self.blocks
         n = frame.writer.variable("n", 0, (-(-view.n // blocks.nr) - 1) * blocks.nr)
@@ -171,7 +173,7 @@ class _CpuContractionTemplate:
         inner(frame, body, at)
         block.loop(body, n, at.n0, at.n0.shift(blocks.bn), blocks.nr, view.n)
 
-    def _over_rows(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place, inner: _Inner) -> None:
+    def _over_rows(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
         """The loop over tiles of rows."""
         view, blocks = self.view, self.blocks
         m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
@@ -179,13 +181,13 @@ class _CpuContractionTemplate:
         inner(frame, body, replace(at, row=frame.writer.axis(m)))
         block.loop(body, m, at.m0, at.m0.shift(blocks.bm), blocks.mr, view.m)
 
-    def _pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place) -> None:
+    def _pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition) -> None:
         """Packs a panel of columns, once its columns and terms are known."""
-        if self._place(self.view.vector) == "packed" and at.depth is not None and at.column is not None:
+        if self._operand_place(self.view.vector) == "packed" and at.depth is not None and at.column is not None:
             block.add(Comment(f"pack a panel of {self.view.operand(self.view.vector).value}"))
             pack(frame, block, self._column_panel(at.column), at.depth)
 
-    def _tile(self, frame: CpuContractionFrame, block: CpuBlock, at: _Place) -> None:
+    def _tile(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition) -> None:
         """Writes one register tile, and the epilogue where its sums are complete."""
         blocks, depth, row, column = self.blocks, at.depth, at.row, at.column
         assert depth is not None
@@ -197,9 +199,9 @@ class _CpuContractionTemplate:
             depth,
             row,
             column,
-            TileSums(frame.writer.buffer(self.sums), self._place_of_sums(at) if last else ZERO, blocks.nr),
+            TileSums(frame.writer.buffer(self.sums), self._offset_of_sums(at) if last else ZERO, blocks.nr),
             resumed=Within(at.number, 1, last + 1) if last else None,
-            ahead=self._ahead(columns, depth, row - at.m0) if columns and self.plan.prefetch else None,
+            prefetch=self._prefetch_share(columns, depth, row - at.m0) if columns and self.plan.prefetch else None,
         )
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
         if blocks.dot:
@@ -218,7 +220,7 @@ class _CpuContractionTemplate:
         epilogue(frame, finish, self.plan.epilogue, row, column, tile.into)
         block.guard(finish, (done,))
 
-    def _place_of_sums(self, at: _Place) -> AxisExpr:
+    def _offset_of_sums(self, at: _LoopPosition) -> AxisExpr:
         """The first sum of a tile, where sums are kept between blocks of k: every tile that the loops inside the loop
         over blocks of k pass has memory of its own."""
         assert at.row is not None
@@ -226,17 +228,17 @@ class _CpuContractionTemplate:
         row, column = (at.row - at.m0) * self.blocks.nr, (at.column - at.n0) * self.blocks.bm
         return {"knm": column + row, "nkm": row, "mnk": ZERO}[self.plan.order]
 
-    def _ahead(self, columns: Side, depth: DepthBlock, row: AxisExpr) -> Ahead:
-        """The share of the next panel of columns that the tile at `row` of its block prefetches: all tiles of a block
-        together prefetch the panel; one tile of few prefetches all of it."""
+    def _prefetch_share(self, columns: Side, depth: DepthBlock, row: AxisExpr) -> PrefetchShare:
+        """The part of the next panel that the tile at `row` of its block prefetches: the tiles of a block share the
+        panel evenly. If there are fewer tiles than cache lines per term, each tile prefetches the whole panel."""
         blocks, item = self.blocks, DTYPES[self.view.accumulator].bytes
         tiles, line = -(-blocks.bm // blocks.mr), LINE_BYTES // item
         next_panel = self.view.depth * blocks.nr if self.plan.order == "knm" else depth.most * blocks.nr
         base, lines = columns.base.shift(next_panel), -(-blocks.nr // line)
         if tiles < lines:
-            return Ahead(columns.buffer, base, blocks.nr, lines, line)
+            return PrefetchShare(columns.buffer, base, blocks.nr, lines, line)
         term = -(-blocks.nr // tiles)
-        return Ahead(columns.buffer, base + row * -(-depth.most * term // blocks.mr), term, 1, line)
+        return PrefetchShare(columns.buffer, base + row * -(-depth.most * term // blocks.mr), term, 1, line)
 
     def _dot(self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile) -> None:
         """Writes a whole tile of dot products, or one column at a time where the last tile is cut."""
@@ -272,16 +274,14 @@ class _CpuContractionTemplate:
     @cached_property
     def _box(self) -> RowBox | None:
         """The box in which the plan reads rows, if so."""
-        return row_box(self.view, self.blocks.bm) if self._place(1 - self.view.vector) == "box" else None
+        return row_box(self.view, self.blocks.bm) if self._operand_place(1 - self.view.vector) == "box" else None
 
     @property
     def _kept_tiles(self) -> int:
-        """Tiles whose sums are kept at the same time, until the last block of k."""
-        rows, columns = self.blocks.bm // self.blocks.mr, self.blocks.bn // self.blocks.nr
-        kept = {"knm": rows * columns, "nkm": rows, "mnk": 1}[self.plan.order]
-        return kept if depth_blocks(self.view, self.blocks) > 1 else 1
+        """Tiles whose sums lie in the workspace at the same time."""
+        return kept_tiles(self.blocks, self.plan.order) if depth_blocks(self.view, self.blocks) > 1 else 1
 
-    def _place(self, side: int) -> str:
+    def _operand_place(self, side: int) -> str:
         return self.plan.operands[side].place
 
     @property
@@ -295,9 +295,9 @@ class _CpuContractionTemplate:
     def _scratch(self, writer: CpuWriter) -> None:
         view, blocks = self.view, self.blocks
         sizes = {} if self.plan.held else {self.sums: blocks.mr * blocks.nr * self._kept_tiles}
-        if self._place(view.vector) == "packed":
+        if self._operand_place(view.vector) == "packed":
             sizes[self.columns] = blocks.bk * blocks.nr
-        if self._place(1 - view.vector) == "packed":
+        if self._operand_place(1 - view.vector) == "packed":
             sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.lanes
         elif self._box is not None:
             sizes[self.rows] = self._box.elements + self.lanes
@@ -309,7 +309,7 @@ class _CpuContractionTemplate:
 
     def _column_side(self, frame: CpuContractionFrame, column: AxisExpr, depth: DepthBlock) -> Side | None:
         view, nr = self.view, self.blocks.nr
-        where = self._place(view.vector)
+        where = self._operand_place(view.vector)
         if where == "packed":
             return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
         if where == "memory":
@@ -317,13 +317,13 @@ class _CpuContractionTemplate:
         base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
         return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
 
-    def _row_side(self, frame: CpuContractionFrame, at: _Place) -> Side | None:
+    def _row_side(self, frame: CpuContractionFrame, at: _LoopPosition) -> Side | None:
         """The panel of the tile's rows; None where rows are in memory."""
         view, blocks = self.view, self.blocks
         assert at.depth is not None
         assert at.row is not None
         side, row = 1 - view.vector, at.row - at.m0
-        where = self._place(side)
+        where = self._operand_place(side)
         if where == "packed":
             stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
             return Side(name, row * stride, 1, stride) if stride else Side(name, row * blocks.bk, blocks.mr, 1)
@@ -363,7 +363,7 @@ class _CpuContractionTemplate:
     def _still_read(self) -> set[str]:
         """Buffers that are read other than through a packed operand."""
         view = self.view
-        packed = {view.operand(side).value for side in (0, 1) if self._place(side) == "const_pool"}
+        packed = {view.operand(side).value for side in (0, 1) if self._operand_place(side) == "const_pool"}
         pending = [result.value for result in view.region.yields]
         bodies = {let.name: let.op for let in view.region.body}
         seen: set[str] = set()

@@ -25,7 +25,7 @@ from codegen.lower.cpu.contraction_frame import (
 from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
 from codegen.lower.cpu.pack import operand_value
-from codegen.plan.cpu.row_box import lies_evenly
+from codegen.plan.cpu.row_box import has_even_rows
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Load, Prefetch, Store, Value
@@ -60,22 +60,22 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """What a tile prefetches with each of its terms: `lines` cache lines of `line` elements of `buffer`, from element
-    base + k·term on."""
+class PrefetchShare:
+    """What a tile prefetches with each of its terms: `lines` cache lines of `cache_line` elements of `buffer`, from
+    element base + k·term on."""
 
     buffer: str
     base: AxisExpr
     term: int
     lines: int
-    line: int
+    cache_line: int
 
 
 @dataclass(frozen=True)
 class RegisterTile:
     """One register tile: a block of k, the first row and column, and the accumulator `into`. Where the condition
     `resumed` holds (None: never), the block's sums are added to those in the accumulator, times a `factor` per row.
-    `ahead`: what is prefetched meanwhile."""
+    `prefetch`: what is prefetched meanwhile."""
 
     depth: DepthBlock
     row: AxisExpr
@@ -83,7 +83,7 @@ class RegisterTile:
     into: TileSums
     resumed: Within | None = None
     factor: Side | None = None
-    ahead: Ahead | None = None
+    prefetch: PrefetchShare | None = None
 
 
 def outer_tile(
@@ -108,7 +108,7 @@ def outer_tile(
     fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
 
     def term(f: CpuContractionFrame, body: CpuBlock, k: AxisExpr) -> None:
-        _prefetch(body, tile.ahead, k)
+        _prefetch(body, tile.prefetch, k)
         vector = [body.let(f"b{j}", fetch(f, body, k)) for j, fetch in enumerate(fetch_columns)]
         for i, fetch in enumerate(fetch_rows):
             number = body.let("a", fetch(f, body, k))
@@ -128,10 +128,10 @@ def outer_tile(
     return sums
 
 
-def _prefetch(block: CpuBlock, ahead: Ahead | None, k: AxisExpr) -> None:
-    if ahead is not None:
-        first = ahead.base + k * ahead.term
-        block.add(*(Prefetch(ahead.buffer, first.shift(n * ahead.line)) for n in range(ahead.lines)))
+def _prefetch(block: CpuBlock, share: PrefetchShare | None, k: AxisExpr) -> None:
+    if share is not None:
+        first = share.base + k * share.term
+        block.add(*(Prefetch(share.buffer, first.shift(n * share.cache_line)) for n in range(share.lines)))
 
 
 def dot_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, run: Sequence[int], width: int) -> None:
@@ -297,10 +297,10 @@ def _at_digits(frame: CpuContractionFrame, placed: PlacedBox | None, digits: Dig
 
 
 def digits_of_rows(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr) -> list[Digits]:
-    """The digits of the rows of a tile. Where rows lie evenly apart, they differ in the last digit alone, so that their
-    addresses differ by literals."""
+    """The digits of the rows of a tile. Where rows lie at equal distances, they differ in the last digit alone, so that
+    their addresses differ by constants."""
     view, mr = frame.view, frame.blocks.mr
-    if not lies_evenly(view, mr):
+    if not has_even_rows(view, mr):
         return [frame.along(view.rows, _existing_row(frame, block, row, i)) for i in range(mr)]
     tile = bound(block, "tile", floordiv(row, mr, frame.writer.box), view.m // mr - 1)
     digits, last = frame.along(view.rows, tile * mr), view.rows[-1]

@@ -6,7 +6,8 @@ The template has two algorithms:
     dot     lanes run along k; MR × NR sums of vectors, whose lanes are summed at the end; for few columns
 
 A plan says which side has the columns, the register tile, the blocks of a task, from where operands are read, and what
-runs in parallel. Rows that lie evenly apart are read where they lie, or in a box, too; other rows only from panels.
+runs in parallel. Rows that lie at equal distances may be read in memory or in a box. Other rows come from panels, or
+from memory if each is used once.
 `codegen.plan.cpu.contraction_work` gives the work of a plan.
 """
 
@@ -25,7 +26,7 @@ from codegen.plan.cpu.contraction_work import (
     panel_places,
     registers_per_vector,
 )
-from codegen.plan.cpu.row_box import is_plain, lies_evenly, row_box
+from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, is_plain
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
 from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder, OperandPlace, Place
@@ -43,11 +44,11 @@ _STREAMED = 1 << 18
 _LEAST_SUMS = 8
 """Registers of sums, at least, of a tile that reads its rows where they lie: a core starts two multiply-adds per cycle,
 and the sum of each is ready after four cycles."""
-_RESIDENT = 4
-"""Columns of a task that take at most one such part of the second-level cache stay there."""
-_PREFETCHING = range(2, 33)
-"""Tiles of a panel of constant columns that prefetch the next panel: one tile reads panels one after another, as the
-core foresees; many tiles wait little for the first reading of a panel."""
+_SHARE_OF_COLUMNS = 4
+"""All columns of a task stay in the second-level cache if they fit in this part of it: in a quarter."""
+_TILES_THAT_PREFETCH = range(2, 33)
+"""Numbers of row tiles per block with which a kernel prefetches the next panel. With one tile, panels are read in
+order, which the core foresees. With many, the first reading of a panel takes little of the time."""
 _CANDIDATES = 20
 """Candidates returned, at most."""
 
@@ -65,18 +66,25 @@ def contraction_candidates(
         view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
         if view is not None and (side == default.vector or _is_worth_transposing(default)):
             work = CpuContractionWork(view, target)
-            found = (*_from_panels(view, target), *_where_they_lie(view, target))
-            priced += [(candidate, work.of(candidate.blocks, candidate.places)) for candidate in found]
+            choices = dict.fromkeys((*_panel_choices(view, target), *_unpacked_choices(view, target)))
+            priced += [(one, work.of(one.blocks, one.places, one.order, held=one.held)) for one in choices]
     priced.sort(key=lambda candidate: (_time(candidate[1], target), -candidate[1].efficiency))
     return [(_plan(candidate, target), work) for candidate, work in priced[:_CANDIDATES]]
 
 
 class _ProductChoice(NamedTuple):
-    """What a plan chooses: the side with the columns, the blocks, and the places of the operands."""
+    """What a plan chooses: the side with the columns, the blocks, the places of the operands, the order of the loops,
+    and whether the epilogue takes the sums from registers."""
 
     view: Contraction
     blocks: Blocks
     places: tuple[Place, Place]
+    order: LoopOrder
+    held: bool
+
+    @staticmethod
+    def of(view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target) -> _ProductChoice:
+        return _ProductChoice(view, blocks, places, _loop_order(view, blocks, places, target), can_hold(view, blocks))
 
 
 def _time(work: Work, target: Target) -> float:
@@ -95,13 +103,13 @@ def _is_worth_transposing(view: Contraction) -> bool:
 # --- blocks ---------------------------------------------------------------------------------------
 
 
-def _from_panels(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
+def _panel_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
     """Plans that read both operands from panels, where panels pay."""
     for blocks in (*_outer_blocks(view, target), *_dot_blocks(view, target)):
-        yield _ProductChoice(view, blocks, panel_places(view, blocks))
+        yield _ProductChoice.of(view, blocks, panel_places(view, blocks), target)
 
 
-def _where_they_lie(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
+def _unpacked_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
     """Plans that read rows in memory or in a box. Nothing is packed once per position of a window."""
     side = 1 - view.vector
     if not view.rows or not view.repeats or view.is_constant(side):
@@ -110,47 +118,40 @@ def _where_they_lie(view: Contraction, target: Target) -> Iterator[_ProductChoic
     for mr, nr in _even_tiles(view, target):
         for blocks in _even_grids(view, mr, nr, target, boxed=place == "box"):
             places = panel_places(view, blocks)
-            yield _ProductChoice(view, blocks, (place, places[1]) if side == 0 else (places[0], place))
+            both = (place, places[1]) if side == 0 else (places[0], place)
+            yield _ProductChoice.of(view, blocks, both, target)
 
 
 def _even_tiles(view: Contraction, target: Target) -> Iterator[tuple[int, int]]:
-    """Register tiles whose rows lie evenly apart: the tallest for each number of vectors. AVX-512 multiplies by a
+    """Register tiles whose rows lie at equal distances: the tallest for each number of vectors. AVX-512 multiplies by a
     number in memory, which takes no register."""
     wide, lanes = registers_per_vector(view), target.lanes
     budget = VECTOR_REGISTERS[target.arch] - (target.arch != "avx512")
     for vectors in (1, 2, 3, 4):
         most = (budget // wide - vectors) // vectors
-        rows = [mr for mr in range(1, most + 1) if lies_evenly(view, mr)]
+        rows = [mr for mr in range(1, most + 1) if has_even_rows(view, mr)]
         if rows and (vectors - 1) * lanes < view.n and rows[-1] * vectors * wide >= _LEAST_SUMS:
             yield rows[-1], vectors * lanes
 
 
 def _even_grids(view: Contraction, mr: int, nr: int, target: Target, *, boxed: bool) -> Iterator[Blocks]:
-    """Blocks of such tiles. In a box they hold whole lines of rows."""
-    item, held = DTYPES[view.accumulator].bytes, min(target.l2_bytes, _ROW_BYTES) // (1 + boxed)
-    tiles_n = max(1, -(-view.n // nr))
-    line = view.sizes[view.rows[-1]] if boxed else mr
+    """Blocks of such tiles, whose rows or whose box stay in the second-level cache."""
+    item = DTYPES[view.accumulator].bytes
+    elements = min(target.l2_bytes, _ROW_BYTES) // item
+    tiles_m, tiles_n = -(-view.m // mr), max(1, -(-view.n // nr))
     seen = set()
-    for bk in _depths(view, -(-view.m // mr)):
+    for bk in _depths(view, tiles_m):
         for cuts_m, cuts_n in _cuts(target.units if flops_of(view) >= SMALL_FLOPS else 1, view.repeats):
-            lines = -(-view.m // line // cuts_m) or 1
+            most = -(-tiles_m // cuts_m) * mr
             if boxed:
-                lines = next((count for count in range(lines, 0, -1) if _fits(view, count * line, held // item)), 0)
+                boxes = (bm for bm, size in boxed_blocks(view) if size <= elements // 2)
+                bm = next((bm for bm in boxes if bm <= most and bm % mr == 0), 0)
             else:
-                lines = max(1, min(lines, held // (max(view.depth, 1) * item * line)))
-            bm = _even(view.m // line, lines) * line if lines else 0
-            if not bm or (boxed and not _fits(view, bm, held // item)):
-                continue
+                bm = _even(tiles_m, max(1, min(most, elements // max(view.depth, 1)) // mr)) * mr
             bn = _even(tiles_n, max(1, -(-tiles_n // cuts_n))) * nr
-            if (bm, bn, bk) not in seen:
+            if bm and (bm, bn, bk) not in seen:
                 seen.add((bm, bn, bk))
                 yield Blocks(mr, nr, bm, bn, bk, target.lanes)
-
-
-def _fits(view: Contraction, bm: int, elements: int) -> bool:
-    """Whether blocks of `bm` rows have a box of at most so many elements."""
-    box = row_box(view, bm)
-    return box is not None and box.elements <= elements
 
 
 def _outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
@@ -246,10 +247,8 @@ def block_k(view: Contraction, most: int) -> int:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plan(candidate: _ProductChoice, target: Target) -> CpuContractionPlan:
-    view, blocks, places = candidate
-    order = _loop_order(candidate, target)
-    tiles = blocks.bm // blocks.mr
+def _plan(choice: _ProductChoice, target: Target) -> CpuContractionPlan:
+    view, blocks, places, order, held = choice
     constant_columns = places[view.vector] == "const_pool"
     return CpuContractionPlan(
         arch=target.arch,
@@ -258,8 +257,8 @@ def _plan(candidate: _ProductChoice, target: Target) -> CpuContractionPlan:
         blocks=blocks,
         operands=(OperandPlace(view.operand(0).value, places[0]), OperandPlace(view.operand(1).value, places[1])),
         order=order,
-        prefetch=constant_columns and order != "mnk" and tiles in _PREFETCHING,
-        held=can_hold(view, blocks),
+        prefetch=constant_columns and order != "mnk" and blocks.bm // blocks.mr in _TILES_THAT_PREFETCH,
+        held=held,
         parallel=is_parallel(view, blocks, target),
         tails=tail_axes(steps_of(view, blocks)),
         epilogue=view.epilogue,
@@ -267,11 +266,11 @@ def _plan(candidate: _ProductChoice, target: Target) -> CpuContractionPlan:
     )
 
 
-def _loop_order(candidate: _ProductChoice, target: Target) -> LoopOrder:
-    """Rows are packed once per block of k. Where they are not, and all columns stay in the second-level cache, rows
-    come and go once, with all that belongs to them; else every panel of columns comes once."""
-    view, blocks, places = candidate
+def _loop_order(view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target) -> LoopOrder:
+    """Rows are packed once per block of k. Else, if all columns of a task stay in the second-level cache, the loop over
+    rows is the outermost, so that each row is read once; if not, the loop over panels, so that each panel is read
+    once."""
     if places[1 - view.vector] == "packed" or blocks.dot:
         return "knm"
     columns = blocks.bn * view.depth * DTYPES[view.accumulator].bytes
-    return "mnk" if places[view.vector] == "const_pool" and columns <= target.l2_bytes // _RESIDENT else "nkm"
+    return "mnk" if places[view.vector] == "const_pool" and columns <= target.l2_bytes // _SHARE_OF_COLUMNS else "nkm"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.row_box import lies_evenly, row_box
+from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, row_box
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
-from ir.plan.cpu import Blocks, CpuContractionPlan
+from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder
 from ir.region.region import behind
 from ir.target import LANES
 
 _SIMPLE = frozenset(["add", "sub", "mul", "max", "min", "relu", "neg", "cast"])
 _MOST_HELD = 4
-"""An epilogue that takes its sums from registers has at most so many functions, of one or two instructions each."""
+"""Functions, at most, of an epilogue that takes its sums from registers; each takes one or two instructions. The code
+of the epilogue stands in the kernel once per register of sums."""
 
 
 def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
@@ -82,12 +83,10 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
             plan.blocks.dot or (operand.place == "const_pool" and not view.is_constant(side))
         ):
             message = f"{operand.tensor!r} can not be kept in {operand.place} by {plan.blocks.algorithm} products"
-            hint = "packed, a constant in const_pool, nothing for dot products"
+            hint = "memory or packed; box for rows, const_pool for constants; memory for dot products"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
-        if operand.place == "box" and (side == view.vector or not _has_box(view, plan.blocks)):
-            message = f"the rows of {operand.tensor!r} can not be read in a box"
-            hint = "a box holds rows that lie evenly apart, and zeros as padding; mr divides the last axis of rows"
-            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+        if operand.place == "box":
+            _check_box(view, plan.blocks, side)
     rows, columns = plan.places[1 - view.vector], plan.places[view.vector]
     if (rows == "packed" and plan.order != "knm") or (columns == "packed" and plan.order == "mnk"):
         message = f"loops in the order {plan.order!r} can not pack what they read"
@@ -103,8 +102,7 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
 
 
 def can_hold(view: Contraction, blocks: Blocks) -> bool:
-    """Whether the epilogue can take a tile's sums from the registers. The code of the epilogue then stands in the
-    kernel once per register of sums."""
+    """Whether the epilogue can take a tile's sums from the registers."""
     whole = not blocks.dot and blocks.bk >= view.depth and not view.m % blocks.mr and not view.n % blocks.nr
     inside = {name for side in (0, 1) for name in behind(view.ops, view.operand(side).value)}
     after = [op.fn for name, op in view.ops.items() if name not in inside and name != view.name]
@@ -112,5 +110,26 @@ def can_hold(view: Contraction, blocks: Blocks) -> bool:
     return whole and simple and not rows_are_neighbours(view) and view.out_step(view.columns) == 1
 
 
-def _has_box(view: Contraction, blocks: Blocks) -> bool:
-    return lies_evenly(view, blocks.mr) and row_box(view, blocks.bm) is not None
+def _check_box(view: Contraction, blocks: Blocks, side: int) -> None:
+    """Refuses a box for an operand that has none."""
+    name, row = view.operand(side).value, view.sizes[view.rows[-1]] if view.rows else 1
+    if side == view.vector:
+        reason, hint = f"{name!r} has the columns; a box holds rows", "box for the other operand alone"
+    elif not has_even_rows(view, blocks.mr):
+        reason = f"tiles of {blocks.mr} rows do not divide the {row} rows of the innermost axis"
+        hint = f"mr a divisor of {row}"
+    elif not boxed_blocks(view):
+        reason, hint = f"{name!r} is not read by steps of its axes with zeros around it", "packed"
+    elif row_box(view, blocks.bm) is None:
+        reason = f"a block of {blocks.bm} rows of {name!r} is no box of whole axes"
+        hint = f"bm one of {', '.join(str(bm) for bm, _ in boxed_blocks(view) if bm % blocks.mr == 0)}"
+    else:
+        return
+    fail(Kind.UNSUPPORTED_OP, STAGE, reason, at=view.region.name, hint=hint)
+
+
+def kept_tiles(blocks: Blocks, order: LoopOrder) -> int:
+    """Register tiles of a task whose sums are kept between blocks of k: all tiles that the loops inside the loop over
+    blocks of k pass."""
+    rows, columns = blocks.bm // blocks.mr, blocks.bn // blocks.nr
+    return {"knm": rows * columns, "nkm": rows, "mnk": 1}[order]

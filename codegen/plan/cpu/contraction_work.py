@@ -15,11 +15,12 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
+from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
-from ir.plan.cpu import Blocks, Place
+from ir.plan.cpu import Blocks, LoopOrder, Place
 from ir.pricer import Work
 from ir.target import Target
 
@@ -46,6 +47,8 @@ _LANE_PACK = 1.5
 """Cycles to pack one element of those that lie evenly apart."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
+_HELD_STORE = 1.0
+"""The same where the epilogue takes the sums from the registers."""
 _UNEVEN_PACK = 5.0
 """Cycles to pack one element of those that are not evenly spaced, as in an image that is read enlarged."""
 _TESTED = 6.0
@@ -138,8 +141,8 @@ class CpuContractionWork:
     target: Target
     _tiles: dict[tuple[object, ...], _TileFigures] = field(default_factory=dict, init=False, repr=False)
 
-    def of(self, blocks: Blocks, places: tuple[Place, Place]) -> Work:
-        """The work of a plan with these blocks that reads the operands from these places."""
+    def of(self, blocks: Blocks, places: tuple[Place, Place], order: LoopOrder, *, held: bool) -> Work:
+        """The work of a plan with these blocks, places of operands, order of loops, and sums that are held or not."""
         view, target, tile = self.view, self.target, self._tile(blocks, places)
         box = row_box(view, blocks.bm) if "box" in places else None
         blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
@@ -151,7 +154,7 @@ class CpuContractionWork:
         longest = -(-tasks // units) * tiles_per_task if units > 1 else tiles
         once, again = self._prologue(tile, places, times, box.elements * tasks if box else 0)
         other = (once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
-        cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._store_cycles(tile, blocks) + other
+        cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._store_cycles(tile, blocks, held) + other
         return Work(
             flops=tile.flops,
             bytes=self._bytes,
@@ -164,7 +167,7 @@ class CpuContractionWork:
             + (tasks * self._box_cycles(box) if box else 0.0)
             + tile.turned
             + tile.sums * self._values.scattered_reads,
-            scratch=self._scratch(blocks, places, box),
+            scratch=self._scratch(blocks, places, order, box),
             parallel=parallel,
         )
 
@@ -297,8 +300,10 @@ class CpuContractionWork:
             return 0
         return sum(bool(read.map.guards) for read in self.view.roles.reads[side])
 
-    def _store_cycles(self, tile: _TileFigures, blocks: Blocks) -> float:
+    def _store_cycles(self, tile: _TileFigures, blocks: Blocks, held: bool) -> float:
         """Cycles to store the sums over all tasks, in whole registers: once per block of k and per further output."""
+        if held:
+            return tile.sums * len(self.view.region.outputs) * (_HELD_STORE / self.target.lanes)
         times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + len(self.view.region.outputs) - 1
         return tile.sums * times * (_STORE / self.target.lanes)
 
@@ -336,10 +341,10 @@ class CpuContractionWork:
         lhs, rhs = ({read.buffer: sizes[read.buffer] for read in side} for side in self.view.roles.reads)
         return sum(size for size in lhs.values() if size > held), sum(size for size in rhs.values() if size > held)
 
-    def _scratch(self, blocks: Blocks, places: tuple[Place, Place], box: RowBox | None) -> int:
+    def _scratch(self, blocks: Blocks, places: tuple[Place, Place], order: LoopOrder, box: RowBox | None) -> int:
         """Bytes of a task's workspace that it passes through repeatedly: rows in panels or in a box, and sums between
         blocks of k."""
         packed = places[1 - self.view.vector] == "packed"
         rows = box.elements if box else blocks.bm * blocks.bk if packed else 0
-        sums = blocks.bm * (blocks.bn if packed else blocks.nr) if blocks.bk < self.view.depth else 0
+        sums = kept_tiles(blocks, order) * blocks.mr * blocks.nr if blocks.bk < self.view.depth else 0
         return self._item * (rows + sums)

@@ -2,8 +2,8 @@
 
     conv 3 × 3 by rows y in [y0, y0 + 4):   x[y + r - 1, z + s - 1, c]   box [y0 - 1, y0 + 5) × [-1, W + 1) × C
 
-A kernel copies the box once per block of rows. A register tile reads the elements in the box, where neighbouring rows
-lie evenly apart. Panels of packed rows would hold an element once per position of the window instead.
+A task copies its box once. A register tile reads the elements in the box, where neighbouring rows lie at equal
+distances. Panels of packed rows would hold an element once per position of the window instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ir.index.map import compose
 from ir.region.region import Operand
 
 Range = tuple[int, int]
-"""The first value, and the first value behind the last."""
+"""The first value, and the end: one past the last."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,16 @@ class RowBox:
 
     at       the coordinates that are read, over the digits of the contraction
     inside   per coordinate: the range without padding
-    cut      the place among the digits of rows of the digit that blocks cut: a block has one value of the digits
-             before this digit, and all values of the digits after
-    low      per coordinate: the box starts so far from the coordinate of the block's first row and of term 0
+    padded   whether there may be padding
+    cut      index into the view's rows of the digit that blocks split; digits before it have one value per block,
+             digits after it all values
+    low      per coordinate: the box's first coordinate minus that of the block's first row at term 0
     extents  per coordinate: elements
     """
 
     at: tuple[AxisExpr, ...]
     inside: tuple[Range, ...]
+    padded: bool
     cut: int
     low: tuple[int, ...]
     extents: tuple[int, ...]
@@ -51,8 +53,8 @@ class RowBox:
         return wide[-1] if wide else len(self.extents) - 1
 
 
-def lies_evenly(view: Contraction, mr: int) -> bool:
-    """Whether the rows of every register tile of `mr` rows lie evenly apart, in memory or in the box."""
+def has_even_rows(view: Contraction, mr: int) -> bool:
+    """Whether the rows of every register tile of `mr` rows lie at equal distances, in memory or in the box."""
     return bool(view.rows) and view.m > 0 and view.sizes[view.rows[-1]] % mr == 0
 
 
@@ -68,37 +70,60 @@ def is_plain(view: Contraction) -> bool:
 
 @lru_cache(maxsize=256)
 def row_box(view: Contraction, bm: int) -> RowBox | None:
-    """The box of a block of `bm` rows. None where the coordinates are not affine in the digits, where padding is
-    other than zero or does not end at a coordinate, or where blocks are no boxes of digits."""
+    """The box of a block of `bm` rows. None where the coordinates are not affine in the digits, where the padding is
+    not zero or is no range of one coordinate, or where `bm` rows are no whole number of steps of one digit."""
     coordinates, cut = _coordinates(view), _cut(view, bm)
     if coordinates is None or cut is None:
         return None
-    at, inside = coordinates
-    place, points = cut
-    whole = (*view.rows[place + 1 :], *view.k)
-    sizes = {view.rows[place]: points, **{digit: view.sizes[digit] for digit in whole}}
+    at, inside, padded = coordinates
+    index, points = cut
+    whole = (*view.rows[index + 1 :], *view.k)
+    sizes = {view.rows[index]: points, **{digit: view.sizes[digit] for digit in whole}}
     steps = tuple((0, sizes.get(digit, 1) - 1) for digit in range(len(view.sizes)))
     spans = [interval(AxisExpr(0, expr.terms), steps) for expr in at]
-    return RowBox(at, inside, place, tuple(low for low, _ in spans), tuple(high - low + 1 for low, high in spans))
+    return RowBox(
+        at, inside, padded, index, tuple(low for low, _ in spans), tuple(high - low + 1 for low, high in spans)
+    )
+
+
+@lru_cache(maxsize=64)
+def boxed_blocks(view: Contraction) -> tuple[tuple[int, int], ...]:
+    """The rows of blocks that have a box, and the elements of each box: even parts of a digit that is alone, else
+    divisors, with all digits inside. The largest first."""
+    sizes: set[int] = set()
+    inner = 1
+    for index in reversed(range(len(view.rows))):
+        size = view.sizes[view.rows[index]]
+        alone = view.extent(view.rows[:index]) == 1
+        parts = {-(-size // count) for count in range(1, size + 1)} if alone else _divisors(size)
+        sizes |= {points * inner for points in parts}
+        inner *= size
+    boxes = ((bm, row_box(view, bm)) for bm in sorted(sizes, reverse=True))
+    return tuple((bm, box.elements) for bm, box in boxes if box is not None)
+
+
+def _divisors(size: int) -> set[int]:
+    return {count for count in range(1, size + 1) if size % count == 0}
 
 
 def _cut(view: Contraction, bm: int) -> tuple[int, int] | None:
-    """The place of the digit of rows that blocks of `bm` rows cut, and its values in a block; None where a block would
-    hold parts of the values of two digits."""
+    """The index among the rows of the digit that blocks of `bm` rows split, and its values in a block; None where a
+    block would hold parts of the values of two digits."""
     inner = 1
-    for place in reversed(range(len(view.rows))):
-        size = view.sizes[view.rows[place]]
-        if bm < inner * size or place == 0:
+    for index in reversed(range(len(view.rows))):
+        size = view.sizes[view.rows[index]]
+        if bm < inner * size or index == 0:
             points = min(bm // inner, size)
-            alone = view.extent(view.rows[:place]) == 1 or (points and size % points == 0)
-            return (place, points) if alone and points and (bm % inner == 0 or bm > view.m) else None
+            alone = view.extent(view.rows[:index]) == 1 or (points and size % points == 0)
+            return (index, points) if alone and points and (bm % inner == 0 or bm > view.m) else None
         inner *= size
     return None
 
 
 @lru_cache(maxsize=256)
-def _coordinates(view: Contraction) -> tuple[tuple[AxisExpr, ...], tuple[Range, ...]] | None:
-    """The coordinates at which the broadcast operand is read, over the digits, and their ranges without padding."""
+def _coordinates(view: Contraction) -> tuple[tuple[AxisExpr, ...], tuple[Range, ...], bool] | None:
+    """The coordinates at which the broadcast operand is read, over the digits, their ranges without padding, and
+    whether there may be padding."""
     operand = view.operand(1 - view.vector)
     at = compose(operand.map, view.roles.point)
     inside = [(0, size) for size in _shape(view, operand)]
@@ -111,7 +136,7 @@ def _coordinates(view: Contraction) -> tuple[tuple[AxisExpr, ...], tuple[Range, 
         if found is None or limits is None:
             return None
         inside[found] = max(inside[found][0], limits[0]), min(inside[found][1], limits[1])
-    return (at.exprs, tuple(inside)) if all(low < high for low, high in inside) else None
+    return (at.exprs, tuple(inside), bool(at.guards)) if all(low < high for low, high in inside) else None
 
 
 def _range(coordinate: AxisExpr, bound: Bound) -> Range | None:

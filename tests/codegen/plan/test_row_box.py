@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.cpu.row_box import is_plain, lies_evenly, row_box
+from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, is_plain, row_box
 from codegen.poly.analyse import analyse
 from ir.index.map import compose
 from ir.region.order import in_orders
@@ -59,9 +59,9 @@ def test_a_box_is_the_hull_of_what_its_rows_read(name: str) -> None:
             start = read[:, 0] + np.array(box.low)
             np.testing.assert_array_equal(read.min(axis=1), start)
             np.testing.assert_array_equal(read.max(axis=1) - start + 1, box.extents)
-        exists = np.all([(low <= own) & (own < high) for own, (low, high) in zip(read, box.inside, strict=True)], 0)
-        kept = np.array([all(b.holds(tuple(d)) for g in at.guards for b in g.bounds) for d in digits])
-        np.testing.assert_array_equal(exists, kept)
+            exists = np.all([(low <= own) & (own < high) for own, (low, high) in zip(read, box.inside, strict=True)], 0)
+            kept = np.array([all(b.holds(tuple(d)) for g in at.guards for b in g.bounds) for d in digits])
+            np.testing.assert_array_equal(exists, kept)
         assert all(0 <= low < high <= size for (low, high), size in zip(box.inside, shape, strict=True))
 
 
@@ -95,9 +95,27 @@ def with_fill(region: Region, fill: float) -> Region:
     return msgspec.structs.replace(region, body=(msgspec.structs.replace(let, op=op),))
 
 
+def test_blocks_of_large_batches_have_few_boxes_to_compare() -> None:
+    for batch, height, width in ((1024, 32, 32), (10, 14, 14), (7, 5, 3)):
+        view = view_of(nhwc(regions.conv(batch, 4, 8, (height, width), 3, 1, 1)))
+        blocks = boxed_blocks(view)
+        assert len(blocks) < 100
+        assert all(row_box(view, bm) is not None for bm, _ in blocks)
+        assert {height * width, batch * height * width} <= {bm for bm, _ in blocks}, "an image, and all images"
+
+
+def test_a_box_knows_whether_its_operand_is_padded() -> None:
+    for name, padded in (("padded", True), ("unpadded", False)):
+        view = view_of(CONVS[name])
+        box = row_box(view, view.m)
+        assert box is not None
+        assert box.padded == padded
+        assert is_plain(view) != padded
+
+
 def test_plain_rows_and_even_tiles() -> None:
     assert is_plain(view_of(CONVS["unpadded"]))
     assert not is_plain(view_of(CONVS["padded"]))
     assert not is_plain(view_of(regions.prologue_gemm(6, 4, 5)))
     assert not is_plain(view_of(regions.matmul((), 6, 4, 5, dtype="bf16"))), "a box converts every element once"
-    assert [mr for mr in range(1, 8) if lies_evenly(view_of(CONVS["padded"]), mr)] == [1, 2, 3, 6]
+    assert [mr for mr in range(1, 8) if has_even_rows(view_of(CONVS["padded"]), mr)] == [1, 2, 3, 6]

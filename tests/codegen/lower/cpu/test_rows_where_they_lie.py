@@ -147,17 +147,17 @@ def test_padded_rows_are_read_in_a_box() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
-        ({"blocks.mr": 5, "blocks.bm": 35}, "can not be read in a box"),
-        ({"blocks.mr": 7, "blocks.bm": 21}, "can not be read in a box"),
+        ({"blocks.mr": 5, "blocks.bm": 35}, "tiles of 5 rows do not divide the 14 rows"),
+        ({"blocks.mr": 7, "blocks.bm": 21}, "a block of 21 rows of 'X' is no box"),
         ({"operands": (OperandPlace("X", "packed"), OperandPlace("W", "const_pool"))}, "can not pack"),
-        ({"operands": (OperandPlace("X", "box"), OperandPlace("W", "box"))}, "can not be read in a box"),
+        ({"operands": (OperandPlace("X", "box"), OperandPlace("W", "box"))}, "'W' has the columns"),
         ({"order": "mnk", "prefetch": True}, "no further panels"),
         ({"held": True}, "can not take the sums"),
     ],
 )
-def test_a_plan_that_does_not_fit_is_refused(changes: dict[str, Any], told: str) -> None:
+def test_a_plan_that_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
     region = nhwc(regions.conv(1, 20, 24, (14, 14), 3, 1, 1))
     plan = next(plan for plan in plans(region) if plan.places[0] == "box" and plan.blocks.mr in (7, 14))
     plan = msgspec.structs.replace(plan, order="nkm", held=False)
@@ -165,4 +165,4 @@ def test_a_plan_that_does_not_fit_is_refused(changes: dict[str, Any], told: str)
     with pytest.raises(EqsatError) as caught:
         fit_plan(region, analyse(region).core, with_fields(plan, **changes))
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP
-    assert told in str(caught.value)
+    assert message in str(caught.value)
