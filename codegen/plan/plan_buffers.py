@@ -44,7 +44,7 @@ def _kept_buffers(region: Region, view: TemplateView, plan: Plan) -> Iterator[Pl
     """What a plan keeps elsewhere than in registers."""
     match plan, view:
         case CpuContractionPlan(), _:
-            for name in _accumulators(region):  # tiles of sums are put away for the epilogue
+            for name in () if plan.held else _accumulators(region):  # tiles of sums are put away for the epilogue
                 yield PlannedBuffer(MinBuffer(name, "stack"))
             for operand in plan.operands:
                 yield PlannedBuffer(MinBuffer(operand.tensor, "gmem" if operand.place == "memory" else operand.place))

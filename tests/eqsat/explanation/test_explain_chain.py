@@ -139,7 +139,7 @@ def test_a_wrong_step_is_found() -> None:
 
 
 def test_a_chain_names_the_rules_behind_the_kernel() -> None:
-    program = optimize_and_compile(graphs.gemm_bias_relu(), threads=1)
+    program = optimize_and_compile(graphs.gemm_bias_relu(16, 32), threads=1)
     (kernel,) = program.kernels
     chain = program.chain(kernel)
     assert chain.output == kernel.writes[0]
