@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, row_box
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
@@ -104,10 +106,16 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
 def can_hold(view: Contraction, blocks: Blocks) -> bool:
     """Whether the epilogue can take a tile's sums from the registers."""
     whole = not blocks.dot and blocks.bk >= view.depth and not view.m % blocks.mr and not view.n % blocks.nr
+    return whole and _has_simple_epilogue(view)
+
+
+@lru_cache(maxsize=64)
+def _has_simple_epilogue(view: Contraction) -> bool:
+    """Whether few and simple functions follow the sums, and lanes run along neighbouring columns of the output."""
     inside = {name for side in (0, 1) for name in behind(view.ops, view.operand(side).value)}
     after = [op.fn for name, op in view.ops.items() if name not in inside and name != view.name]
     simple = len(after) <= _MOST_HELD and _SIMPLE.issuperset(after)
-    return whole and simple and not rows_are_neighbours(view) and view.out_step(view.columns) == 1
+    return simple and not rows_are_neighbours(view) and view.out_step(view.columns) == 1
 
 
 def _check_box(view: Contraction, blocks: Blocks, side: int) -> None:
