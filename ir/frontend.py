@@ -12,6 +12,7 @@ import msgspec
 
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import dtype
+from ir.serde import from_builtins
 from ir.tiny.parse import document_of
 from ir.uop.args import is_symbol
 
@@ -110,7 +111,7 @@ def parse_frontend(source: str | Mapping[str, Any]) -> FrontendGraph:
             hint='name inputs and outputs: "signature": {"inputs": [{"tensor": …}], "outputs": [{"tensor": …}]}',
         )
     try:
-        graph = msgspec.convert(document, FrontendGraph)
+        graph = from_builtins(document, FrontendGraph)
     except (msgspec.ValidationError, RecursionError) as error:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not a Frontend graph: {error}")
     verify_frontend(graph)

@@ -1,5 +1,7 @@
 """JSON of msgspec structs; an `AxisMap` or a `Bound` is its canonical text."""
 
+import os
+import threading
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +11,19 @@ from ir.index.guard import Bound, parse_bound
 from ir.index.map import AxisMap, parse_map
 
 T = TypeVar("T")
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_BUILDS = threading.Lock()
+
+
+def _replace_lock() -> None:
+    """In a forked child: the thread that held the lock does not exist there."""
+    global _BUILDS
+    _BUILDS = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_replace_lock)
 
 
 def _encode(value: Any) -> Any:
@@ -23,6 +38,16 @@ def _decode(kind: type, value: Any) -> Any:
     if kind is Bound:
         return parse_bound(value)
     raise NotImplementedError(f"no JSON form for {kind.__name__}")
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder of a type. One thread at a time builds decoders: msgspec reads a struct's annotations at first use,
+    and crashes where a second thread uses the struct meanwhile."""
+    found = _DECODERS.get(kind)
+    if found is None:
+        with _BUILDS:
+            found = _DECODERS.setdefault(kind, msgspec.json.Decoder(kind, dec_hook=_decode))
+    return found
 
 
 def to_builtins(noun: Any) -> Any:
@@ -41,7 +66,7 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
     Raises:
         msgspec.ValidationError: if the text does not have the type's fields.
     """
-    return msgspec.json.decode(text, type=kind, dec_hook=_decode)
+    return _decoder(kind).decode(text)
 
 
 def from_builtins(value: Any, kind: type[T]) -> T:
@@ -50,4 +75,5 @@ def from_builtins(value: Any, kind: type[T]) -> T:
     Raises:
         msgspec.ValidationError: if the value does not have the type's fields.
     """
+    _decoder(kind)
     return msgspec.convert(value, type=kind, dec_hook=_decode)

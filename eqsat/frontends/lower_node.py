@@ -17,6 +17,7 @@ from eqsat.tensor import Tensor, tagged
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.frontend import STAGE, FrontendNode
 from ir.grammar import with_count
+from ir.serde import from_builtins
 
 Values = dict[str, Tensor | None]
 """Lazy tensors by name; None under the name "", which leaves an input out."""
@@ -130,7 +131,7 @@ def _check_attributes(
     checked: dict[str, Any] = {}
     for name, value in given.items():
         try:
-            checked[name] = msgspec.convert(value, types[name])
+            checked[name] = from_builtins(value, types[name])
         except msgspec.ValidationError as error:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"the attribute {name!r}: {error}", op=node.op, found=value)
     return checked

@@ -219,7 +219,7 @@ class FileParts:
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        self.manifest = msgspec.json.decode(self._bytes(MANIFEST), type=Manifest)
+        self.manifest = from_json(self._bytes(MANIFEST), Manifest)
 
     def __getitem__(self, name: str) -> bytes:
         data = self._bytes(name)

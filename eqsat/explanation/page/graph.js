@@ -205,11 +205,15 @@ class Graph {
   }
 }
 
-/** A path through points: Bézier where there are enough, else an S from one to the other. */
+/** A line without corners: an S from one point to the other, or quadratic Bézier curves that meet halfway between corners. */
 function curve(route) {
-  if (route.length === 4) {
-    const [x, y, u, v] = route, middle = (y + v) / 2;
-    return `M${x} ${y}C${x} ${middle} ${u} ${middle} ${u} ${v}`;
+  const [x, y, u, v] = route, middle = (y + v) / 2;
+  if (route.length === 4) return `M${x} ${y}C${x} ${middle} ${u} ${middle} ${u} ${v}`;
+  let path = `M${x} ${y}`;
+  for (let at = 2; at < route.length - 2; at += 2) {
+    const [cornerX, cornerY, nextX, nextY] = route.slice(at, at + 4), isLast = at + 4 === route.length;
+    const end = isLast ? [nextX, nextY] : [(cornerX + nextX) / 2, (cornerY + nextY) / 2];
+    path += `Q${cornerX} ${cornerY} ${end.join(" ")}`;
   }
-  return `M${route[0]} ${route[1]}C${route.slice(2).join(" ")}`;
+  return path;
 }
