@@ -180,7 +180,7 @@ class Candidates:
 
     def _candidate(self, buffer: int, tree: Tree) -> KernelCandidate:
         compile_time = buffer in self.constant
-        return KernelCandidate(
+        candidate = KernelCandidate(
             buffer,
             tree,
             reads=tuple(read for read in tree.reads if read not in self.inputs),
@@ -188,6 +188,8 @@ class Candidates:
             compile_time=compile_time,
             ordinary=tree in self._ordinary.of(buffer),
         )
+        self.prices.enter(candidate)
+        return candidate
 
     def _bound_ns(self, buffer: int, tree: Tree) -> float:
         """A time that no plan of this candidate can beat."""

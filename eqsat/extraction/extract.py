@@ -1,7 +1,6 @@
 """Extraction: from a saturated e-graph to the kernels of the program.
 
     Candidates      the kernels that may compute each buffer
-    learn_prices    prices of the kernels that any search would try first
     best            a cover of the program by candidates of one output, and the cover of ordinary fusion
     price_rivals    prices of the candidates that are nearest to the chosen ones
     materialize     the cover's candidates as kernels
@@ -11,8 +10,8 @@
     turn_inputs     on GPUs, copies of inputs in the order of axes that their readers gain more by
 
 The cover of ordinary fusion competes in the search, and again after its kernels were joined and laid out, unless it is
-further behind than these steps bring. Of the better cover, every swap that was cheaper before these steps is tried with
-them: joint kernels and orders of axes may make it cheaper or dearer.
+further behind than these steps bring. Of the better cover, the swaps that were cheaper before these steps are tried
+with them: joint kernels and orders of axes may make a swap cheaper or dearer.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidate import CandidateCover, KernelCandidate
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.cover_search import CoverSearch, price_all
 from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.extraction.enumeration.limits import DEFAULT, EnumerationLimits
 from eqsat.extraction.joining.join_kernels import join_kernels
@@ -82,7 +81,8 @@ def extract_several(
     joint = JointKernels(candidates) if joining else None
     if as_written:
         candidates.demand_as_written()
-    learn_prices(candidates, every=entry.needs_all_prices)
+    if entry.needs_all_prices:
+        price_all(candidates)
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)
     finish = partial(_finish, search=search, candidates=candidates, joint=joint, permuted=permuted)
@@ -104,21 +104,26 @@ def extract_several(
 def _finish_swaps(
     chosen: CandidateCover, cover: Cover, search: CoverSearch, finish: Callable[..., Cover]
 ) -> tuple[CandidateCover, Cover]:
-    """These candidates and their finished cover, or those that swaps lead to, where each swap makes the finished cover
-    cheaper. No rival is tried twice. Of a rival that made a cover dearer, `explain` reports the difference from the
-    last cover."""
+    """These candidates and their finished cover, or those that swaps lead to, where the swaps make the finished cover
+    cheaper: all that seem cheaper at once, else either half of them, and so on. No rival is tried twice alone. Of a
+    rival that made a cover dearer, `explain` reports the difference from the last cover."""
     tried: dict[KernelCandidate, float | None] = {}
 
-    def cheaper_swap() -> tuple[CandidateCover, Cover] | None:
-        for rival, other in search.cheaper_swaps(chosen):
-            if rival not in tried:
-                finished = finish(other) if other else None
-                tried[rival] = finished.time_ns if finished else None
-                if other and finished and finished.time_ns < cover.time_ns:
-                    return other, finished
+    def swap(rivals: Sequence[KernelCandidate]) -> tuple[CandidateCover, Cover] | None:
+        other = search.swap_in(chosen, rivals)
+        finished = finish(other) if other != chosen else None
+        if finished and finished.time_ns < cover.time_ns:
+            return other, finished
+        if len(rivals) > 1:
+            middle = len(rivals) // 2
+            return swap(rivals[:middle]) or swap(rivals[middle:])
+        tried.update((rival, finished.time_ns if finished else None) for rival in rivals)
         return None
 
-    while (swapped := cheaper_swap()) is not None:
+    def cheaper() -> list[KernelCandidate]:
+        return [rival for rival in search.price_rivals(chosen).cheaper() if rival not in tried]
+
+    while (swapped := swap(cheaper())) is not None:
         chosen, cover = swapped
     extra_ns = {rival: None if time is None else time - cover.time_ns for rival, time in tried.items()}
     return chosen, finish(chosen, extra_ns=extra_ns) if extra_ns else cover

@@ -44,10 +44,19 @@ class Prices:
         self._names, self._constant, self._cold = names, constant, cold
         self._known: dict[tuple[object, ...], tuple[Region, tuple[int, ...], Price | Rejected | None]] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
+        self._waiting: dict[tuple[object, ...], list[KernelCandidate]] = {}
 
     def __len__(self) -> int:
         """How many distinct regions were priced."""
         return sum(price is not None for _, _, price in self._known.values())
+
+    def enter(self, candidate: KernelCandidate) -> None:
+        """Note a candidate, to be priced with the first one of its structure that is."""
+        key, _ = self._key([(candidate.buffer, candidate.tree)])
+        if key in self._known:
+            self._price(candidate)
+        else:
+            self._waiting.setdefault(key, []).append(candidate)
 
     def cost(self, candidate: KernelCandidate) -> float:
         """The price in ns, or the bound scaled by the ratio of prices to bounds of kernels of this kind."""
@@ -60,16 +69,18 @@ class Prices:
         return candidate.bound_ns * max(1.0, time / bound) + tie
 
     def learn(self, candidates: Iterable[KernelCandidate]) -> bool:
-        """Price the candidates that are not priced yet. Returns whether that may change a cover: some candidate runs
-        when the program does, or was refused."""
+        """Price the candidates that are not priced yet, and those of the same structures. Returns whether that may
+        change a cover: some candidate runs when the program does, or was refused."""
         fresh = [candidate for candidate in candidates if candidate.priced is None]
         for candidate in fresh:
-            candidate.priced = self.of(
-                [(candidate.buffer, candidate.tree)],
-                bound_ns=candidate.bound_ns,
-                compile_time=candidate.compile_time,
-            )
+            key, _ = self._key([(candidate.buffer, candidate.tree)])
+            for alike in (candidate, *self._waiting.pop(key, ())):
+                self._price(alike)
         return any(candidate.refusal or not candidate.compile_time for candidate in fresh)
+
+    def _price(self, candidate: KernelCandidate) -> None:
+        stores = [(candidate.buffer, candidate.tree)]
+        candidate.priced = self.of(stores, bound_ns=candidate.bound_ns, compile_time=candidate.compile_time)
 
     def of(
         self, stores: Stores, places: Places = (None,), *, bound_ns: float = 0.0, compile_time: bool = False
@@ -80,10 +91,7 @@ class Prices:
             bound_ns: what no plan can beat. Where it is given, the price tells how far bounds of this kind are off.
             compile_time: whether the kernel runs when the program is built; such a kernel has no price.
         """
-        number, buffers = self._forest.structures.combine(
-            tuple(places), [self._forest.structure_of(tree) for _, tree in stores]
-        )
-        key = (number, *map(self._leaf, (*(buffer for buffer, _ in stores), *buffers)))
+        key, buffers = self._key(stores, places)
         if key not in self._known:
             region, reads = self.region(stores, places)
             price = None if compile_time else self._pricer.price(region)
@@ -96,6 +104,12 @@ class Prices:
         if self._roundings.repeats_sums([tree for _, tree in stores], region):
             price = SUM_TWICE
         return PricedKernel(region, tuple(buffers[place] for place in inputs), price)
+
+    def _key(self, stores: Stores, places: Places = (None,)) -> tuple[tuple[object, ...], tuple[int, ...]]:
+        """What kernels with one region have in common, and the buffers that this one reads."""
+        structures = [self._forest.structure_of(tree) for _, tree in stores]
+        number, buffers = self._forest.structures.combine(tuple(places), structures)
+        return (number, *map(self._leaf, (*(buffer for buffer, _ in stores), *buffers))), buffers
 
     def region(self, stores: Stores, places: Places = (None,)) -> tuple[Region, tuple[int, ...]]:
         """The region of a kernel, and the Buf classes that are its inputs."""

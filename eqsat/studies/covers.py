@@ -28,7 +28,7 @@ from eqsat.egraph.saturate import saturate
 from eqsat.explanation.measurement import Measurement
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.covering.cover_search import CoverSearch, learn_prices
+from eqsat.extraction.covering.cover_search import CoverSearch, price_all
 from eqsat.extraction.covering.greedy import greedy
 from eqsat.extraction.covering.oracles.bound import CoverBound, bound
 from eqsat.extraction.covering.oracles.shuffled import shuffle
@@ -153,7 +153,7 @@ class Subject:
     def _candidates(self) -> Candidates:
         candidates = Candidates(self.view, self.bound.graph.outputs, self.pricer, self.constants)
         candidates.demand_as_written()
-        learn_prices(candidates, every=True)
+        price_all(candidates)
         return candidates
 
     def run(self, cover: Cover, threads: int) -> RunningCover:

@@ -9,7 +9,8 @@ The cover of ordinary fusion is made of the same candidates and competes: no cov
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 
 from eqsat.extraction.candidate import CandidateCover, KernelCandidate
@@ -18,7 +19,7 @@ from eqsat.extraction.covering.agreement import find_dispute, resolve_disputes
 from eqsat.extraction.covering.greedy import greedy
 from eqsat.extraction.covering.problem import Covering, Extractor
 from eqsat.extraction.covering.rivals import Rivals
-from eqsat.extraction.covering.swaps import refine
+from eqsat.extraction.covering.swaps import enter, refine
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 
 ROUNDS = 8
@@ -26,11 +27,11 @@ ROUNDS = 8
 that computes each value in one way."""
 
 
-def learn_prices(candidates: Candidates, every: bool = False) -> None:
-    """Price the kernels that any extractor would try first, or every candidate."""
+def price_all(candidates: Candidates) -> None:
+    """Price every candidate, those among them that covers fall back on."""
     search = CoverSearch(candidates, greedy)
     search.cover_with_known_prices()
-    while every and candidates.prices.learn(candidates.all()):
+    while candidates.prices.learn(candidates.all()):
         search.cover_with_known_prices()
 
 
@@ -51,7 +52,7 @@ class CoverSearch:
         best = best if is_baseline else self._swap(best)
         while True:
             self.price_rivals(best)
-            again = self._cheaper(self.cover_with_known_prices(), self._cover(_is_known))
+            again = self.cover_with_known_prices()
             if not is_baseline:
                 again = self._cheaper(self._swap(again), self._swap(best))
             if self._rank(again) >= self._rank(best):
@@ -67,18 +68,22 @@ class CoverSearch:
         """
         candidates = self._candidates
         candidates.demand_roots()
-        rounds = 0
+        rounds, settled = 0, False
         while True:
-            cover = self._cover(_is_known) if rounds >= ROUNDS else None
+            cover = self._cover(_is_known, settled) if rounds >= ROUNDS else None
             if cover is None or self._is_disputed(cover):
-                cover = self._cover()
+                cover = self._cover(settled=settled)
             rounds += 1
             if cover is None:
                 if not candidates.fall_back(candidates.blocked):
                     candidates.fail_uncovered()
-            elif not candidates.prices.learn(cover) and not (
-                self._is_disputed(cover) and candidates.fall_back(tuple(candidates.by_buffer))
-            ):
+            elif candidates.prices.learn(cover):
+                settled = False
+            elif self._is_disputed(cover):
+                if settled and not candidates.fall_back(tuple(candidates.by_buffer)):
+                    return cover
+                settled = not settled
+            else:
                 return cover
 
     def price_rivals(self, cover: CandidateCover) -> Rivals:
@@ -88,11 +93,10 @@ class CoverSearch:
             if not self._candidates.prices.learn(rivals.needed):
                 return rivals
 
-    def cheaper_swaps(self, cover: CandidateCover) -> list[tuple[KernelCandidate, CandidateCover | None]]:
-        """The rivals of the cover's kernels that make the cover cheaper, best first, and the covers with them; None in
-        place of a cover that computes a value in two ways."""
-        swapped = self.price_rivals(cover).cheaper_covers()
-        return [(rival, None if self._is_disputed(other) else other) for rival, other in swapped]
+    def swap_in(self, cover: CandidateCover, rivals: Iterable[KernelCandidate]) -> CandidateCover:
+        """The cover with these rivals in turn, but for those that would compute a value in another way."""
+        problem = self._candidates.problem()
+        return problem.cover(enter(problem.problem, problem.indices(cover), problem.indices(tuple(rivals))))
 
     def nearest_covers(self, cover: CandidateCover, count: int) -> list[CandidateCover]:
         """Up to `count` covers with another kernel in one place, the nearest by price first."""
@@ -123,8 +127,6 @@ class CoverSearch:
         while True:
             problem = self._candidates.problem()
             better = problem.cover(refine(problem.problem, problem.indices(cover)))
-            if self._is_disputed(better):
-                return cover
             if not self._candidates.prices.learn(better):
                 return self._cheaper(cover, better)
 
@@ -138,10 +140,14 @@ class CoverSearch:
             if not self._candidates.prices.learn(cover):
                 return cover
 
-    def _cover(self, is_allowed: Callable[[KernelCandidate], bool] | None = None) -> CandidateCover | None:
-        """The extractor's cover of all candidates, or of those that are allowed."""
+    def _cover(
+        self, is_allowed: Callable[[KernelCandidate], bool] | None = None, settled: bool = True
+    ) -> CandidateCover | None:
+        """The extractor's cover of all candidates, or of those that are allowed. settled: without disputes, where there
+        is such a cover."""
         problem = self._candidates.problem(is_allowed)
-        covering = resolve_disputes(problem.problem, self._extractor)
+        cover = partial(resolve_disputes, extractor=self._extractor) if settled else self._extractor
+        covering = cover(problem.problem)
         if is_allowed is None:
             self._stopped = covering if covering and covering.stopped else None
         return None if covering is None else problem.cover(covering.columns)

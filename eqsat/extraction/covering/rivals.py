@@ -47,10 +47,9 @@ class Rivals:
                 needed |= dict.fromkeys([rival, *(self._candidates[index] for index in entering)])
         return list(needed)
 
-    def cheaper_covers(self) -> list[tuple[KernelCandidate, CandidateCover]]:
-        """The rivals that make the cover cheaper, the best first, and the cover with each. Once all are priced."""
-        gains = [(rival, swap) for rival, swap in self._swaps() if swap.extra_ns < -self._least]
-        return [(rival, self._problem.cover(self._swapped(rival, swap))) for rival, swap in gains]
+    def cheaper(self) -> list[KernelCandidate]:
+        """The rivals that make the cover cheaper, the best first. Once all are priced."""
+        return [rival for rival, swap in self._swaps() if swap.extra_ns < -self._least]
 
     def nearest_covers(self) -> Iterator[CandidateCover]:
         """The cover with each rival in its place, the nearest first. Once all are priced."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from eqsat.extraction.covering.agreement import find_dispute
 from eqsat.extraction.covering.problem import Problem, resolve
 
 LEAST_GAIN = 1e-9
@@ -93,26 +95,38 @@ class Swaps:
 
 
 def refine(problem: Problem, chosen: Sequence[int]) -> tuple[int, ...]:
-    """A cover with swaps made as long as one makes it cheaper: local search from `chosen`."""
+    """A cover with swaps made as long as one makes it cheaper: local search from `chosen`. A cover that computes every
+    value in one way stays such a cover."""
     before: tuple[int, ...] = ()
     cover = tuple(chosen)
     while cover != before:
-        before, cover = cover, _sweep(problem, cover)
+        before, least = cover, LEAST_GAIN * problem.cost_of(cover)
+        cover = enter(problem, cover, range(len(problem.columns)), below_ns=-least)
     return cover
 
 
-def _sweep(problem: Problem, cover: tuple[int, ...]) -> tuple[int, ...]:
-    """Every column tried once, in order."""
-    least = LEAST_GAIN * problem.cost_of(cover)
+def enter(
+    problem: Problem, chosen: Sequence[int], columns: Iterable[int], below_ns: float = math.inf
+) -> tuple[int, ...]:
+    """A cover after swaps of these columns in turn, of each whose swap adds less than `below_ns`. Where the cover
+    computes every value in one way, columns stay outside with which it would compute a value in several ways."""
+    cover = tuple(chosen)
+    may_disagree = _disagrees(problem, cover)
     swaps = Swaps(problem, cover)
-    for index, column in enumerate(problem.columns):
-        if swaps.writer.get(column.writes, index) != index:
+    for index in columns:
+        writes = problem.columns[index].writes
+        if swaps.writer.get(writes, index) != index:
             swap = swaps.with_column(index)
-            if swap is not None and swap.extra_ns < -least:
-                kept = [index for index in cover if problem.columns[index].writes != column.writes]
-                better = swapped(problem, kept, swap)
-                cover, swaps = better, Swaps(problem, better)
+            if swap is not None and swap.extra_ns < below_ns:
+                kept = [index for index in cover if problem.columns[index].writes != writes]
+                other = swapped(problem, kept, swap)
+                if may_disagree or not _disagrees(problem, other):
+                    cover, swaps = other, Swaps(problem, other)
     return cover
+
+
+def _disagrees(problem: Problem, chosen: Iterable[int]) -> bool:
+    return find_dispute(problem.marks_of(chosen)) is not None
 
 
 def swapped(problem: Problem, kept: Iterable[int], swap: Swap) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.covering.cover_search import learn_prices
+from eqsat.extraction.covering.cover_search import price_all
 from eqsat.extraction.covering.oracles.exact import exact, lower_bound
 from eqsat.extraction.covering.problem import Column, Problem
 from ir.pricer import Pricer
@@ -42,7 +42,7 @@ def bound(
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     candidates = Candidates(view, outputs, pricer, constants)
-    learn_prices(candidates, every=True)
+    price_all(candidates)
     columns = (
         Column(kernel.buffer, kernel.reads, kernel.price.time_ns if kernel.price else 0.0, candidates.marks(kernel))
         for kernel in candidates.all()

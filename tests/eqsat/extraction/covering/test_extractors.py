@@ -312,6 +312,22 @@ def test_no_swap_betters_a_refined_cover(seed: int) -> None:
     assert min(extra, default=0.0) >= -1e-6
 
 
+def test_a_refined_cover_computes_each_value_in_one_way() -> None:
+    """From covers that do; most of them become cheaper."""
+    cheaper = started = 0
+    for seed in range(150):
+        problem = random_problem(random.Random(seed), buffers=9, marked=True)
+        first = resolve_disputes(problem, partial(shuffle, rng=random.Random(seed)))
+        if first is not None and agrees(problem, first.columns):
+            refined = refine(problem, first.columns)
+            check_runs(problem, Covering(refined))
+            assert agrees(problem, refined)
+            assert problem.cost_of(refined) <= problem.cost_of(first.columns)
+            started += 1
+            cheaper += problem.cost_of(refined) < problem.cost_of(first.columns)
+    assert cheaper > started / 2 > 20
+
+
 @pytest.mark.parametrize("extractor", [pareto, exact])
 def test_a_way_that_leads_nowhere_is_left(extractor: Extractor) -> None:
     """The cheapest way to compute value 1 leaves no kernels that agree on value 2; the next cheapest does."""
