@@ -66,9 +66,10 @@ def note_of_choice(before: Price, after: Price, region: str) -> Diagnostic:
 
 
 def _text(value: object) -> str:
-    """A field as a caller may write it: sizes as 64x32, whether given as a text or as numbers."""
+    """A field as a caller may write it: sizes as 64x32, names as m, n; whether given as a text or as a sequence."""
     if isinstance(value, tuple | list):
-        return "x".join(map(str, value))
+        has_sizes = all(isinstance(item, int) for item in value)
+        return ("x" if has_sizes else ", ").join(map(str, value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {each}" for key, each in value.items())
+        return ", ".join(f"{key} {choice}" for key, choice in value.items())
     return str(value)
