@@ -12,6 +12,8 @@ ADDITIONS_PER_CYCLE = 2
 """Vector additions that a unit starts per cycle: a cycle is the time in which it starts two multiply-adds."""
 ROUNDED = ("fp16", "bf16")
 """Dtypes that compute in fp32 and round after every op."""
+SHORT_FUNCTIONS = frozenset(["add", "sub", "mul", "max", "min", "relu", "neg", "cast"])
+"""Functions of one or two vector instructions on every CPU."""
 _ROUNDED_KINDS = ("ewise", "unary")
 _COMBINED = {"sum": "add", "prod": "mul"}
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, row_box
+from codegen.plan.op_weights import SHORT_FUNCTIONS
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
@@ -13,10 +14,9 @@ from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder
 from ir.region.region import behind
 from ir.target import LANES
 
-_SIMPLE = frozenset(["add", "sub", "mul", "max", "min", "relu", "neg", "cast"])
 _MOST_HELD = 4
-"""Functions, at most, of an epilogue that takes its sums from registers; each takes one or two instructions. The code
-of the epilogue stands in the kernel once per register of sums."""
+"""Functions, at most, of an epilogue that takes its sums from registers. The code of the epilogue stands in the kernel
+once per register of sums."""
 
 
 def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
@@ -99,23 +99,23 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="prefetch=False")
     if plan.held and not can_hold(view, plan.blocks):
         message = "the epilogue can not take the sums from registers"
-        hint = "one block of k, whole tiles, outputs contiguous along the columns, and up to four simple functions"
+        hint = "one block of k, whole tiles, outputs contiguous along the columns, and up to four short functions"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
 
 
 def can_hold(view: Contraction, blocks: Blocks) -> bool:
     """Whether the epilogue can take a tile's sums from the registers."""
     whole = not blocks.dot and blocks.bk >= view.depth and not view.m % blocks.mr and not view.n % blocks.nr
-    return whole and _has_simple_epilogue(view)
+    return whole and _has_short_epilogue(view)
 
 
 @lru_cache(maxsize=64)
-def _has_simple_epilogue(view: Contraction) -> bool:
-    """Whether few and simple functions follow the sums, and lanes run along neighbouring columns of the output."""
+def _has_short_epilogue(view: Contraction) -> bool:
+    """Whether few and short functions follow the sums, and lanes run along neighbouring columns of the output."""
     inside = {name for side in (0, 1) for name in behind(view.ops, view.operand(side).value)}
     after = [op.fn for name, op in view.ops.items() if name not in inside and name != view.name]
-    simple = len(after) <= _MOST_HELD and _SIMPLE.issuperset(after)
-    return simple and not rows_are_neighbours(view) and view.out_step(view.columns) == 1
+    short = len(after) <= _MOST_HELD and SHORT_FUNCTIONS.issuperset(after)
+    return short and not rows_are_neighbours(view) and view.out_step(view.columns) == 1
 
 
 def _check_box(view: Contraction, blocks: Blocks, side: int) -> None:
