@@ -6,10 +6,10 @@ import msgspec
 
 LANES = {"generic": 4, "sse2": 4, "avx2": 8, "avx512": 16}
 """fp32 numbers in a vector register, by the CPU's `arch`."""
-
-
 VECTOR_REGISTERS = {"generic": 16, "sse2": 16, "avx2": 16, "avx512": 32}
 """Vector registers of a core, by the CPU's `arch`."""
+CACHE_LINE_BYTES = 64
+"""Size of a cache line of a CPU, in bytes: that of x86 and of most Arm cores."""
 
 
 class Target(msgspec.Struct, frozen=True):

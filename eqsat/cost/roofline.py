@@ -18,8 +18,9 @@ from ir.uop.table import UOpKind, total_flops
 
 NS = 1e9
 FULL = 0.5
-"""The share of a cache up to which one kernel's data stays in it; beyond, lines are lost to data of earlier kernels and
-to other programs. Measured on a Zen 5 core: alone and in a loop, the 1 MiB second level keeps 0.75 MiB."""
+"""The share of a cache up to which one kernel's data stays in the cache. Beyond, cache lines are lost to data of
+earlier kernels and to other programs. Measured on a Zen 5 core: alone and in a loop, the 1 MiB second level keeps 0.75
+MiB."""
 
 
 class Terms(msgspec.Struct, frozen=True):

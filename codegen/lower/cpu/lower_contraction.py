@@ -45,11 +45,12 @@ from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.kernel.cpu.kernel import LINE_BYTES, CpuParam, Phase, Scratch
+from ir.kernel.cpu.kernel import CpuParam, Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
+from ir.target import CACHE_LINE_BYTES
 
 
 def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "eq_k") -> LoweredCpuKernel:
@@ -232,13 +233,13 @@ class _CpuContractionTemplate:
         """The part of the next panel that the tile at `row` of its block prefetches: the tiles of a block share the
         panel evenly. If there are fewer tiles than cache lines per term, each tile prefetches the whole panel."""
         blocks, item = self.blocks, DTYPES[self.view.accumulator].bytes
-        tiles, line = -(-blocks.bm // blocks.mr), LINE_BYTES // item
+        tiles, cache_line = -(-blocks.bm // blocks.mr), CACHE_LINE_BYTES // item
         next_panel = self.view.depth * blocks.nr if self.plan.order == "knm" else depth.most * blocks.nr
-        base, lines = columns.base.shift(next_panel), -(-blocks.nr // line)
+        base, lines = columns.base.shift(next_panel), -(-blocks.nr // cache_line)
         if tiles < lines:
-            return PrefetchShare(columns.buffer, base, blocks.nr, lines, line)
+            return PrefetchShare(columns.buffer, base, blocks.nr, lines, cache_line)
         term = -(-blocks.nr // tiles)
-        return PrefetchShare(columns.buffer, base + row * -(-depth.most * term // blocks.mr), term, 1, line)
+        return PrefetchShare(columns.buffer, base + row * -(-depth.most * term // blocks.mr), term, 1, cache_line)
 
     def _dot(self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile) -> None:
         """Writes a whole tile of dot products, or one column at a time where the last tile is cut."""

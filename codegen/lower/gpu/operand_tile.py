@@ -58,25 +58,25 @@ class OperandTile:
 
     def at(self, own: AxisExpr, term: AxisExpr, stage: AxisExpr) -> At:
         """The element of row or column `own` and term `term` in a stage."""
-        line, place = (own, term) if self.staged.along_k else (term, own)
-        at: tuple[AxisExpr, ...] = (line, place)
+        fiber, place = (own, term) if self.staged.along_k else (term, own)
+        at: tuple[AxisExpr, ...] = (fiber, place)
         if len(self.shared.shape) == 3:
             panel, inside = self.frame.writer.split(place, self.shared.shape[-1])
-            at = (panel, line, inside)
+            at = (panel, fiber, inside)
         return At(self.shared.name, at, stage if self.shared.stages > 1 else ZERO)
 
     def fetch(self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr, step: AxisExpr = ZERO, steps: int = 1) -> None:
         """Starts the copies of turn `turn` to stage `stage`, or computes its elements into registers: the pieces of one
         of so many steps."""
-        with self._pieces(block, step, steps) as (inside, number, line, chunk):
-            self._piece(inside, turn, stage, number, line, chunk)
+        with self._pieces(block, step, steps) as (inside, number, fiber, chunk):
+            self._piece(inside, turn, stage, number, fiber, chunk)
 
     def put(self, block: GpuBlock, stage: AxisExpr) -> None:
         """Stores the elements in registers in stage `stage`."""
         if self.is_copied:
             return
-        with self._pieces(block) as (inside, number, line, chunk):
-            own, term = (line, chunk) if self.staged.along_k else (chunk, line)
+        with self._pieces(block) as (inside, number, fiber, chunk):
+            own, term = (fiber, chunk) if self.staged.along_k else (chunk, fiber)
             value = Element(self.held, number, self._held_dtype)
             inside.add(StShared(self.at(own, term, stage), value))
 
@@ -100,32 +100,32 @@ class OperandTile:
         self, block: GpuBlock, step: AxisExpr = ZERO, steps: int = 1
     ) -> Iterator[tuple[GpuBlock, AxisExpr, AxisExpr, AxisExpr]]:
         """The body of a loop over a thread's pieces, or over those of one of so many steps; the piece's number, its
-        line of the tile, its position in the line."""
+        fiber of the tile, its position in the fiber."""
         tile, writer = self.frame.tile, self.frame.writer
-        lines, length = (self.extent, tile.bk) if self.staged.along_k else (tile.bk, self.extent)
+        fibers, length = (self.extent, tile.bk) if self.staged.along_k else (tile.bk, self.extent)
         length //= self.staged.width
         count = pieces_of(tile, self.staged)
         share = -(-count // steps)
         with block.loop(f"{self.shared.name}_piece", constant(share), unroll=True) as (body, of_step):
             number = step * share + of_step
             piece = writer.thread + number * tile.threads
-            with body.guard(Within(number, 0, count), Within(piece, 0, lines * length)) as inside:
+            with body.guard(Within(number, 0, count), Within(piece, 0, fibers * length)) as inside:
                 yield inside, number, *writer.split(piece, length)
 
     def _piece(
-        self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr, number: AxisExpr, line: AxisExpr, chunk: AxisExpr
+        self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr, number: AxisExpr, fiber: AxisExpr, chunk: AxisExpr
     ) -> None:
         frame, view, bk, staged = self.frame, self.frame.view, self.frame.tile.bk, self.staged
         w, first = staged.width, self.first
         if self.over_own:
             first, turn = first + turn * self.extent, ZERO
         if staged.along_k:
-            own, term = line, chunk * w
+            own, term = fiber, chunk * w
             terms = frame.along(block, view.k, turn * (bk // w) + chunk, w, staged.digits)
-            points = frame.along(block, own_digits(view, staged.side), first + line)
+            points = frame.along(block, own_digits(view, staged.side), first + fiber)
         else:
-            own, term = chunk * w, line
-            terms = frame.along(block, view.k, turn * bk + line)
+            own, term = chunk * w, fiber
+            terms = frame.along(block, view.k, turn * bk + fiber)
             points = frame.along(
                 block, own_digits(view, staged.side), exact_quotient(first, w) + chunk, w, staged.digits
             )

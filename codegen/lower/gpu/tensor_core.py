@@ -189,12 +189,12 @@ class TensorCore(MatrixFragment):
         """Loads four matrices by one instruction; a lane has the address of one row."""
         split, lane = self.writer.split, self.writer.lane
         upper, lower = split(lane, 16)
-        middle, line = split(lower, 8)
+        middle, fiber = split(lower, 8)
         along_k = piece.tile.staged.along_k
-        if piece.of_rows == along_k:  # lanes 0…15 run through the lines of two matrices
+        if piece.of_rows == along_k:  # lanes 0…15 run through the fibers of two matrices
             near, far = lower, upper * self.half
         else:
-            near, far = upper * 8 + line, middle * self.half
+            near, far = upper * 8 + fiber, middle * self.half
         own, term = (near, far) if along_k else (far, near)
         block.add(LdMatrix(registers, first, piece.at(own, term), 4, trans=not along_k))
 

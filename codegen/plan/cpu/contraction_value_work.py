@@ -18,9 +18,7 @@ from ir.index.facts import offset
 from ir.index.map import AxisMap, compose, support
 from ir.post_order import post_order
 from ir.region.region import behind
-from ir.target import Target
-
-_LINE_BYTES = 64
+from ir.target import CACHE_LINE_BYTES, Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ class ContractionValues:
         for name, at in self._epilogue_reads:
             if name in buffers and not at.is_empty:
                 step = fused_step(offset(at, buffers[name].shape), along, view.sizes)
-                far = step is None or abs(step) * DTYPES[buffers[name].dtype].bytes >= _LINE_BYTES
+                far = step is None or abs(step) * DTYPES[buffers[name].dtype].bytes >= CACHE_LINE_BYTES
                 if step not in (0, 1):
                     total += self.target.far_cycles if far else self.target.lane_cycles
         return total

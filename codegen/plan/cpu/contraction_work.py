@@ -59,8 +59,8 @@ _FOLD = 3.5
 """Cycles to sum the lanes of one dot product."""
 _FORWARD = 20.0
 """Cycles that a vector load waits for the single numbers just stored there."""
-_BOX_COPY, _BOX_LINE = 2.5, 4.0
-"""Cycles to copy a vector of neighbours into a box whose padding is zeroed before; and to begin a line of them."""
+_BOX_COPY, _BOX_RUN = 2.5, 4.0
+"""Cycles to copy a vector of neighbours into a box whose padding is zeroed before; and to begin a run of neighbours."""
 
 
 def flops_of(view: Contraction) -> float:
@@ -264,9 +264,9 @@ class CpuContractionWork:
         return first * times[0] * cycles[0] + second * times[1] * cycles[1]
 
     def _box_cycles(self, box: RowBox) -> float:
-        """Cycles to copy a box, line by line."""
-        line = box.extents[box.lanes]
-        return box.elements / line * (-(-line // self.target.lanes) * _BOX_COPY + _BOX_LINE)
+        """Cycles to copy a box, run by run."""
+        run = box.extents[box.lanes]
+        return box.elements / run * (-(-run // self.target.lanes) * _BOX_COPY + _BOX_RUN)
 
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""

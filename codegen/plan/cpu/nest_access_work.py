@@ -14,17 +14,20 @@ from typing import NamedTuple
 
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.region_loops import RegionLoops, Shape, View
-from ir.target import Target
+from ir.target import CACHE_LINE_BYTES, Target
 
 EXPOSED_SHARE = 0.5
 """The share of the cycles of loads and stores of whole registers that arithmetic does not hide."""
-_LINE_BYTES, _ELEMENT_BYTES = 64, 4
+_ELEMENT_BYTES = 4
+"""Bytes of an element whose dtype is not known to the access: fp32's."""
 _WAY_BYTES = 4096
-"""Bytes in one way of a first-level cache: lines so far apart share one set, which holds as many as there are ways."""
+"""Bytes in one way of a first-level cache: cache lines so far apart share one set. A set holds as many
+cache lines as there are ways."""
 _FEW_SETS = 16
-"""A walk over lines that uses only every n-th set of the cache waits from this n on."""
+"""A walk over cache lines that uses only every n-th set of the cache waits from this n on."""
 _CONFLICT_CYCLES = 15.0
-"""Cycles until a line comes from the second-level cache where lines share few sets: no prefetcher follows them."""
+"""Cycles until a cache line comes from the second-level cache where cache lines share few sets: no prefetcher follows
+them."""
 
 
 class AccessShape(NamedTuple):
@@ -51,8 +54,8 @@ class AccessShape(NamedTuple):
 
 
 class LaneCycles(NamedTuple):
-    """Cycles per point of an access; and those when the nearest cache holds its lines until all their elements are
-    used."""
+    """Cycles per point of an access; and the cycles where the nearest cache holds its cache lines until all their
+    elements are used."""
 
     cycles: float
     line_reuse: float
@@ -154,18 +157,18 @@ class NestAccesses:
         far = self.target.far_cycles * times
         if step is None:
             return LaneCycles(far, far)
-        return LaneCycles(far if abs(step) * _ELEMENT_BYTES >= _LINE_BYTES else near, near)
+        return LaneCycles(far if abs(step) * _ELEMENT_BYTES >= CACHE_LINE_BYTES else near, near)
 
     def _uses_lines_up(self, access: AccessShape, nest: PlannedNest) -> bool:
-        """Whether the nearest cache still holds the lines of lanes that lie apart, when the loops inside a strip come
-        to the neighbouring elements."""
+        """Whether the nearest cache still holds the cache lines of lanes that lie apart, when the loops inside a strip
+        come to the neighbouring elements."""
         outer = [loop for number, loop in enumerate(nest.loops) if number != nest.lanes]
         terms = [(frozenset({axis}), access.sizes[axis]) for axis in range(access.rank, len(access.sizes))]
-        touched = _LINE_BYTES * self.target.lanes
+        touched = CACHE_LINE_BYTES * self.target.lanes
         for axes, extent in reversed([*outer, *terms]):
             if extent > 1 and axes & access.axes:
                 step = access.steps[max(axes & access.axes)]
-                if step is not None and abs(step) * _ELEMENT_BYTES < _LINE_BYTES:
+                if step is not None and abs(step) * _ELEMENT_BYTES < CACHE_LINE_BYTES:
                     return touched <= self.target.l1_bytes
                 touched *= extent
         return False
@@ -236,9 +239,9 @@ class NestAccesses:
 
     def collision_cycles(self, collision: Collision, width: int) -> float:
         """Cycles of waiting for runs of `width` lanes, where the sets do not hold all runs."""
-        run = max(_LINE_BYTES, width * _ELEMENT_BYTES)
-        kept = self.target.l1_bytes // _LINE_BYTES * run // (collision.set_step * _LINE_BYTES)
-        if collision.columns * run // _LINE_BYTES <= kept:
+        run = max(CACHE_LINE_BYTES, width * _ELEMENT_BYTES)
+        kept = self.target.l1_bytes // CACHE_LINE_BYTES * run // (collision.set_step * CACHE_LINE_BYTES)
+        if collision.columns * run // CACHE_LINE_BYTES <= kept:
             return 0.0
         runs = collision.times / width
         share = (collision.set_step - _FEW_SETS) / 80 if collision.first else collision.set_step / 40
@@ -246,7 +249,8 @@ class NestAccesses:
 
 
 def _set_step(step: int | None) -> int:
-    """n where lines so many elements apart use only every n-th set of the nearest cache; 0 where n causes no waits."""
+    """n where cache lines so many elements apart use only every n-th set of the nearest cache; 0 where n causes no
+    waits."""
     distance = (step or 0) * _ELEMENT_BYTES
-    set_step = math.gcd(_WAY_BYTES, distance) // _LINE_BYTES
+    set_step = math.gcd(_WAY_BYTES, distance) // CACHE_LINE_BYTES
     return set_step if set_step >= _FEW_SETS and distance >= _WAY_BYTES // 8 else 0

@@ -2,7 +2,7 @@
 
                 memory order along k                         memory order along rows
 tensor cores    As[rows, k], swizzled; or                    As[panel, k, 64 rows], swizzled
-                As[panel, rows, 64 of k] where lines are longer than the 128 bytes of a swizzle
+                As[panel, rows, 64 of k] where fibers are longer than the 128 bytes of a swizzle
   with tf32     as above                                     As[k, rows], padded
 CUDA cores      As[rows, k], padded                          As[k, rows]
 """
@@ -19,8 +19,8 @@ from ir.plan.gpu import ContractionTile, Staging
 
 LHS, RHS, RESULT = "As", "Bs", "Cs"
 _APART = 8
-"""Floats of padding after a line. The lanes of a warp read 8 elements from each of 4 lines; with a multiple of 16 plus
-these between lines, all 32 lie in banks of their own."""
+"""Floats of padding after a fiber. The lanes of a warp read 8 elements from each of 4 fibers. With a multiple of 16
+plus these between fibers, all 32 lie in banks of their own."""
 
 
 def shared_tiles(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
@@ -51,7 +51,7 @@ def result_tile(view: Contraction, tile: ContractionTile) -> tuple[Shared, ...]:
 
 
 def fills_banks(tile: ContractionTile, staged: Staging) -> bool:
-    """Whether copies to an operand's ring have no bank conflicts: lines are swizzled, or as long as all banks."""
+    """Whether copies to an operand's ring have no bank conflicts: fibers are swizzled, or as long as all banks."""
     return tile.is_swizzled(staged) or tile.extent(staged) * DTYPES[staged.dtype].bytes % SWIZZLE_ATOM == 0
 
 
@@ -59,12 +59,12 @@ def operand_ring(
     name: str, tile: ContractionTile, staged: Staging, start: int, stages: int, apart: int = _APART
 ) -> Shared:
     """The ring of one operand with so many stages, from byte `start` on, or from the next byte that is aligned.
-    `apart`: floats of padding after a line of floats that is not swizzled."""
+    `apart`: floats of padding after a fiber of floats that is not swizzled."""
     extent = tile.extent(staged)
     if tile.is_swizzled(staged):
-        lines, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
+        fibers, length = (extent, tile.bk) if staged.along_k else (tile.bk, extent)
         panel = _panel(length, staged.dtype)
-        shape = (lines, length) if staged.along_k and panel == length else (length // panel, lines, panel)
+        shape = (fibers, length) if staged.along_k and panel == length else (length // panel, fibers, panel)
         return _make_shared(name, staged.dtype, shape, start, stages)
     start = -(-start // 16) * 16
     if staged.along_k:
@@ -73,7 +73,7 @@ def operand_ring(
 
 
 def _panel(length: int, dtype: str) -> int:
-    """Elements of a panel of a line: as many as one swizzle permutes, or a divisor of that."""
+    """Elements of a panel of a fiber: as many as one swizzle permutes, or a divisor of that."""
     return math.gcd(length, SWIZZLE_ATOM // DTYPES[dtype].bytes)
 
 

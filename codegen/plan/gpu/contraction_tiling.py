@@ -171,8 +171,8 @@ def _check_shape(view: Contraction, tile: ContractionTile) -> None:
     if tile.raster > 1 and tiles_of(view, tile)[1] % tile.raster:
         fail_misaligned(view, f"{tile.raster} tiles of rows side by side do not divide {tiles_of(view, tile)[1]}")
     if tile.tensor_cores:
-        line = tile.bk * DTYPES[tile.rhs.dtype].bytes
-        if tile.warp_m % 16 or tile.warp_n % 16 or line % MMA_BYTES or line > _MOST_BYTES:
+        fiber = tile.bk * DTYPES[tile.rhs.dtype].bytes
+        if tile.warp_m % 16 or tile.warp_n % 16 or fiber % MMA_BYTES or fiber > _MOST_BYTES:
             fail_misaligned(
                 view,
                 f"tensor cores take tiles of 16 x 16 and rows of {MMA_BYTES} bytes, at most {_MOST_BYTES} a stage",

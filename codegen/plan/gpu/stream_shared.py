@@ -17,8 +17,8 @@ from ir.kernel.gpu.kernel import Shared
 from ir.plan.gpu import StreamTile
 
 _PAIRS_APART = 4
-"""Floats of padding after a line of values of fp32. The lanes of a warp read 8 columns of every second of 8 terms; with
-a multiple of 16 plus these between lines, all 32 lie in banks of their own."""
+"""Floats of padding after a fiber of values of fp32. The lanes of a warp read 8 columns of every second of 8 terms.
+With a multiple of 16 plus these between fibers, all 32 lie in banks of their own."""
 
 
 class StreamShared(msgspec.Struct, frozen=True):

@@ -23,9 +23,7 @@ from ir.kernel.cpu.nodes import Stmt
 from ir.kernel.cpu.text import CpuPrinter
 from ir.kernel.nodes import Variable
 from ir.kernel.workspace import Workspace
-
-LINE_BYTES = 64
-"""Size of a cache line in bytes. Scratch buffers share no line."""
+from ir.target import CACHE_LINE_BYTES
 
 
 class CpuParam(msgspec.Struct, frozen=True):
@@ -46,8 +44,8 @@ class Scratch(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the buffer takes in a workspace: whole cache lines."""
-        return -(-self.elements * DTYPES[self.dtype].bytes // LINE_BYTES) * LINE_BYTES
+        """Bytes that the buffer takes in a workspace: whole cache lines, since buffers share none."""
+        return -(-self.elements * DTYPES[self.dtype].bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
 class Phase(msgspec.Struct, frozen=True):

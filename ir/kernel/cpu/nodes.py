@@ -106,8 +106,8 @@ class Transpose(KernelNode, frozen=True):
 
 
 class Prefetch(KernelNode, frozen=True):
-    """Asks for the cache line of element `offset` of `buffer`, which may lie outside of the buffer: the line comes into
-    the second-level cache while the kernel goes on."""
+    """Asks for the cache line of element `offset` of `buffer`, which may lie outside of the buffer: the cache line
+    comes into the second-level cache while the kernel goes on."""
 
     buffer: str
     offset: AxisExpr
