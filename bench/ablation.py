@@ -42,18 +42,18 @@ def main() -> None:
     chosen = containing(parser, options.only, sources)
     warn_of_load()
     target = find_target(options.target)
-    found = ablate(
+    study = ablate(
         {name: sources[name] for name in chosen}, target=target, kinds=kinds, rounds=options.rounds, told=_tell
     )
-    if found.programs:
-        found.write(options.out, commit())
+    if study.programs:
+        study.write(options.out, commit())
         machine = f"{target.name} ({target.units} cores, {target.source})"
-        print(f"{len(found.programs)} programs on {machine}, commit {commit()}, load {load()}\n{found}")
-        predictions(found.rows, options.out / "predicted_against_measured.png")
-        losses(worth(found.rows), options.out / "loss_per_knockout.png")
+        print(f"{len(study.programs)} programs on {machine}, commit {commit()}, load {load()}\n{study}")
+        predictions(study.rows, options.out / "predicted_against_measured.png")
+        losses(worth(study.rows), options.out / "loss_per_knockout.png")
         print(f"written to {options.out}")
-    if found.failures:
-        raise SystemExit(f"failed: {', '.join(found.failures)}")
+    if study.failures:
+        raise SystemExit(f"failed: {', '.join(study.failures)}")
 
 
 def _tell(name: str, result: ProgramAblation | EqsatError) -> None:

@@ -117,13 +117,13 @@ def digest(task: Task) -> Digest:
     name, target = task[0], target_named(task[1])
     program = programs()[name]()
     bound = BoundModel(program.graph, dict.fromkeys(program.constants, np.empty(0)))
-    made = optimize(bound, target, Options(), Clock())
-    time_ns = sum(price.time_ns * runs for price, runs in zip(made.prices, made.module.runs, strict=True))
+    artifact = optimize(bound, target, Options(), Clock())
+    time_ns = sum(price.time_ns * runs for price, runs in zip(artifact.prices, artifact.module.runs, strict=True))
     return {
-        "cover": _hash(dump_module(made.module, {})),
-        "plans": _hash([to_builtins(plan_to_schedule(price.plan)) for price in made.prices]),
+        "cover": _hash(dump_module(artifact.module, {})),
+        "plans": _hash([to_builtins(plan_to_schedule(price.plan)) for price in artifact.prices]),
         "price": float(f"{time_ns / 1e3:.6g}"),
-        "text": _hash(dict(made.kernels)),
+        "text": _hash(dict(artifact.kernels)),
     }
 
 

@@ -71,8 +71,8 @@ def families() -> dict[str, Family]:
     }
     return {
         **{
-            name: Family(lambda each=each: getattr(vision.models, each)(weights=None), image(224))  # type: ignore[misc]
-            for name, each in torchvision_models.items()
+            name: Family(lambda model=model: getattr(vision.models, model)(weights=None), image(224))  # type: ignore[misc]
+            for name, model in torchvision_models.items()
         },
         "bert": Family(lambda: _one_result(hf.BertModel(hf.BertConfig(num_hidden_layers=4))), tokens(128), text),
         "gpt2": Family(
@@ -179,7 +179,7 @@ def main() -> None:
                     torch.nn.init.normal_(parameter, std=0.02)
             path = options.folder / f"{name}{'_dynamic' * options.dynamic}.onnx"
             if options.dynamic:  # torch takes a size of 1 for a constant
-                inputs = tuple(torch.cat([each, each]) for each in inputs)
+                inputs = tuple(torch.cat([tensor, tensor]) for tensor in inputs)
             axes = {place: torch.export.Dim(axis) for place, axis in enumerate(family.dynamic)}
             shapes = (axes,) if options.dynamic else None
             with torch.no_grad():

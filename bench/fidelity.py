@@ -56,7 +56,7 @@ def main() -> None:
         study.write(options.out, commit())
         about = f"commit {commit()}, load {load()}, {target.name}, {target.units} cores, {target.source}; {verdict}"
         (options.out / "summary.txt").write_text(f"{about}\n{study}\n", encoding="utf-8")
-        points = {name: [times[1:] for times in each.covers] for name, each in study.programs.items()}
+        points = {name: [times[1:] for times in program.covers] for name, program in study.programs.items()}
         covers(points, options.out / "predicted_against_measured.png")
         print(f"written to {options.out}")
     if study.failures:

@@ -99,17 +99,17 @@ def outputs_in_fp64(model: Any, inputs: Sequence[Any]) -> tuple[np.ndarray, ...]
     return playback(bound.graph, bound.constants, wide=True)
 
 
-def is_nearer(found: Sequence[Any], expected: Sequence[Any], exact: Sequence[Any]) -> bool:
+def is_nearer(results: Sequence[Any], expected: Sequence[Any], exact: Sequence[Any]) -> bool:
     """Whether every output that was found is of the expected type, and no further from the exact one than that is."""
     return all(
         (a.dtype, a.shape) == (b.dtype, b.shape) and relative_error(a, x) <= relative_error(b, x) < np.inf
-        for a, b, x in zip(found, expected, exact, strict=True)
+        for a, b, x in zip(results, expected, exact, strict=True)
     )
 
 
 def names_of(cases: Mapping[str, Any], only: str) -> list[str]:
     """The CPU tests whose names contain a text, as `class.test`."""
-    names = [f"{name}.{test}" for name, each in cases.items() for test in dir(each) if test.startswith("test_")]
+    names = [f"{name}.{test}" for name, case in cases.items() for test in dir(case) if test.startswith("test_")]
     return [name for name in names if name.endswith("_cpu") and only in name]
 
 
@@ -151,12 +151,12 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise TimeoutError
 
 
-def differences(found: Sequence[Verdict], stored: Mapping[str, Mapping[str, str]]) -> list[str]:
+def differences(verdicts: Sequence[Verdict], stored: Mapping[str, Mapping[str, str]]) -> list[str]:
     """The tests that end otherwise than in the stored verdicts."""
     kinds = {name: verdict["kind"] for name, verdict in stored.items()}
     return [
         f"{verdict.name}: {kinds.get(verdict.name, 'not run')} → {verdict.kind} {verdict.reason}"
-        for verdict in found
+        for verdict in verdicts
         if kinds.get(verdict.name) != verdict.kind
     ]
 
@@ -170,14 +170,14 @@ def main() -> None:
     options = parser.parse_args()
     tasks = [(name, options.seconds) for name in names_of(test_cases(), options.only)]
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        found = list(track(pool.imap_unordered(run_test, tasks), "ONNX's tests", len(tasks)))
-    for kind, count in Counter(verdict.kind for verdict in found).most_common():
+        verdicts = list(track(pool.imap_unordered(run_test, tasks), "ONNX's tests", len(tasks)))
+    for kind, count in Counter(verdict.kind for verdict in verdicts).most_common():
         print(f"{count:6} {kind}")
     stored = json.loads(PATH.read_text()) if PATH.exists() else {}
-    for line in differences(found, stored):
+    for line in differences(verdicts, stored):
         print(line)
     if options.update:
-        fresh = {verdict.name: {"kind": verdict.kind, "reason": verdict.reason} for verdict in found}
+        fresh = {verdict.name: {"kind": verdict.kind, "reason": verdict.reason} for verdict in verdicts}
         PATH.write_text(json.dumps(dict(sorted({**stored, **fresh}.items())), indent=1) + "\n")
 
 

@@ -26,20 +26,20 @@ QUIET_SECONDS = 2.0
 def layers(number: int) -> str:
     """A program of fully connected layers over a free batch, each less its largest value."""
     lines = [f"%h0: fp32[batch, {WIDTH}] = input()"]
-    for each in range(number):
+    for layer in range(number):
         lines += [
-            f"%w{each}: fp32[{WIDTH}, {WIDTH}] = input()",
-            f"%a{each} = reshape(%h{each}, result_shape=[batch, {WIDTH}, 1])",
-            f"%b{each}: fp32[batch, {WIDTH}, {WIDTH}] = expand(%a{each})",
-            f"%c{each} = reshape(%w{each}, result_shape=[1, {WIDTH}, {WIDTH}])",
-            f"%d{each}: fp32[batch, {WIDTH}, {WIDTH}] = expand(%c{each})",
-            f"%e{each} = mul(%b{each}, %d{each})",
-            f"%f{each}: fp32[batch, {WIDTH}] = reduce(%e{each}, axes=[1], op=SUM)",
-            f"%g{each} = relu(%f{each})",
-            f"%m{each}: fp32[batch] = reduce(%g{each}, axes=[1], op=MAX, dtype=fp32)",
-            f"%n{each} = reshape(%m{each}, result_shape=[batch, 1])",
-            f"%q{each}: fp32[batch, {WIDTH}] = expand(%n{each})",
-            f"%h{each + 1} = sub(%g{each}, %q{each})",
+            f"%w{layer}: fp32[{WIDTH}, {WIDTH}] = input()",
+            f"%a{layer} = reshape(%h{layer}, result_shape=[batch, {WIDTH}, 1])",
+            f"%b{layer}: fp32[batch, {WIDTH}, {WIDTH}] = expand(%a{layer})",
+            f"%c{layer} = reshape(%w{layer}, result_shape=[1, {WIDTH}, {WIDTH}])",
+            f"%d{layer}: fp32[batch, {WIDTH}, {WIDTH}] = expand(%c{layer})",
+            f"%e{layer} = mul(%b{layer}, %d{layer})",
+            f"%f{layer}: fp32[batch, {WIDTH}] = reduce(%e{layer}, axes=[1], op=SUM)",
+            f"%g{layer} = relu(%f{layer})",
+            f"%m{layer}: fp32[batch] = reduce(%g{layer}, axes=[1], op=MAX, dtype=fp32)",
+            f"%n{layer} = reshape(%m{layer}, result_shape=[batch, 1])",
+            f"%q{layer}: fp32[batch, {WIDTH}] = expand(%n{layer})",
+            f"%h{layer + 1} = sub(%g{layer}, %q{layer})",
         ]
     return "\n".join([*lines, f"return %h{number}"])
 
@@ -50,14 +50,14 @@ def batch(rows: int) -> np.ndarray:
 
 def latencies(program: Program, seconds: float, until: Callable[[], bool]) -> np.ndarray:
     """Seconds from the due time of each call to its end, one call every `seconds`."""
-    x, found = batch(1), []
+    x, latencies = batch(1), []
     due = time.perf_counter()
     while not until():
         due += seconds
         time.sleep(max(0.0, due - time.perf_counter()))
         program(x)
-        found.append(time.perf_counter() - due)
-    return np.array(found)
+        latencies.append(time.perf_counter() - due)
+    return np.array(latencies)
 
 
 def while_building(program: Program, rows: int, seconds: float) -> np.ndarray:
@@ -75,7 +75,7 @@ def main() -> None:
     seconds = given.every / 1e3
     warn_of_load()
     weights = {
-        f"w{each}": np.random.default_rng(each).random((WIDTH, WIDTH), np.float32) for each in range(given.layers)
+        f"w{layer}": np.random.default_rng(layer).random((WIDTH, WIDTH), np.float32) for layer in range(given.layers)
     }
     program = optimize_and_compile(layers(given.layers), constants=weights, target="cpu", threads=1, cache=False)
     program(batch(1))
@@ -87,7 +87,7 @@ def main() -> None:
     rows["a build in a worker"] = while_building(program, 39, seconds)
     print(f"{'ms':22} {'calls':>6} {'median':>8} {'p90':>8} {'p99':>8} {'most':>8}")
     for name, times in rows.items():
-        figures = " ".join(f"{1e3 * each:8.2f}" for each in np.percentile(times, [50, 90, 99, 100]))
+        figures = " ".join(f"{1e3 * seconds:8.2f}" for seconds in np.percentile(times, [50, 90, 99, 100]))
         print(f"{name:22} {len(times):6} {figures}")
 
 

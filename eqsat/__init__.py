@@ -59,8 +59,8 @@ def _check_packages() -> None:
     """`ir`, `rules` and `codegen` are short names: report another distribution's package that shadows ours."""
     home = Path(__file__).resolve().parent.parent
     for name in ("ir", "rules", "codegen"):
-        found = find_spec(name)  # finds the package without importing it
-        file = found.origin if found else None
+        spec = find_spec(name)  # finds the package without importing it
+        file = spec.origin if spec else None
         if file is None or Path(file).resolve().parent.parent != home:
             raise ImportError(
                 f"eqsat's package {name!r} is shadowed by {file}; uninstall the distribution that it belongs to, "

@@ -140,8 +140,8 @@ def optimize_and_compile(
     here = partial(make_artifact, executor=executor) if executor is not None else make_artifact
 
     def compile_bound(bound: BoundModel, make: Make = here) -> Compiled:
-        with telling(progress) as told:
-            compiled = compile_model(bound, chosen, options, cache, told, running, make)
+        with telling(progress) as report:
+            compiled = compile_model(bound, chosen, options, cache, report, running, make)
             compiled = with_plans(compiled, plans) if plans else compiled
         if verify:
             verify_compiled(compiled, workers)
@@ -198,7 +198,11 @@ def load(
 def examine() -> tuple[dict[str, str], tuple[str, ...]]:
     """The output of `eqsat doctor`: versions, facts and peaks of this machine by name; and warnings."""
     packages = ("numpy", "egglog", "islpy", "onnx", "torch")
-    installed = {found.metadata["Name"]: found.version for found in map(_distribution, packages) if found is not None}
+    installed = {
+        distribution.metadata["Name"]: distribution.version
+        for distribution in map(_distribution, packages)
+        if distribution is not None
+    }
     versions = {"eqsat": __version__, "python": platform.python_version(), **installed}
     facts, warnings = doctor.examine()
     return {"versions": ", ".join(f"{name} {version}" for name, version in versions.items()), **facts}, warnings

@@ -390,12 +390,12 @@ def doctor(
         examine_model(model)
         return
     from eqsat.api import examine
-    from eqsat.explanation.screen import folded
+    from eqsat.explanation.screen import wrap_text
 
     facts, warnings = examine()
     width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(folded(f"{name:<{width}}  {value}", width + 2))
+        typer.echo(wrap_text(f"{name:<{width}}  {value}", width + 2))
     for warning in warnings:
         typer.echo(warning, err=True)
     raise typer.Exit(1 if warnings else 0)
@@ -406,20 +406,20 @@ def list_rules(context: typer.Context) -> None:
     """One line per rule: name, family, exactness, certificate, equation."""
     if context.invoked_subcommand is None:
         from eqsat.explanation.rule_text import rule_line
-        from eqsat.explanation.screen import folded
+        from eqsat.explanation.screen import wrap_text
         from rules import RULES
 
         for rule in RULES:
-            typer.echo(folded(rule_line(rule)))
+            typer.echo(wrap_text(rule_line(rule)))
 
 
 @rules_app.command("show")
 def show_rule(name: str) -> None:
     """One rule: its equation, its conditions, its certificate, both sides, and an example."""
     from eqsat.explanation.rule_text import rule_text
-    from eqsat.explanation.screen import folded
+    from eqsat.explanation.screen import wrap_text
 
-    typer.echo(folded(rule_text(name), 13))
+    typer.echo(wrap_text(rule_text(name), 13))
 
 
 def _program(model: str, dims: CommandDims, *choices: Any, **others: Any) -> Program:
@@ -439,10 +439,10 @@ def _programs(model: str, dim: list[str] | None, *choices: Any, **others: Any) -
     from eqsat.command_dims import read_dims
     from eqsat.command_programs import Choices, programs_by_size
 
-    told: set[str] = set()
+    printed: set[str] = set()
     for title, program in programs_by_size(model, read_dims(dim), Choices(*choices, **others)):
-        _note(diagnostic for diagnostic in program.diagnostics if str(diagnostic) not in told)
-        told.update(map(str, program.diagnostics))
+        _note(diagnostic for diagnostic in program.diagnostics if str(diagnostic) not in printed)
+        printed.update(map(str, program.diagnostics))
         yield title, program
 
 

@@ -27,10 +27,10 @@ def sizes_of(text: str) -> int | Buckets | None:
     if _SIZES.fullmatch(text):
         sizes = [int(size) for size in text.split(",")]
         return sizes[0] if len(sizes) == 1 else Buckets(*sizes)
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         return None
-    first, last, step = (int(part or 1) for part in found.groups())
+    first, last, step = (int(part or 1) for part in match.groups())
     if first > last or not step:
         return None
     count = (last - first) // step + 1

@@ -38,8 +38,8 @@ def make_program(model: str, dims: CommandDims, choices: Choices = DEFAULT) -> P
     import typer
 
     if is_saved(Path(model)):
-        made = {name: getattr(choices, name) for name in _OF_MAKING}
-        refuse_of_saved(model, {"--dim": dims, **given_options(DEFAULT._asdict(), made)})
+        given = {name: getattr(choices, name) for name in _OF_MAKING}
+        refuse_of_saved(model, {"--dim": dims, **given_options(DEFAULT._asdict(), given)})
         return load(model, choices.threads, emulate=choices.emulate, recompile=choices.recompile)
     if choices.recompile:
         raise typer.BadParameter(f"{model} is no saved program", param_hint="--recompile")

@@ -49,13 +49,17 @@ def tuned_text(diagnostics: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]
     tuned; and the other diagnostics."""
     tuned: list[Diagnostic] = []
     others: list[Diagnostic] = []
-    for each in diagnostics:
-        (tuned if each.kind is Kind.TUNED and each.stage == TUNING_STAGE else others).append(each)
+    for diagnostic in diagnostics:
+        (tuned if diagnostic.kind is Kind.TUNED and diagnostic.stage == TUNING_STAGE else others).append(diagnostic)
     if not tuned:
         return "", others
-    covers = [f"  the cover is {each.message}" for each in tuned if each.at is None]
-    kernels = [each for each in tuned if each.at is not None]
-    changed = [f"  {each.at}: {each.message}" for each in kernels if not each.message.endswith(UNCHANGED)]
+    covers = [f"  the cover is {diagnostic.message}" for diagnostic in tuned if diagnostic.at is None]
+    kernels = [diagnostic for diagnostic in tuned if diagnostic.at is not None]
+    changed = [
+        f"  {diagnostic.at}: {diagnostic.message}"
+        for diagnostic in kernels
+        if not diagnostic.message.endswith(UNCHANGED)
+    ]
     head = f"autotuned: {len(changed)} of {with_count(len(kernels), 'kernel')} have another plan than the estimate's"
     return "\n".join([f"{head} choice", *covers, *changed]), others
 

@@ -42,18 +42,20 @@ def compile_model(
 
     if cache and not options.cost_model.own:  # the text of a caller's functions is not known
         key = key_of(bound, target, options, reporter_of(target, options, running))
-        made, unusable = recall(folder / "programs" / f"{key}.json", bound, fresh)
+        artifact, unusable = recall(folder / "programs" / f"{key}.json", bound, fresh)
         warnings += unusable
     else:
-        made = fresh()
+        artifact = fresh()
     with clock.stage("compile"):
-        clock.count(with_count(len(made.kernels), "function"))
-        code = build_code(made, running, folder)
+        clock.count(with_count(len(artifact.kernels), "function"))
+        code = build_code(artifact, running, folder)
     with clock.stage("load"):
-        return load_compiled(made, bound, code, running, clock, stages_of(made, bound), (*notes, *warnings))
+        return load_compiled(artifact, bound, code, running, clock, stages_of(artifact, bound), (*notes, *warnings))
 
 
-def stages_of(made: Artifact, bound: BoundModel) -> Stages:
+def stages_of(artifact: Artifact, bound: BoundModel) -> Stages:
     """The dumps of a program; those between module and text are made again when somebody asks for them."""
-    backend = backend_of(made.target)
-    return Stages(made, bound, lambda: lower_module(made.module, made.prices, backend), analyse, poly_report)
+    backend = backend_of(artifact.target)
+    return Stages(
+        artifact, bound, lambda: lower_module(artifact.module, artifact.prices, backend), analyse, poly_report
+    )

@@ -26,9 +26,9 @@ def find_target(wanted: str | Target) -> Target:
         fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
     if wanted == "auto":
         device = find_device()
-        found = device and target_of(device)
-        if found:
-            return found
+        target = device and target_of(device)
+        if target:
+            return target
     if wanted == "calibrated":
         return calibrated_target()
     here = machine()
@@ -55,9 +55,9 @@ def calibrated_target(*, again: bool = False) -> Target:
     Raises:
         EqsatError: NoCompiler where there is none.
     """
-    found = find_calibration(again=again)
-    here, memory = found.machine, found.memory
-    cycle = found.cycle_ns
+    calibration = find_calibration(again=again)
+    here, memory = calibration.machine, calibration.memory
+    cycle = calibration.cycle_ns
     return cpu_target(
         name="cpu calibrated",
         arch=here.arch,
@@ -73,9 +73,9 @@ def calibrated_target(*, again: bool = False) -> Target:
         l1_bytes=here.l1_bytes,
         l2_bytes=here.l2_bytes,
         l3_bytes=here.l3_bytes,
-        weights=found.weights,
+        weights=calibration.weights,
         vector_cycles=memory.vector_ns / cycle,
         lane_cycles=memory.lane_ns / cycle,
         far_cycles=memory.far_ns / cycle,
-        source=f"{here.cpu}, measured, {found.compiler}",
+        source=f"{here.cpu}, measured, {calibration.compiler}",
     )

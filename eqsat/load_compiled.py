@@ -16,7 +16,7 @@ from ir.module.executable import Code
 
 
 def load_compiled(
-    found: Artifact,
+    artifact: Artifact,
     bound: BoundModel,
     code: Code,
     running: Running,
@@ -29,21 +29,21 @@ def load_compiled(
     Raises:
         EqsatError: MalformedGraph for the code of another program.
     """
-    module, table, target = found.module, found.table, found.target
+    module, table, target = artifact.module, artifact.table, artifact.target
     notes = (*notes, *(() if target.is_gpu and not running.emulate else memory_of_a_call(bound, module)))
     backend = backend_of(target, running.emulate)
-    if backend.contract(code) not in (None, found.contract):
+    if backend.contract(code) not in (None, artifact.contract):
         fail(Kind.MALFORMED_GRAPH, "load", "the machine code was written for other launches or buffers")
-    constants = fold(module, bound.constants, ordered=found.options.ordered)
+    constants = fold(module, bound.constants, ordered=artifact.options.ordered)
     resources = [code.resources.get(launch.function) for launch in table.launches]
     return Compiled(
         bound=bound,
-        artifact=found,
+        artifact=artifact,
         kernels=tuple(
-            map(report_of, module.running, found.prices, found.selections, table.launches, resources, module.runs)
+            map(report_of, module.running, artifact.prices, artifact.selections, table.launches, resources, module.runs)
         ),
         seconds=dict(clock.seconds),
-        notes=(*bound.notes, *notes, *found.stats.diagnostics, *code.diagnostics),
+        notes=(*bound.notes, *notes, *artifact.stats.diagnostics, *code.diagnostics),
         executable=backend.executable(module, table, code, constants, target.units, running.graph),
         code=code,
         running=running,

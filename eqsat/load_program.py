@@ -35,7 +35,7 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
     clock = Clock()
     with clock.stage("load"):
         stored = store.read(source, only_recipes=recompile)
-        missing = [each for each in stored.features if each not in machine().features and not recompile]
+        missing = [feature for feature in stored.features if feature not in machine().features and not recompile]
         if missing:
             fail(
                 Kind.UNKNOWN_TARGET,
@@ -46,7 +46,7 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
             )
         target = next(iter(stored.variants.values())).recipe.target
         running = check_running(stored.running.emulate or emulate, stored.running.graph, target)
-        variants = {key: _load_variant(each, running, clock) for key, each in stored.variants.items()}
+        variants = {key: _load_variant(variant, running, clock) for key, variant in stored.variants.items()}
     return Program(
         stored.model,
         stored.model.refuse,
@@ -58,18 +58,18 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
     )
 
 
-def _load_variant(found: store.LoadedVariant, running: Running, clock: Clock) -> Compiled:
+def _load_variant(stored: store.LoadedVariant, running: Running, clock: Clock) -> Compiled:
     """One variant of a file, by its own code, or by code that is made here."""
-    backend = backend_of(found.recipe.target, running.emulate)
+    backend = backend_of(stored.recipe.target, running.emulate)
     notes: tuple[Diagnostic, ...] = ()
-    if isinstance(found.recipe, Artifact):
-        made = found.recipe
-        code = backend.load(found.code, made.units, made.target.arch)
+    if isinstance(stored.recipe, Artifact):
+        artifact = stored.recipe
+        code = backend.load(stored.code, artifact.units, artifact.target.arch)
     else:
         folder, notes = writable_cache()
-        made = rewrite(found.recipe, backend)
-        code = backend.build(made.units, made.target.arch, folder)
-    return load_compiled(made, found.bound, code, running, clock, stages_of(made, found.bound), notes)
+        artifact = rewrite(stored.recipe, backend)
+        code = backend.build(artifact.units, artifact.target.arch, folder)
+    return load_compiled(artifact, stored.bound, code, running, clock, stages_of(artifact, stored.bound), notes)
 
 
 def rewrite(recipe: Recipe, backend: Backend) -> Artifact:

@@ -38,14 +38,14 @@ def make_artifact(
     measured_by, measuring = reporter_of(target, options, running), None
     if options.autotune:
         measuring = measuring_for(target, options, running, clock, folder, measured_by, executor)
-    made = optimize(bound, target, options, clock, measuring and partial(fastest_cover, measuring=measuring))
+    artifact = optimize(bound, target, options, clock, measuring and partial(fastest_cover, measuring=measuring))
     if not measured_by:
-        return made
+        return artifact
     backend = backend_of(target, running.emulate)
-    better = replan(made, backend, clock, folder, measuring)
-    if better.prices != made.prices:
-        made = write(made, better.prices, backend)
-    return msgspec.structs.replace(made, stats=msgspec.structs.replace(made.stats, planning=better.diagnostics))
+    better = replan(artifact, backend, clock, folder, measuring)
+    if better.prices != artifact.prices:
+        artifact = write(artifact, better.prices, backend)
+    return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, planning=better.diagnostics))
 
 
 def reporter_of(target: Target, options: Options, running: Running) -> str:
@@ -54,6 +54,6 @@ def reporter_of(target: Target, options: Options, running: Running) -> str:
     return backend.device(target.arch) if options.autotune else backend.reporter()
 
 
-def build_code(made: Artifact, running: Running, folder: Path) -> Any:
+def build_code(artifact: Artifact, running: Running, folder: Path) -> Any:
     """The machine code of an artifact (`ir.module.executable.Code`), from the cache in `folder` or compiled."""
-    return backend_of(made.target, running.emulate).build(made.units, made.target.arch, folder)
+    return backend_of(artifact.target, running.emulate).build(artifact.units, artifact.target.arch, folder)

@@ -229,8 +229,8 @@ class LoweredModel(Model):
         return self.source.inputs
 
     def infer(self, shapes: Shapes) -> dict[str, int]:
-        found, dependent = super().infer(shapes), self.source.dependent
-        return {symbol: size for symbol, size in found.items() if symbol not in dependent} if dependent else found
+        sizes, dependent = super().infer(shapes), self.source.dependent
+        return {symbol: size for symbol, size in sizes.items() if symbol not in dependent} if dependent else sizes
 
     def bind(self, dims: Mapping[str, int], strict: bool) -> BoundModel:
         symbols = {size for info in self.declared.values() for size in info.shape}

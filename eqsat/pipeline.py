@@ -57,10 +57,10 @@ def optimize(
     divide a graph into parts, which take this path one after another; one module runs them. choose: takes one of the
     covers that the estimate puts first; None takes the first."""
     steps = split(bound.graph, bound.constants)
-    made = optimize_parts(tuple(parts_of(steps)), target, options, clock, choose)
-    is_whole = any(each.part.graph is bound.graph for each in made)
-    module = made[0].module if is_whole else _link(steps, made, bound, target)
-    recipe = recipe_of(bound.graph, target, options, made, module)
+    optimized = optimize_parts(tuple(parts_of(steps)), target, options, clock, choose)
+    is_whole = any(one.part.graph is bound.graph for one in optimized)
+    module = optimized[0].module if is_whole else _link(steps, optimized, bound, target)
+    recipe = recipe_of(bound.graph, target, options, optimized, module)
     with clock.stage("lower"):
         clock.count(with_count(len(module.running), "kernel"))
         artifact = write(recipe, recipe.prices, backend_of(target))
@@ -74,16 +74,16 @@ def optimize_parts(
     forms = list(map(part_form, parts))
     repeated = {form for form, count in Counter(forms).items() if count > 1}
     first: dict[object, tuple[OptimizedPart, EGraphView]] = {}
-    made = []
+    optimized = []
     for part, form in zip(parts, forms, strict=True):
         if form in first:
-            made.append(_rename(part, *first[form]))
+            optimized.append(_rename(part, *first[form]))
             continue
         chosen, egraph = _choose_kernels(part, target, options, clock, choose)
-        made.append(chosen)
+        optimized.append(chosen)
         if form in repeated:
             first[form] = chosen, egraph
-    return made
+    return optimized
 
 
 def _choose_kernels(
@@ -98,7 +98,7 @@ def _choose_kernels(
             options.exactness,
             options.budget,
             constants=constants,
-            told=lambda done: clock.count(f"phase {done.phase + 1}, {done.nodes:,} e-nodes"),
+            report=lambda done: clock.count(f"phase {done.phase + 1}, {done.nodes:,} e-nodes"),
         )
         release_memory()  # the e-graph is gone; its view remains
         tell_saturation(saturation)
@@ -132,9 +132,9 @@ def _rename(part: Part, first: OptimizedPart, egraph: EGraphView) -> OptimizedPa
     return OptimizedPart(part, None, cover, *assemble(cover, view, part.graph, sorted(part.constants)))
 
 
-def _link(steps: Steps, made: Sequence[OptimizedPart], bound: BoundModel, target: Target) -> Module:
+def _link(steps: Steps, optimized: Sequence[OptimizedPart], bound: BoundModel, target: Target) -> Module:
     alignment = GLOBAL_ALIGNMENT if target.is_gpu else 1
-    return link(steps, [each.module for each in made], bound.graph, tuple(bound.signature), alignment)
+    return link(steps, [part.module for part in optimized], bound.graph, tuple(bound.signature), alignment)
 
 
 def write(recipe: Recipe, prices: tuple[Price, ...], backend: Backend) -> Artifact:

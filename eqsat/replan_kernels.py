@@ -35,13 +35,13 @@ def plans_at(compiled: Compiled, place: int) -> list[PlanOption]:
 
 
 def _ranked(compiled: Compiled, place: int) -> list[Price]:
-    made = compiled.artifact
-    return pricer_for(made.target, made.options).rank(made.module.running[place].region)
+    artifact = compiled.artifact
+    return pricer_for(artifact.target, artifact.options).rank(artifact.module.running[place].region)
 
 
 def _wanted_price(compiled: Compiled, place: int, wanted: WantedPlan) -> Price:
     """The price of the plan that a caller wants for the launch at a place."""
-    made, call = compiled.artifact, compiled.artifact.module.running[place]
+    artifact, call = compiled.artifact, compiled.artifact.module.running[place]
     ranked = _ranked(compiled, place)
     if isinstance(wanted, Mapping):
         return choose_plan(ranked, wanted, call.name)
@@ -52,10 +52,10 @@ def _wanted_price(compiled: Compiled, place: int, wanted: WantedPlan) -> Price:
     def work_of(region: Region, plan: HandPlan) -> Work:
         from codegen.plan.work_of_plan import work_of_plan
 
-        return work_of_plan(region, checked_core(region), plan, made.target)
+        return work_of_plan(region, checked_core(region), plan, artifact.target)
 
-    pricer = pricer_for(made.target, made.options)
-    return price_plan(call.region, wanted, ranked, pricer, work_of, made.target)
+    pricer = pricer_for(artifact.target, artifact.options)
+    return price_plan(call.region, wanted, ranked, pricer, work_of, artifact.target)
 
 
 def with_plans(compiled: Compiled, plans: Mapping[Wanted, WantedPlan]) -> Compiled:
@@ -70,17 +70,17 @@ def replan_kernels(compiled: Compiled, wanted: Mapping[int, WantedPlan]) -> Comp
     Raises:
         EqsatError: InvalidOption as `choose_plan`; as `price_plan` for a plan; CompileFailed.
     """
-    made, running = compiled.artifact, compiled.running
-    calls = made.module.running
+    artifact, running = compiled.artifact, compiled.running
+    calls = artifact.module.running
     chosen: dict[str, Price] = {}
     notes = []
     for place, plan in wanted.items():
         region = calls[place].region
         chosen[region.name] = _wanted_price(compiled, place, plan)
-        notes.append(note_of_choice(made.prices[place], chosen[region.name], region.name))
-    prices = tuple(chosen.get(call.region.name, price) for call, price in zip(calls, made.prices, strict=True))
-    written = write(made, prices, backend_of(made.target, running.emulate))
-    stats = msgspec.structs.replace(made.stats, planning=(*made.stats.planning, *notes))
+        notes.append(note_of_choice(artifact.prices[place], chosen[region.name], region.name))
+    prices = tuple(chosen.get(call.region.name, price) for call, price in zip(calls, artifact.prices, strict=True))
+    written = write(artifact, prices, backend_of(artifact.target, running.emulate))
+    stats = msgspec.structs.replace(artifact.stats, planning=(*artifact.stats.planning, *notes))
     written = msgspec.structs.replace(written, stats=stats)
     clock, (folder, warnings) = Clock(), writable_cache()
     with clock.stage("compile"):

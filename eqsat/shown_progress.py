@@ -62,7 +62,7 @@ def telling(progress: ProgressChoice, steps: int | None = None) -> Iterator[Prog
 @contextmanager
 def showing(stage: str) -> Iterator[None]:
     """Shows this stage on standard error, if that is a terminal."""
-    with telling(True) as told:
-        if told is not None:
-            told(stage)
+    with telling(True) as report:
+        if report is not None:
+            report(stage)
         yield

@@ -43,11 +43,11 @@ def _decode(kind: type, value: Any) -> Any:
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """The decoder of a type. One thread at a time builds decoders: msgspec reads a struct's annotations at first use,
     and crashes where a second thread uses the struct meanwhile."""
-    found = _DECODERS.get(kind)
-    if found is None:
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
         with _BUILDS:
-            found = _DECODERS.setdefault(kind, msgspec.json.Decoder(kind, dec_hook=_decode))
-    return found
+            decoder = _DECODERS.setdefault(kind, msgspec.json.Decoder(kind, dec_hook=_decode))
+    return decoder
 
 
 def to_builtins(noun: Any) -> Any:

@@ -85,12 +85,12 @@ def select(names: Iterable[str] | None = None, exactness: Exactness = Exactness.
 
 def rule_named(name: str) -> Rule:
     """The rule of that name. Raises EqsatError, InvalidOption, for a name of no rule."""
-    found = next((rule for rule in RULES if rule.name == name), None)
-    if found is None:
+    rule_of_name = next((rule for rule in RULES if rule.name == name), None)
+    if rule_of_name is None:
         near = get_close_matches(name, [rule.name for rule in RULES], 3)
         hint = ", ".join(near) or "`eqsat rules` lists them"
         fail(Kind.INVALID_OPTION, "rules", f"there is no rule {name!r}", hint=hint)
-    return found
+    return rule_of_name
 
 
 def _find_all_admitted(references: Sequence[str]) -> tuple[Rule, ...]:

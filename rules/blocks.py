@@ -23,8 +23,8 @@ _CACHE = 1 << 14
 @Primitive
 def stacked_sizes(k: str, j: str) -> str:
     """The sizes of the longer sum."""
-    found = _stack(k, j)
-    return sizes_text(found.sizes) if found else ""
+    stacked = _stack(k, j)
+    return sizes_text(stacked.sizes) if stacked else ""
 
 
 @Primitive
@@ -32,8 +32,8 @@ def first_block(read: str, through: str, k: str, j: str) -> str:
     """The map by which the stacked product reads a factor of the first product, for the elements that `through` reads.
 
     read: the map of the factor, over the axes of its product and k."""
-    found = _stack(k, j)
-    return _block(read, through, k, found.along, (0, found.second)) if found else ""
+    stacked = _stack(k, j)
+    return _block(read, through, k, stacked.along, (0, stacked.second)) if stacked else ""
 
 
 @Primitive
@@ -41,8 +41,8 @@ def second_block(read: str, through: str, k: str, j: str) -> str:
     """The map by which the stacked product reads a factor of the second product, for the elements that `through` reads.
 
     read: the map of the factor, over the axes of its product and j."""
-    found = _stack(k, j)
-    return _block(read, through, j, found.along, (found.first, 0)) if found else ""
+    stacked = _stack(k, j)
+    return _block(read, through, j, stacked.along, (stacked.first, 0)) if stacked else ""
 
 
 @Primitive

@@ -64,8 +64,8 @@ def placed_together(before: str, after: str) -> str:
 @Primitive
 def is_whole(place: str) -> str:
     """`place` holds the whole group."""
-    found = _place(place)
-    return yes(found.first == 0 and found.last + 1 == found.members)
+    placed = _place(place)
+    return yes(placed.first == 0 and placed.last + 1 == placed.members)
 
 
 @Primitive
@@ -152,15 +152,15 @@ def adjacent(part: str, z: str, m: str, n: str, u: str, w: str) -> str:
 @Primitive
 def are_whole(z: str, m: str, n: str, u: str, w: str) -> str:
     """The slices m and u of a buffer of type z are adjacent, and are the whole buffer."""
-    found = _adjacent(z, m, n, u, w)
-    return yes(found is not None and found.is_whole)
+    joined = _adjacent(z, m, n, u, w)
+    return yes(joined is not None and joined.is_whole)
 
 
 @Primitive
 def are_partial(z: str, m: str, n: str, u: str, w: str) -> str:
     """The slices m and u of a buffer of type z are adjacent, and are a part of the buffer."""
-    found = _adjacent(z, m, n, u, w)
-    return yes(found is not None and not found.is_whole)
+    joined = _adjacent(z, m, n, u, w)
+    return yes(joined is not None and not joined.is_whole)
 
 
 @lru_cache(maxsize=_CACHE)

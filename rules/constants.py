@@ -48,17 +48,17 @@ def regroup(op: str, element: str, left: str, right: str) -> str:
 
     The constant must be a normal number, and a sum must keep the digits of `right`: (x − 2) + 1e-5 is 1e-5 where x =
     2."""
-    folded = _fold(op, element, ((element, left), (element, right)))
-    made = parse_number(folded)
-    keeps = op != "add" or _keeps_digits(parse_number(left), parse_number(right), made)
-    return folded if keeps and _is_normal(made, dtype(element)) else ""
+    text = _fold(op, element, ((element, left), (element, right)))
+    result = parse_number(text)
+    keeps = op != "add" or _keeps_digits(parse_number(left), parse_number(right), result)
+    return text if keeps and _is_normal(result, dtype(element)) else ""
 
 
-def _keeps_digits(left: float, right: float, made: float) -> bool:
+def _keeps_digits(left: float, right: float, result: float) -> bool:
     """Whether a rounded sum is exact, or its rounding error is small beside `right`."""
-    if not math.isfinite(made) or abs(right) * LARGEST_RATIO >= abs(made):
+    if not math.isfinite(result) or abs(right) * LARGEST_RATIO >= abs(result):
         return True
-    return Fraction(left) + Fraction(right) == Fraction(made)
+    return Fraction(left) + Fraction(right) == Fraction(result)
 
 
 @Primitive
@@ -208,10 +208,10 @@ def associates_exactly(op: str, element: str) -> str:
 def _fold(op: str, result: str, operands: Sequence[tuple[str, str]]) -> str:
     out = dtype(result)
     arrays = [scalar(parse_number(number), dtype(element)) for element, number in operands]
-    found = FUNCTIONS[op].apply(arrays, {"to": result}, TensorType(out, (), ()))
-    if op in BITCASTS and found != found:
+    values = FUNCTIONS[op].apply(arrays, {"to": result}, TensorType(out, (), ()))
+    if op in BITCASTS and values != values:
         return ""  # the text of a number does not say which NaN it is
-    return number_text(found, out)
+    return number_text(values, out)
 
 
 def _is_normal(value: float, element: DType) -> bool:

@@ -28,8 +28,8 @@ def index_and_number(op: str, view: str, element: str, number: str) -> str:
     value, map_ = parse_number(number), parse_map(view)
     if not float(value).is_integer() or map_.is_empty or (op == "mul" and number.startswith("-")):
         return ""
-    found = _combine(op, map_.exprs[0], constant(int(value)), map_.interior)
-    return _index(map_, found, dtype(element))
+    index = _combine(op, map_.exprs[0], constant(int(value)), map_.interior)
+    return _index(map_, index, dtype(element))
 
 
 @Primitive
@@ -88,10 +88,10 @@ def _combine(op: str, left: AxisExpr, right: AxisExpr, box: Box) -> AxisExpr | N
     return None
 
 
-def _index(domain: AxisMap, found: AxisExpr | None, element: DType) -> str:
-    if found is None or not _holds(domain, element):
+def _index(domain: AxisMap, index: AxisExpr | None, element: DType) -> str:
+    if index is None or not _holds(domain, element):
         return ""
-    result = axis_map(domain.sizes, [found])
+    result = axis_map(domain.sizes, [index])
     return str(result) if _holds(result, element) else ""
 
 

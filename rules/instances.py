@@ -172,8 +172,8 @@ class Instance:
             case App(ctor=ctor, fields={"value": value, "type": text}) if ctor is Store:
                 return Store(self._value(value, type_), self._field(text, [type_text(type_)]))
             case App(ctor=ctor, fields={"name": name, "type": text}) if ctor is Input:
-                made = self._input(type_)
-                return Input(self._field(name, [str(made.field("name"))]), self._field(text, [type_text(type_)]))
+                fresh = self._input(type_)
+                return Input(self._field(name, [str(fresh.field("name"))]), self._field(text, [type_text(type_)]))
         raise TypeError(f"{pattern} is no buffer")
 
     def _input(self, type_: TensorType) -> App:
@@ -279,14 +279,14 @@ class Instance:
             self._field(field, [str(self._near(self._pick(alike), type_, shape))])
             self._sources[field.name] = shape
 
-    def _near(self, found: AxisMap, type_: TensorType, shape: Shape) -> AxisMap:
+    def _near(self, map_: AxisMap, type_: TensorType, shape: Shape) -> AxisMap:
         """A map from another domain that reads a buffer of this shape at the elements that `found` reads, around them,
         or beside them."""
         own = type_.rank - len(self._window)
-        if found.sizes[own:] != type_.shape[own:] and 0 not in type_.shape:
+        if map_.sizes[own:] != type_.shape[own:] and 0 not in type_.shape:
             fills = (0, 1, math.inf) if type_.dtype.is_float else (0, 1)
-            return widen(self._rng, found, type_.shape, len(self._window), shape, self._pick(fills))
-        same = axis_map(type_.shape, found.exprs, found.guards)
+            return widen(self._rng, map_, type_.shape, len(self._window), shape, self._pick(fills))
+        same = axis_map(type_.shape, map_.exprs, map_.guards)
         if self._rng.integers(2):
             return same
         return beside(same, shape, self._cut or Cut(0, 0, 0))

@@ -29,9 +29,9 @@ def yes(holds: bool) -> str:
     return YES if holds else ""
 
 
-def part_of(found: tuple[object, ...] | None, name: str) -> str:
+def part_of(parts: tuple[object, ...] | None, name: str) -> str:
     """One field of an answer, as a text; "" where there is no answer."""
-    return "" if found is None else str(getattr(found, name))
+    return "" if parts is None else str(getattr(parts, name))
 
 
 @Primitive

@@ -143,10 +143,10 @@ def _operation(op: str, element: DType, operands: Sequence[Array]) -> Array:
     if op not in _FUNCTIONS:
         raise NotRational
     try:
-        found = _map_elements(_FUNCTIONS[op], *operands)
+        elements = _map_elements(_FUNCTIONS[op], *operands)
     except ZeroDivisionError:
         raise NotRational from None
-    return found if element.is_float else found.astype(element.numpy)
+    return elements if element.is_float else elements.astype(element.numpy)
 
 
 def _cast(value: Array, element: DType) -> Array:

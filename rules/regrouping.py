@@ -51,8 +51,8 @@ def regrouped(part: str, side: str, x: str, s: str, c: str, f: str, k: str, j: s
 @Primitive
 def computes_less(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> str:
     """Both sums together have fewer terms in the other order."""
-    found = _regroup(side, x, s, c, f, k, j)
-    return yes(found is not None and found.after < found.before)
+    regrouped = _regroup(side, x, s, c, f, k, j)
+    return yes(regrouped is not None and regrouped.after < regrouped.before)
 
 
 @lru_cache(maxsize=_CACHE)
@@ -84,9 +84,9 @@ def _regroup(side: str, x: str, s: str, c: str, f: str, k: str, j: str) -> _Regr
 
 def _over(view: AxisMap, axes: tuple[int, ...]) -> AxisMap:
     """The map over these axes, which are all axes on which it depends."""
-    found = axis_map.project(view, axes)
-    assert found is not None, f"{view} depends on more than {axes}"
-    return found
+    projected = axis_map.project(view, axes)
+    assert projected is not None, f"{view} depends on more than {axes}"
+    return projected
 
 
 class _JointRead(NamedTuple):

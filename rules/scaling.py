@@ -28,8 +28,8 @@ _product = Store(Fin(Contract(d, k, Load(W, w), p)), t)
 
 def _scale(factor: Term, read: Term) -> App:
     """The constants W times a factor, over the axes along which `read` and W move."""
-    made = PBin("mul", d, Load(W, joint("first", w, read)), factor)
-    return Load(Store(Pure(made), typed(d, joint("sizes", w, read))), joint("read", w, read))
+    scaled = PBin("mul", d, Load(W, joint("first", w, read)), factor)
+    return Load(Store(Pure(scaled), typed(d, joint("sizes", w, read))), joint("read", w, read))
 
 
 def _times(constants: Term) -> App:

@@ -58,12 +58,12 @@ def check(
     applied = 0
     deadline = None if seconds is None else time.monotonic() + seconds
     for instance, rhs in applications(rule, rng, attempts, deadline):
-        found = difference(rule, instance, rhs)
-        if found is not None:
+        mismatch = difference(rule, instance, rhs)
+        if mismatch is not None:
             rivals = (
                 (rival, difference(rule, rival, other)) for rival, other in applications(rule, rng, 2_000, deadline)
             )
-            refuse(rule, *smallest(rule, (instance, found), rivals, difference))
+            refuse(rule, *smallest(rule, (instance, mismatch), rivals, difference))
         applied += 1
         if applied == instances:
             break
@@ -123,24 +123,24 @@ def draw_instances(
 
 def _choices(rule: Rule) -> dict[str, set[str]]:
     """The words that variables may stand for, where conditions list them."""
-    found: dict[str, set[str]] = {}
+    firings: dict[str, set[str]] = {}
     for condition in rule.when:
         match condition:
             case Prim(fn=fn, arguments={"text": Var(name), "words": str() as words}) if fn is one_of:
-                found[name] = found.get(name, set(words.split())) & set(words.split())
-    return found
+                firings[name] = firings.get(name, set(words.split())) & set(words.split())
+    return firings
 
 
 def _alike(rule: Rule) -> dict[str, str]:
     """The buffers that, by a condition, have the dtype of another buffer, or of the value (written "")."""
-    found = {}
+    counts = {}
     for condition in rule.when:
         match condition:
             case Equal(left=Fact(term=Var(name)), right=Fact(term=Var(other))):
-                found[name] = other
+                counts[name] = other
             case Equal(left=Fact(term=Var(name)), right=Var()):
-                found[name] = ""
-    return found
+                counts[name] = ""
+    return counts
 
 
 def _elements(rule: Rule, choices: Mapping[str, Collection[str]]) -> tuple[str, ...]:
@@ -206,10 +206,10 @@ def difference(rule: Rule, instance: Instance, rhs: Term) -> Difference | None:
         return Difference(rhs, f"the right side is {right}, the left {left}")
     rounded = _rounds_numbers(instance.term, rhs)
     wide = rule.exactness is not Exactness.EXACT and not rounded
-    found = _rounded_difference(rule, instance, rhs, wide=True) if wide else None
+    mismatch = _rounded_difference(rule, instance, rhs, wide=True) if wide else None
     if not instance.is_large:
-        found = found or _rounded_difference(rule, instance, rhs, wide=False)
-    return found or (_exact_difference(instance, rhs) if instance.is_plain and not rounded else None)
+        mismatch = mismatch or _rounded_difference(rule, instance, rhs, wide=False)
+    return mismatch or (_exact_difference(instance, rhs) if instance.is_plain and not rounded else None)
 
 
 def _type_of(rhs: Term, instance: Instance) -> TensorType:

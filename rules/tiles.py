@@ -40,8 +40,8 @@ def tiled(part: str, step: str, tile: str, taps: str, steps: str, x: str, w: str
     part: the `sizes` of the tensor that a step stores, its `reduced` sizes, and the maps of its operand (`read`) and of
     its matrix (`matrix`), or of the operands of the product (`inputs`, `weights`). step: `input 0`, `weights 0`,
     `product`, `result 0`, … tile: the results of a tile. taps: of the weights. steps: the number of axes."""
-    found = _tile(int(tile), int(taps), int(steps), x, w, k)
-    return "" if found is None else found[step][part]
+    tiled = _tile(int(tile), int(taps), int(steps), x, w, k)
+    return "" if tiled is None else tiled[step][part]
 
 
 @lru_cache(maxsize=_CACHE)
@@ -82,28 +82,28 @@ def convolution_by_tiles(
     size_of.update((window.outer, -(-sizes[window.outer] // tile)) for window in chosen)
     first = axis_map.support(x)
     outer: list[Axis] = [*marks, *sorted(range(own), key=lambda place: place not in first)]
-    products = math.prod(size_of[each] for each in (*outer, *held))
+    products = math.prod(size_of[axis] for axis in (*outer, *held))
     if len(chosen) != steps or not _is_worth_tiles(x, w, own, held) or products * SAVING > math.prod(sizes):
         return None
-    found: dict[str, Parts] = {}
+    parts: dict[str, Parts] = {}
     inputs, weights = _tensor_read(slid), _tensor_read(w)
     for step, (along, window) in enumerate(chosen):
-        inputs, found[f"input {step}"] = _cut_into_tiles(inputs, along, size_of[along], tile, size_of[f"u{step}"], step)
-        weights, found[f"weights {step}"] = _evaluate_taps(weights, window, size_of[f"u{step}"], step)
+        inputs, parts[f"input {step}"] = _cut_into_tiles(inputs, along, size_of[along], tile, size_of[f"u{step}"], step)
+        weights, parts[f"weights {step}"] = _evaluate_taps(weights, window, size_of[f"u{step}"], step)
     domain = [*outer, *held]
     slides = {window.outer: window.taps for window in windows if window not in chosen}
-    found["product"] = {
-        "sizes": sizes_text([size_of[each] for each in outer]),
+    parts["product"] = {
+        "sizes": sizes_text([size_of[axis] for axis in outer]),
         "reduced": sizes_text([sizes[place] for place in held]),
         "inputs": str(_pick(domain, size_of, inputs.axes, slides)),
         "weights": str(_pick(domain, size_of, weights.axes, {})),
     }
     for step in reversed(range(steps)):
         size_of[chosen[step].outer] = sizes[chosen[step].outer]
-        kept = [each for each in outer if each != f"u{step}"] if step else [*range(own)]
-        found[f"result {step}"] = _join_tiles(outer, kept, size_of, chosen[step].outer, f"u{step}", tile)
+        kept = [axis for axis in outer if axis != f"u{step}"] if step else [*range(own)]
+        parts[f"result {step}"] = _join_tiles(outer, kept, size_of, chosen[step].outer, f"u{step}", tile)
         outer = kept
-    return found
+    return parts
 
 
 def _is_worth_tiles(x: AxisMap, w: AxisMap, own: int, held: Sequence[int]) -> bool:
@@ -167,7 +167,7 @@ def _evaluate_taps(source: _Tensor, along: int, alpha: int, step: int) -> tuple[
     taps = source.sizes[place]
     spots, last = _points((*sizes, taps))
     read = axis_map.axis_map((*sizes, taps), [*spots[1 : 1 + place], last, *spots[1 + place :]])
-    axes = (f"u{step}", *(each for each in source.axes if each != along))
+    axes = (f"u{step}", *(axis for axis in source.axes if axis != along))
     return _Tensor(axes, sizes), _parts(source, sizes, taps, read, spots[0])
 
 
@@ -176,12 +176,12 @@ def _join_tiles(
 ) -> Parts:
     """The parts of the sum over the α products of each tile, from a tensor with these axes to its results along an
     axis: `kept` are the axes of the result."""
-    sizes, alpha = tuple(size_of[each] for each in kept), size_of[mark]
+    sizes, alpha = tuple(size_of[axis] for axis in kept), size_of[mark]
     spots, last = _points((*sizes, alpha))
     at = dict(zip(kept, spots, strict=True))
     box, result = box_of((*sizes, alpha)), at[along]
     places = {**at, along: floordiv(result, tile, box), mark: last}
-    read = axis_map.axis_map((*sizes, alpha), [places[each] for each in axes])
+    read = axis_map.axis_map((*sizes, alpha), [places[axis] for axis in axes])
     return _parts(_Tensor(tuple(axes), ()), sizes, alpha, read, mod(result, tile, box))
 
 
@@ -204,9 +204,9 @@ def _pick(
     domain: Sequence[Axis], size_of: Mapping[Axis, int], axes: Sequence[Axis], slides: Mapping[int, int]
 ) -> AxisMap:
     """The map from the points of `domain` to a tensor with these axes; along the axes in `slides`, at i + r."""
-    sizes = tuple(size_of[each] for each in domain)
+    sizes = tuple(size_of[axis] for axis in domain)
     box = box_of(sizes)
-    spots: dict[Axis, AxisExpr] = {each: axis(at, box) for at, each in enumerate(domain)}
+    spots: dict[Axis, AxisExpr] = {name: axis(at, box) for at, name in enumerate(domain)}
     for outer, taps in slides.items():
         spots[outer] = spots[outer] + spots[taps]
-    return axis_map.axis_map(sizes, [spots[each] for each in axes])
+    return axis_map.axis_map(sizes, [spots[axis] for axis in axes])

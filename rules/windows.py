@@ -71,5 +71,7 @@ def _over(view: AxisMap, outer: tuple[int, ...]) -> AxisMap | None:
     """The map over outer axes of these sizes; None where it depends on an axis whose size changes."""
     differing = [axis for axis, size in enumerate(outer) if size != view.sizes[axis]]
     kept = [axis for axis in range(len(view.sizes)) if axis not in differing]
-    found = axis_map.project(view, kept)
-    return None if found is None else axis_map.insert_axes(found, differing, [outer[axis] for axis in differing])
+    projected = axis_map.project(view, kept)
+    return (
+        None if projected is None else axis_map.insert_axes(projected, differing, [outer[axis] for axis in differing])
+    )

@@ -54,10 +54,13 @@ def matrices(tile: int, taps: int) -> tuple[Matrix, Matrix, Matrix]:
 
 def _monic(roots: Sequence[Fraction]) -> list[Fraction]:
     """The coefficients, the constant first, of the monic polynomial with these roots."""
-    found = [Fraction(1)]
+    coefficients = [Fraction(1)]
     for root in roots:
-        found = [low - root * high for low, high in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
-    return found
+        coefficients = [
+            low - root * high
+            for low, high in zip([Fraction(0), *coefficients], [*coefficients, Fraction(0)], strict=True)
+        ]
+    return coefficients
 
 
 def _stored(matrix: Matrix) -> App:

@@ -59,12 +59,12 @@ def _load() -> None:
         importlib.import_module(module)
 
 
-def _report(found: Iterable[tuple[str, Sequence[Outcome]]]) -> None:
+def _report(families: Iterable[tuple[str, Sequence[Outcome]]]) -> None:
     """Prints how the samples ended, the operators that they lack, and which samples are wrong."""
     kinds: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     alone: Counter[str] = Counter()
-    for name, outcomes in found:
+    for name, outcomes in families:
         kinds.update(outcome.kind for outcome in outcomes)
         for outcome in outcomes:
             if outcome.kind == UNSUPPORTED:
@@ -105,7 +105,7 @@ def main() -> None:
     title = table.title(options.dtype, options.step)
     part, parts = map(int, options.part.split("/"))
     names = [name for place, name in enumerate(operators(options.only)) if place % parts == part]
-    found: list[tuple[str, list[Outcome]]] = []
+    families: list[tuple[str, list[Outcome]]] = []
     for name in names:
         if time.monotonic() > stop:
             break
@@ -115,13 +115,13 @@ def main() -> None:
         outcomes = outcomes_of(name, options.dtype, options)
         if not outcomes:
             continue
-        found.append((name, outcomes))
+        families.append((name, outcomes))
         counts = table.counts(outcomes)
         if options.update:
             table.write(title, name, counts)
         if options.update or row != counts:
             print(f"{name}: {counts}", flush=True)
-    _report(found)
+    _report(families)
 
 
 if __name__ == "__main__":

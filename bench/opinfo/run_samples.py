@@ -60,9 +60,9 @@ def by_playback(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
     tiny, constants = tensor_to_tiny(outputs, arguments)
     loaded, _ = load(tiny)
     arrays = {name: as_numpy(name, x) for name, x in zip(names, tensors, strict=True)}
-    found = iter(playback(loaded, {**arrays, **constants}))
+    computed = iter(playback(loaded, {**arrays, **constants}))
     return [
-        give_back(np.require(next(found), requirements="C"), Family.TORCH) if isinstance(result, Tensor) else result
+        give_back(np.require(next(computed), requirements="C"), Family.TORCH) if isinstance(result, Tensor) else result
         for result in results
     ]
 
@@ -98,7 +98,7 @@ def run_samples(
         batch = waiting.pop()
         try:
             with _limit(seconds):
-                found = _results([samples[place] for place in batch], execute)
+                results = _results([samples[place] for place in batch], execute)
         except _Failure as failure:
             if len(batch) == 1:
                 outcomes[batch[0]] = failure.outcome
@@ -107,7 +107,7 @@ def run_samples(
             waiting += [rest] if 0 < len(rest) < len(batch) else _halves(rest) if rest else []
         else:
             outcomes |= {
-                place: _compare(samples[place], ours, tolerances) for place, ours in zip(batch, found, strict=True)
+                place: _compare(samples[place], ours, tolerances) for place, ours in zip(batch, results, strict=True)
             }
     return [outcomes[place] for place in range(len(samples))]
 
@@ -150,7 +150,7 @@ def _results(batch: Sequence[Sample], execute: Execute) -> list[list[torch.Tenso
     """The tensors among the results of each sample, computed by one program."""
     graph = _trace(batch)
     try:
-        found = iter(execute(graph, [tensor for sample in batch for tensor in sample.tensors]))
+        results = iter(execute(graph, [tensor for sample in batch for tensor in sample.tensors]))
     except TimeoutError:
         raise _Failure(LATE) from None
     except EqsatError as error:
@@ -159,23 +159,23 @@ def _results(batch: Sequence[Sample], execute: Execute) -> list[list[torch.Tenso
         raise _Failure(kind, f"{first.op or first.kind}: {first.message}"[:160]) from None
     except Exception as error:  # whatever else a lowering raises is a defect of eqsat
         raise _Failure(CRASH, _short(error)) from None
-    return [[next(found) for _ in sample.expected] for sample in batch]
+    return [[next(results) for _ in sample.expected] for sample in batch]
 
 
-def _compare(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> Outcome:
-    for ours, theirs in zip(found, sample.expected, strict=True):
+def _compare(sample: Sample, results: Sequence[Any], tolerances: dict[str, float]) -> Outcome:
+    for ours, theirs in zip(results, sample.expected, strict=True):
         try:
             torch.testing.assert_close(ours, theirs, equal_nan=True, **tolerances)
         except (AssertionError, TypeError) as error:
-            return Outcome(_kind_of_difference(sample, found, tolerances), _short(error))
+            return Outcome(_kind_of_difference(sample, results, tolerances), _short(error))
     return Outcome(RIGHT)
 
 
-def _kind_of_difference(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> str:
-    if _is_right_in_fp64(sample, found, tolerances):
+def _kind_of_difference(sample: Sample, results: Sequence[Any], tolerances: dict[str, float]) -> str:
+    if _is_right_in_fp64(sample, results, tolerances):
         return RIGHT_IN_FP64
     try:
-        torch.testing.assert_close(found, _as_traced(sample), equal_nan=True, **tolerances)
+        torch.testing.assert_close(results, _as_traced(sample), equal_nan=True, **tolerances)
     except (AssertionError, TypeError):
         return WRONG
     return AS_TRACED
@@ -187,7 +187,7 @@ def _as_traced(sample: Sample) -> list[Any]:
     return list(trace(sample.call, *tensors)(*tensors))
 
 
-def _is_right_in_fp64(sample: Sample, found: Sequence[Any], tolerances: dict[str, float]) -> bool:
+def _is_right_in_fp64(sample: Sample, results: Sequence[Any], tolerances: dict[str, float]) -> bool:
     """Whether each result has eager's dtype and shape, and is within the tolerances of the result in fp64, or no
     further from it than eager's."""
     try:
@@ -198,21 +198,21 @@ def _is_right_in_fp64(sample: Sample, found: Sequence[Any], tolerances: dict[str
         isinstance(ours, torch.Tensor)
         and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         and (_is_close(ours, best, tolerances) or _error(ours, best) <= _error(theirs, best) < math.inf)
-        for ours, theirs, best in zip(found, sample.expected, exact, strict=True)
+        for ours, theirs, best in zip(results, sample.expected, exact, strict=True)
     )
 
 
-def _is_close(found: torch.Tensor, exact: torch.Tensor, tolerances: dict[str, float]) -> bool:
-    given = tolerances or dict(zip(("rtol", "atol"), default_tolerances(found), strict=True))
-    return bool(torch.allclose(found.double(), exact.double(), equal_nan=True, **given))
+def _is_close(result: torch.Tensor, exact: torch.Tensor, tolerances: dict[str, float]) -> bool:
+    given = tolerances or dict(zip(("rtol", "atol"), default_tolerances(result), strict=True))
+    return bool(torch.allclose(result.double(), exact.double(), equal_nan=True, **given))
 
 
-def _error(found: torch.Tensor, exact: torch.Tensor) -> float:
+def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
     """The greatest difference of an element; infinite where one of the two is no finite number and they differ."""
-    if not found.numel():
+    if not result.numel():
         return 0.0
-    same = (found == exact) | (found.isnan() & exact.isnan())
-    difference = torch.where(same, 0.0, (found.double() - exact.double()).abs())
+    same = (result == exact) | (result.isnan() & exact.isnan())
+    difference = torch.where(same, 0.0, (result.double() - exact.double()).abs())
     return float(difference.nan_to_num(nan=math.inf, posinf=math.inf).max())
 
 

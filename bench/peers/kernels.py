@@ -131,9 +131,9 @@ def stem() -> Kernel:
         return f.max_pool2d(f.relu(f.conv2d(x, w, stride=2, padding=3)), 3, stride=2, padding=1)
 
     def in_xla(jax: Any, x: Any, w: Any) -> Any:
-        found = jax.nn.relu(jax.lax.conv_general_dilated(x, w, (2, 2), ((3, 3), (3, 3))))
+        result = jax.nn.relu(jax.lax.conv_general_dilated(x, w, (2, 2), ((3, 3), (3, 3))))
         least, pads = -np.inf, ((0, 0), (0, 0), (1, 1), (1, 1))
-        return jax.lax.reduce_window(found, least, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), pads)
+        return jax.lax.reduce_window(result, least, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), pads)
 
     shapes = {"x": (1, 3, 224, 224), "w": (64, 3, 7, 7)}
     return Kernel("stem 7×7/2+relu+maxpool", 2.0 * 112**2 * 64 * 3 * 49, shapes, compute, in_xla, ("w",))

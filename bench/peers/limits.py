@@ -22,10 +22,10 @@ class Limits(NamedTuple):
 
 def measure_limits(threads: int) -> Limits:
     """The limits of this machine, from the calibration that `eqsat doctor` and `target="calibrated"` share."""
-    found = find_calibration()
-    on, memory = found.machine, found.memory
+    calibration = find_calibration()
+    on, memory = calibration.machine, calibration.memory
     share = min(threads, on.cores) / on.cores
-    peak = max(rate for count, rate in found.peaks.fma_flops.items() if count <= max(threads, 1))
+    peak = max(rate for count, rate in calibration.peaks.fma_flops.items() if count <= max(threads, 1))
     beyond = memory.memory if share == 1 else memory.alone
     levels = {on.l2_bytes * on.cores * share: memory.l2 * share, on.l3_bytes: memory.l3 * share, float("inf"): beyond}
     return Limits(peak, levels)

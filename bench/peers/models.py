@@ -52,8 +52,8 @@ def encoder() -> Any:
 
         def forward(self, x: Any) -> Any:
             heads = self.before(x).reshape(1, TOKENS, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
-            found = nn.functional.scaled_dot_product_attention(heads[0], heads[1], heads[2])
-            x = self.norms[0](x + self.mix(found.transpose(1, 2).reshape(1, TOKENS, WIDTH)))
+            attended = nn.functional.scaled_dot_product_attention(heads[0], heads[1], heads[2])
+            x = self.norms[0](x + self.mix(attended.transpose(1, 2).reshape(1, TOKENS, WIDTH)))
             return self.norms[1](x + self.down(nn.functional.gelu(self.up(x))))
 
     return _seeded(lambda: nn.Sequential(*(Layer() for _ in range(LAYERS))))
@@ -74,8 +74,8 @@ def decoder() -> Any:
         def forward(self, x: Any, keys: Any, values: Any) -> Any:
             q, k, v = self.before(self.norms[0](x)).reshape(1, 1, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
             keys, values = torch.cat([keys[None], k], 2), torch.cat([values[None], v], 2)
-            found = nn.functional.scaled_dot_product_attention(q, keys, values)
-            x = x + self.mix(found.transpose(1, 2).reshape(1, 1, WIDTH))
+            attended = nn.functional.scaled_dot_product_attention(q, keys, values)
+            x = x + self.mix(attended.transpose(1, 2).reshape(1, 1, WIDTH))
             return x + self.down(nn.functional.gelu(self.up(self.norms[1](x)), approximate="tanh"))
 
     class Decoder(nn.Module):

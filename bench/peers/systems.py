@@ -107,7 +107,7 @@ def model_in_onnxruntime(model: str, inputs: Arrays, threads: int) -> Runner:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    given = _by_name(inputs, [each.name for each in session.get_inputs()])
+    given = _by_name(inputs, [argument.name for argument in session.get_inputs()])
     return lambda: session.run(None, given)[0]
 
 
@@ -118,7 +118,7 @@ def model_in_openvino(model: str, inputs: Arrays, threads: int) -> Runner:
     settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
     compiled = openvino.Core().compile_model(model, "CPU", settings)
     request = compiled.create_infer_request()
-    given = _by_name(inputs, [each.any_name for each in compiled.inputs])
+    given = _by_name(inputs, [argument.any_name for argument in compiled.inputs])
     return lambda: request.infer(given, share_inputs=True, share_outputs=True)[0]
 
 

@@ -121,7 +121,7 @@ def main() -> None:
                 failed.append(name)
         print(*(f"{key}: {value}" for key, value in rows[name].items()), sep="\n  ", flush=True)
         if options.update:
-            write(NAME, about, [rows[each] for each in known if each in rows])
+            write(NAME, about, [rows[name] for name in known if name in rows])
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -121,5 +121,5 @@ def _in_onnxruntime(workload: Workload, model: Any, inputs: Batch) -> Callable[[
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = workload.threads, 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    given = {each.name: inputs[each.name].numpy() for each in session.get_inputs()}
+    given = {argument.name: inputs[argument.name].numpy() for argument in session.get_inputs()}
     return lambda: [torch.from_numpy(result) for result in session.run(None, given)]

@@ -50,11 +50,11 @@ def times(workload: Workload, rounds: int, absent: Sequence[str]) -> dict[str, A
     systems = [system for system in systems if system not in absent]
     if obstacle:
         row[f"no {ONNXRUNTIME}"] = obstacle
-    found = {"forward": measure(partial(forward_case, workload, systems), workload.threads, rounds)}
+    times = {"forward": measure(partial(forward_case, workload, systems), workload.threads, rounds)}
     if workload.family.loss:
         trainers = [system for system in TRAIN_MODELS if system not in absent]
-        found["step"] = measure(partial(step_case, workload, trainers), workload.threads, rounds)
-    for kind, taken in found.items():
+        times["step"] = measure(partial(step_case, workload, trainers), workload.threads, rounds)
+    for kind, taken in times.items():
         row[f"{kind} ms"] = {system: round(time.median * 1e3, 3) for system, time in taken.items()}
         row[f"{kind} times as fast"] = round(_best_of_others(taken) / taken[EQSAT].median, 2)
     return row

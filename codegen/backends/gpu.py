@@ -85,8 +85,8 @@ class GpuBackend:
     def device(self, arch: str) -> str:
         from codegen.run.device import device_for
 
-        found = device_for(arch)
-        return f"{found.name}, {found.units} SMs, driver {found.driver}, {self.reporter()}"
+        device = device_for(arch)
+        return f"{device.name}, {device.units} SMs, driver {device.driver}, {self.reporter()}"
 
 
 class EmulatedBackend(GpuBackend):

@@ -49,13 +49,13 @@ def times_of(
 
     refused: dict[int, EqsatError] = {}
     try:
-        made = built(plans)
+        kernels = built(plans)
     except EqsatError:
         refused = _refused(plans, built)
         if len(refused) in (0, len(plans)):
             raise
-        made = built([plan for place, plan in enumerate(plans) if place not in refused])
-    times = iter(_times(region, made, arrays, backend, target))
+        kernels = built([plan for place, plan in enumerate(plans) if place not in refused])
+    times = iter(_times(region, kernels, arrays, backend, target))
     return [refused[place] if place in refused else next(times) for place in range(len(plans))]
 
 
@@ -81,24 +81,26 @@ def _built(
 
 def _refused(plans: Sequence[Plan], built: Callable[[Sequence[Plan]], _Built]) -> dict[int, EqsatError]:
     """The places of the plans that cannot be built alone either, and why."""
-    found: dict[int, EqsatError] = {}
+    errors: dict[int, EqsatError] = {}
     for place, plan in enumerate(plans):
         try:
             built([plan])
         except EqsatError as error:
-            found[place] = error
-    return found
+            errors[place] = error
+    return errors
 
 
 def _times(
-    region: Region, made: _Built, arrays: Mapping[str, np.ndarray], backend: Backend, target: Target
+    region: Region, built: _Built, arrays: Mapping[str, np.ndarray], backend: Backend, target: Target
 ) -> list[float]:
     """The least time of each kernel, in ns."""
-    module = made.module
-    constants = {each.name: arrays[each.name] for each in region.inputs if each.constant}
-    runs = backend.executable(module, made.table, made.code, constants, target.units, False)
-    results = {each.name: np.empty(each.memref.shape, dtype(each.memref.dtype).numpy) for each in region.outputs}
-    outputs = [results[each.name] for _ in module.calls for each in region.outputs]
+    module = built.module
+    constants = {buffer.name: arrays[buffer.name] for buffer in region.inputs if buffer.constant}
+    runs = backend.executable(module, built.table, built.code, constants, target.units, False)
+    results = {
+        output.name: np.empty(output.memref.shape, dtype(output.memref.dtype).numpy) for output in region.outputs
+    }
+    outputs = [results[output.name] for _ in module.calls for output in region.outputs]
     given = [arrays[name] for name in module.inputs]
     once = runs.profile(given, outputs, target.units, 1)
     repeats = int(min(max(BUDGET_NS / max(float(once.sum()), 1.0), LEAST_RUNS), MOST_RUNS))
@@ -109,17 +111,17 @@ def _times(
 def _in_turn(region: Region, count: int) -> Module:
     """A module that calls the region so many times, each time under another name and into other outputs."""
     slots, calls, outputs = [], [], []
-    for each in region.inputs:
-        role: Role = "constant" if each.constant else "input"
-        slots.append(Slot(each.name, each.memref, role, 0, count - 1))
+    for buffer in region.inputs:
+        role: Role = "constant" if buffer.constant else "input"
+        slots.append(Slot(buffer.name, buffer.memref, role, 0, count - 1))
     for number in range(count):
-        written = tuple(f"{each.name}@{number}" for each in region.outputs)
+        written = tuple(f"{output.name}@{number}" for output in region.outputs)
         slots += [
-            Slot(name, each.memref, "output", number, number)
-            for name, each in zip(written, region.outputs, strict=True)
+            Slot(name, output.memref, "output", number, number)
+            for name, output in zip(written, region.outputs, strict=True)
         ]
         named = msgspec.structs.replace(region, name=f"{region.name}_{number}")
-        calls.append(KernelCall(named.name, named, (*(each.name for each in region.inputs), *written)))
+        calls.append(KernelCall(named.name, named, (*(buffer.name for buffer in region.inputs), *written)))
         outputs += [(name, name) for name in written]
-    given = tuple(each.name for each in region.inputs if not each.constant)
+    given = tuple(buffer.name for buffer in region.inputs if not buffer.constant)
     return Module(region.name, tuple(slots), tuple(calls), given, tuple(outputs))

@@ -48,9 +48,9 @@ class Machine(msgspec.Struct, frozen=True):
 
 def machine() -> Machine:
     """This machine, restricted to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
-    found = _detect()
+    machine = _detect()
     wanted = os.environ.get("EQSAT_ISA")
-    return restrict(found, wanted) if wanted else found
+    return restrict(machine, wanted) if wanted else machine
 
 
 def restrict(whole: Machine, arch: str) -> Machine:

@@ -37,8 +37,8 @@ def _of(name: str, said: str, log: str) -> KernelResources:
 
 def errors(log: str, file: str) -> tuple[tuple[int, str], ...]:
     """(line, message) of each error in this file."""
-    found = re.findall(rf"^{re.escape(file)}\((\d+)\): (?:catastrophic )?error: (.*)$", log, re.MULTILINE)
-    return tuple((int(line), message) for line, message in found)
+    errors = re.findall(rf"^{re.escape(file)}\((\d+)\): (?:catastrophic )?error: (.*)$", log, re.MULTILINE)
+    return tuple((int(line), message) for line, message in errors)
 
 
 def _lints(log: str) -> Iterator[tuple[str, str]]:

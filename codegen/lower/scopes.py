@@ -62,10 +62,10 @@ class Names:
 
     def buffer(self, name: str) -> str:
         """The name in this kernel of the region's buffer `name`."""
-        found = self._buffers.get(name)
-        if found is None:
-            found = self._buffers[name] = self.fresh(name)
-        return found
+        number = self._buffers.get(name)
+        if number is None:
+            number = self._buffers[name] = self.fresh(name)
+        return number
 
     def share_buffer(self, name: str, other: str) -> None:
         """Makes `name` another name of the region's buffer `other`."""

@@ -106,6 +106,6 @@ def _sample(run: Callable[..., object], addresses: list[int], rounds: int) -> in
 
 def _align(values: np.ndarray, kind: str) -> np.ndarray:
     dtype = np.dtype(_NUMPY[kind])
-    found = allocate(values.size * dtype.itemsize).view(dtype)
-    found[:] = values
-    return found
+    copy = allocate(values.size * dtype.itemsize).view(dtype)
+    copy[:] = values
+    return copy

@@ -30,8 +30,8 @@ class PlannedBuffer(NamedTuple):
 def buffers(region: Region, view: TemplateView, plan: Plan) -> tuple[PlannedBuffer, ...]:
     """Accumulators first, then what the plan keeps, the other values, the outputs. A value that the plan does not keep
     is in registers where it is read."""
-    kept = {each.buffer.value: each for each in _kept_buffers(region, view, plan)}
-    outputs = {each.name: PlannedBuffer(MinBuffer(each.name, "gmem")) for each in region.outputs}
+    kept = {planned.buffer.value: planned for planned in _kept_buffers(region, view, plan)}
+    outputs = {output.name: PlannedBuffer(MinBuffer(output.name, "gmem")) for output in region.outputs}
     names = dict.fromkeys((*_accumulators(region), *kept, *(let.name for let in region.body), *outputs))
     return tuple({**outputs, **kept}.get(name) or PlannedBuffer(MinBuffer(name, "reg")) for name in names)
 

@@ -31,14 +31,16 @@ def poly_report(region: Region, core: PolyCore, plan: Plan) -> PolyReport:
         nested=nested_accumulators(region, core),
         halo=halo(region, core),
         dependences=dependences(region, core),
-        buffers=tuple(each.buffer for each in kept),
+        buffers=tuple(planned.buffer for planned in kept),
         barriers=barriers(region, view, plan),
-        bank_conflicts=tuple(BankConflict(each.buffer.value, each.apart) for each in kept if each.apart is not None),
+        bank_conflicts=tuple(
+            BankConflict(planned.buffer.value, planned.apart) for planned in kept if planned.apart is not None
+        ),
     )
 
 
 def nested_accumulators(region: Region, core: PolyCore) -> dict[str, str]:
     """The accumulators that are computed inside the loops of another, each with the first such one."""
     accumulators, outer = {let.name for let in region.body if let.op.kind in ACCUMULATORS}, outer_scope(region)
-    found = [(site.value, site.scope) for site in core.sites if site.value in accumulators and site.scope != outer]
-    return dict(reversed(found))
+    nested = [(site.value, site.scope) for site in core.sites if site.value in accumulators and site.scope != outer]
+    return dict(reversed(nested))

@@ -33,6 +33,6 @@ def check(book: IndexBook, view: PolyView, core: PolyCore) -> None:
 
 def checked_core(region: Region) -> PolyCore:
     """Poly Core of a region that is lowered. Raises EqsatError as `check` does."""
-    found = analyse(region)
-    check(found.book, found.view, found.core)
-    return found.core
+    analysis = analyse(region)
+    check(analysis.book, analysis.view, analysis.core)
+    return analysis.core

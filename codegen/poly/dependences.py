@@ -33,14 +33,14 @@ def _true(reader: str, source: str, at: AxisMap) -> Dependence:
 
 
 def _through_memory(region: Region, reads: list[tuple[str, str, AxisMap]]) -> list[Dependence]:
-    found = []
+    dependences = []
     written: dict[str, str] = {}
     for end in region.yields:
         everything = f"{{ {points(end.value, len(end.map.exprs))} -> {points(end.buffer, len(end.map.sizes))} }}"
         for reader, source, _ in reads:
             if source == end.buffer:
-                found.append(Dependence("anti", reader, end.buffer, everything))
+                dependences.append(Dependence("anti", reader, end.buffer, everything))
         if end.buffer in written:
-            found.append(Dependence("output", written[end.buffer], end.buffer, everything))
+            dependences.append(Dependence("output", written[end.buffer], end.buffer, everything))
         written[end.buffer] = end.value
-    return found
+    return dependences

@@ -29,13 +29,13 @@ class Candidate:
 
     region: Region
     view: PolyView
-    found: Sites
+    sites: Sites
 
     @cached_property
     def accumulators(self) -> list[tuple[Definition, list[Site]]]:
         """The accumulators that are used, with their sites."""
         lets = [let for let in self.region.body if let.op.kind in ACCUMULATORS]
-        return [(let, sites) for let in lets if (sites := self.found.of(let.name))]
+        return [(let, sites) for let in lets if (sites := self.sites.of(let.name))]
 
     @cached_property
     def finished(self) -> Mapping[str, frozenset[int] | None]:
@@ -108,7 +108,7 @@ def _outputs(candidate: Candidate) -> Iterator[str]:
 
 def _pieces(candidate: Candidate) -> Iterator[str]:
     """A read has few guards: a value that is padded many times is cheaper to store."""
-    for read in candidate.found.reads:
+    for read in candidate.sites.reads:
         if len(read.map.guards) >= MOST_PIECES:
             yield f"`{read.value}` reads `{read.source}` in {len(read.map.guards) + 1} pieces"
 

@@ -12,14 +12,14 @@ from ir.poly.core import MemoryAccess, Stride
 from ir.region.region import Op, Operand, Region
 
 
-def memory_accesses(region: Region, found: Sites) -> tuple[MemoryAccess, ...]:
+def memory_accesses(region: Region, sites: Sites) -> tuple[MemoryAccess, ...]:
     """Every write of an output, then every read of an input buffer. A read that is padding everywhere touches no
     memory and is left out."""
     ops = {let.name: let.op for let in region.body}
     places = {end.buffer: end.at for end in region.yields}
     shapes = {buffer.name: buffer.memref.shape for buffer in (*region.inputs, *region.outputs)}
     accesses = []
-    for read in found.reads:
+    for read in sites.reads:
         if read.input < 0:
             accesses.append(_write(read, shapes[read.value], places[read.value]))
         elif read.source in shapes and read.map.fill is None:

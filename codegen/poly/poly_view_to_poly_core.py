@@ -19,8 +19,8 @@ from ir.region.region import Region
 
 def poly_core(region: Region, book: IndexBook, view: PolyView) -> PolyCore:
     """Poly Core of a region that has at least one output. book: has every read, data-dependent reads included."""
-    found = find_sites(region, book)
-    candidate = Candidate(region, view, found)
+    sites = find_sites(region, book)
+    candidate = Candidate(region, view, sites)
     refusal, reason = reason_against(candidate)
     streams = candidate.streams if isinstance(candidate.streams, StreamRoles) else None
     contractions = () if streams else (let for let, _ in candidate.accumulators if let.op.kind == "contraction")
@@ -31,14 +31,14 @@ def poly_core(region: Region, book: IndexBook, view: PolyView) -> PolyCore:
         legal=not reason,
         reason=reason,
         refusal=refusal,
-        scopes={name: tuple(zip(book.values[name].names, sizes, strict=True)) for name, sizes in found.scopes.items()},
+        scopes={name: tuple(zip(book.values[name].names, sizes, strict=True)) for name, sizes in sites.scopes.items()},
         sequential_axes=tuple(sorted(carried)),
         finished={name: tuple(sorted(axes)) for name, axes in candidate.finished.items() if axes is not None},
         affine_closed=not view.non_scop and all(block.kind != "scatter" for block in view.blocks),
-        sites=found.sites,
-        accesses=memory_accesses(region, found),
+        sites=sites.sites,
+        accesses=memory_accesses(region, sites),
         contraction=contraction.name if contraction else None,
         pattern=view.pattern(contraction.name).pattern if contraction else None,
-        roles=roles_of(region, contraction, found.of(contraction.name)[0].map) if contraction and not reason else None,
+        roles=roles_of(region, contraction, sites.of(contraction.name)[0].map) if contraction and not reason else None,
         streams=None if reason else streams,
     )

@@ -112,17 +112,17 @@ def device_for(arch: str) -> Device:
     Raises:
         EqsatError: NoDevice where there is no such device.
     """
-    found = find_device()
-    if found is None:
+    device = find_device()
+    if device is None:
         fail(Kind.NO_DEVICE, _STAGE, f"the program is for {arch}, and there is no CUDA device here", hint=_HINT)
-    if not (runs_cubins(found.capability, arch) or _runs_ptx(found.capability, arch)):
+    if not (runs_cubins(device.capability, arch) or _runs_ptx(device.capability, arch)):
         fail(
             Kind.NO_DEVICE,
             _STAGE,
-            f"the program is for {arch}, and {found.name} is {found.arch}",
-            hint=f'compile the model for target="{found.arch}"',
+            f"the program is for {arch}, and {device.name} is {device.arch}",
+            hint=f'compile the model for target="{device.arch}"',
         )
-    return found
+    return device
 
 
 def runs_cubins(capability: str, arch: str) -> bool:

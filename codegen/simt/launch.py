@@ -53,7 +53,7 @@ def run(
     """`EmulatedKernel.launch`, for the kernel with this entry."""
     bound = _Bound(signature, arguments)
     sizes = _grid(signature, grid)
-    found = (CFinding * MOST_FINDINGS)()
+    written = (CFinding * MOST_FINDINGS)()
     request = CLaunch(
         entry=entry,
         arguments=ctypes.addressof(bound.addresses),
@@ -66,13 +66,13 @@ def run(
         order=_ORDERS.index(Order(order)),
         seed=seed,
         fuel=fuel,
-        findings=found,
+        findings=written,
         finding_capacity=MOST_FINDINGS,
     )
     if engine().function("eq_simt_launch", (ctypes.POINTER(CLaunch),), ctypes.c_int)(request):
         fail(Kind.RESOURCE_EXCEEDED, _STAGE, "there is no memory for the emulated threads", at=signature.name)
     findings = tuple(
-        finding(found[index], signature.name, lines, bound.names, sizes) for index in range(request.finding_count)
+        finding(written[index], signature.name, lines, bound.names, sizes) for index in range(request.finding_count)
     )
     counters = Counters(*(getattr(request.counters, name) for name in Counters.__struct_fields__))
     return Report(signature.name, findings, counters)

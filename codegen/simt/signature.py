@@ -64,15 +64,15 @@ def signatures(text: str) -> tuple[KernelSignature, ...]:
     Raises:
         EqsatError: CompileFailed where there is none, or a parameter or a number of threads is not understood.
     """
-    found = tuple(
+    parameters = tuple(
         KernelSignature(
             match[2], _threads(match[2], int(match[1])), _parameters(match[2], match[3]), _line(text, match.start())
         )
         for match in _KERNEL.finditer(text)
     )
-    if not found:
+    if not parameters:
         fail(Kind.COMPILE_FAILED, _STAGE, 'the text defines no kernel `extern "C" EQ_KERNEL(…) void name(…) {`')
-    return found
+    return parameters
 
 
 def _line(text: str, position: int) -> int:

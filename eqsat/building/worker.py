@@ -67,7 +67,7 @@ def _build(
     bound: BoundModel, target: Target, options: Options, clock: Clock, running: Running, folder: Path
 ) -> Artifact:
     """The artifact. Its machine code is left in the cache, where the process that asked finds it."""
-    made = make_artifact(bound, target, options, running, clock, folder)
+    artifact = make_artifact(bound, target, options, running, clock, folder)
     with clock.stage("compile"):
-        build_code(made, running, folder)
-    return made
+        build_code(artifact, running, folder)
+    return artifact

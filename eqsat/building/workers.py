@@ -119,16 +119,16 @@ class _Workers:
         while True:
             worker = self._take()
             try:
-                made = worker.make(job, clock)
+                artifact = worker.make(job, clock)
             except EqsatError:
                 self._idle.append(worker)
                 raise
             except BaseException:  # an interrupt leaves a worker with half a job
                 worker.end()
                 raise
-            if made is not None:
+            if artifact is not None:
                 self._idle.append(worker)
-                return made
+                return artifact
             if not worker.has_worked:
                 worker.fail()
             worker.end()  # it had been idle for long, and ended by itself: another one is asked

@@ -138,8 +138,8 @@ def whole_saturation(parts: Sequence[SaturationStats]) -> SaturationStats:
 
 def _sum_counts(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for each in counts:
-        for name, count in each.items():
+    for phase_counts in counts:
+        for name, count in phase_counts.items():
             total[name] = total.get(name, 0) + count
     return total
 
@@ -151,7 +151,7 @@ def saturate(
     budget: Budget | None = None,
     phases: Sequence[Sequence[str]] = PHASES,
     constants: Collection[str] = (),
-    told: Callable[[Iteration], None] = lambda _: None,
+    report: Callable[[Iteration], None] = lambda _: None,
 ) -> tuple[EGraphView, SaturationStats]:
     """Saturates a graph with the rules that are no less exact than `exactness`.
 
@@ -165,7 +165,7 @@ def saturate(
     """
     saturation = begin(graph, rules, exactness, budget, phases, constants=constants)
     while (iteration := saturation.step()) is not None:
-        told(iteration)
+        report(iteration)
     view = saturation.view()
     return view, saturation.stats(view)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from eqsat.explanation.explore import Exploration
 from eqsat.explanation.kernel_by_name import Wanted
-from eqsat.explanation.screen import folded, print_fitting
+from eqsat.explanation.screen import print_fitting, wrap_text
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.serde import to_builtins
 
@@ -43,7 +43,7 @@ def explain(program: Program, kernel: Wanted | None, pair: Sequence[Wanted | Non
     if pair is not None:
         first, second = (kernel for kernel in pair if kernel is not None)
         answer = program.why_not(first, second)
-        print(json.dumps(to_builtins(answer), indent=2) if as_json else folded(str(answer)))
+        print(json.dumps(to_builtins(answer), indent=2) if as_json else wrap_text(str(answer)))
     elif as_json:
         print(json.dumps(program.explained(kernel), indent=2))
     else:
@@ -105,7 +105,11 @@ def kernel_drawings(model: str, **keywords: Any) -> list[Drawing]:
 
 def titled(name: str, drawn: Sequence[Drawing]) -> list[Drawing]:
     """The drawings with a name before their titles, if there is one."""
-    return [msgspec.structs.replace(each, title=f"{name}, {each.title}") for each in drawn] if name else list(drawn)
+    return (
+        [msgspec.structs.replace(drawing, title=f"{name}, {drawing.title}") for drawing in drawn]
+        if name
+        else list(drawn)
+    )
 
 
 def drawing_text(drawn: Sequence[Drawing], is_svg: bool) -> str:

@@ -142,11 +142,11 @@ class Exploration(ExploredRun):
     def why_unused(self, rule: str) -> WhyUnused:
         """What became of a rule of this run: its matches, and the rules that built before what it would build. Raises
         EqsatError, InvalidOption, if the run has no such rule."""
-        named = {each.name: each for each in self.rules}
+        named = {rule.name: rule for rule in self.rules}
         if rule not in named:
             fail(Kind.INVALID_OPTION, "explore", f"the run has no rule {rule!r}", hint="eqsat rules lists them")
         terms = [term for _, term in tiny_to_terms(self.setting.bound.graph)]
-        live = {each.name for each in reachable(self.rules, terms)}
+        live = {rule.name for rule in reachable(self.rules, terms)}
         return why_unused(self.history, named[rule], rule in live)
 
     def view(self) -> Group:

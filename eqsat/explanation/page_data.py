@@ -125,10 +125,10 @@ def _folded_graph(
     if not layers:
         return None
     home = {uop: f"layer{place}" for place, layer in enumerate(layers) for uop in layer.uops}
-    folded = {name: node for name, node in nodes.items() if name not in home}
+    boxes = {name: node for name, node in nodes.items() if name not in home}
     for place, layer in enumerate(layers):
         inside = [nodes[uop] for uop in layer.uops]
-        folded[f"layer{place}"] = {
+        boxes[f"layer{place}"] = {
             "label": layer.name,
             "sub": f"{len(layer.uops)} uops",
             "uops": list(layer.uops),
@@ -141,7 +141,7 @@ def _folded_graph(
         ends = home.get(source, source), home.get(reader, reader)
         if ends[0] != ends[1] and str(graph.types[source]) not in between.setdefault(ends, []):
             between[ends].append(str(graph.types[source]))
-    drawn = _drawing(folded, list(between), with_dot)
+    drawn = _drawing(boxes, list(between), with_dot)
     for edge in drawn["edges"]:
         first, *more = between[edge["from"], edge["to"]]
         edge["type"] = f"{first} +{len(more)}" if more else first

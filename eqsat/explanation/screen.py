@@ -17,10 +17,10 @@ def screen_width(otherwise: int = WIDTH) -> int:
     return shutil.get_terminal_size((otherwise, 24)).columns
 
 
-def folded(text: str, indent: int = 4) -> str:
-    """A text whose lines are folded at words to the width of the terminal; as it is, if there is no terminal.
+def wrap_text(text: str, indent: int = 4) -> str:
+    """Breaks the lines of a text at words to the width of the terminal; without a terminal, returns the text as it is.
 
-    indent: columns before the lines below a folded one.
+    indent: columns before the further parts of a broken line.
     """
     width = screen_width(otherwise=UNBOUNDED)
     below = " " * min(indent, width // 2)

@@ -118,8 +118,8 @@ def _equal_to_other(chosen: Launched, uop: Ref) -> WhyAbsent | None:
     history, graph = chosen.history, chosen.setting.bound.graph
     class_ = history.view.tiny[uop]
     used = {name for kernel in chosen.kernels for name in kernel.uops}
-    equals = [each for each, other in history.view.tiny.items() if other == class_ and each != uop]
-    twin = next((each for each in equals if each in used or graph[each].uop == "INPUT"), None)
+    equals = [other_uop for other_uop, other in history.view.tiny.items() if other == class_ and other_uop != uop]
+    twin = next((equal for equal in equals if equal in used or graph[equal].uop == "INPUT"), None)
     if twin is None:
         return None
     steps = history.rules_between(uop, twin)
@@ -151,17 +151,17 @@ def _replaced(chosen: Launched, uop: Ref) -> WhyAbsent:
                 steps += [step for chain in chains_at(chosen, place) for step in chain.steps]
             except EqsatError:
                 continue
-    told = [step for step in steps if _names(step.before, uop) and not _names(step.after, uop)] or steps
-    rules = tuple(dict.fromkeys(step.rule for step in told))
-    reasons = tuple(f"{step.rule}: {step.before} → {step.after}" for step in told[:MOST_STEPS])
+    replacing = [step for step in steps if _names(step.before, uop) and not _names(step.after, uop)] or steps
+    rules = tuple(dict.fromkeys(step.rule for step in replacing))
+    reasons = tuple(f"{step.rule}: {step.before} → {step.after}" for step in replacing[:MOST_STEPS])
     return WhyAbsent(uop, "rules", f"rules replaced it: {', '.join(rules) or 'none is known'}", rules, reasons)
 
 
 def _names(text: str, uop: Ref) -> bool:
     """Whether a term's text names a uop."""
-    before, found, after = text.partition(uop)
+    before, match, after = text.partition(uop)
     inside = (before[-1:] + after[:1]).replace("_", "a")
-    return bool(found) and not any(letter.isalnum() for letter in inside)
+    return bool(match) and not any(letter.isalnum() for letter in inside)
 
 
 class WhyUnused(msgspec.Struct, frozen=True):
@@ -197,8 +197,8 @@ def why_unused(history: History, rule: Rule, is_reachable: bool) -> WhyUnused:
         verdict = f"{with_count(len(matches), 'match', 'matches')}; it built {with_count(built, 'e-node')} first"
     else:
         who = ", ".join(f"{name} ({count})" for name, count in first.most_common())
-        told = f"what it builds was there before, by {who}" if who else "it made terms equal, and built none"
-        verdict = f"{with_count(len(matches), 'match', 'matches')}; {told}"
+        reason = f"what it builds was there before, by {who}" if who else "it made terms equal, and built none"
+        verdict = f"{with_count(len(matches), 'match', 'matches')}; {reason}"
     return WhyUnused(rule.name, len(matches), built, dict(first), verdict)
 
 

@@ -85,7 +85,7 @@ def why_not_in_program(compiled: Compiled, first: Wanted, second: Wanted) -> Why
     (one, place), (other, other_place) = map(compiled.part_at, places)
     if one == other:
         return Pairs(one).why_not(place, other_place)
-    names = [_kernel_text(compiled.kernels[each]) for each in places]
+    names = [_kernel_text(compiled.kernels[place]) for place in places]
     if _are_parted_by_loop(compiled.artifact.module.loops, *places):
         verdict = "a loop begins or ends between them, and no kernel is part of two loops"
         return WhyNot(names[0], names[1], "loop", verdict)

@@ -100,7 +100,7 @@ def _layer_norm(
 ) -> Tensor:
     """Over the axes from `axis` on."""
     over = x.shape[axis_in(axis, x.shape) :]
-    scale, shift = (None if each is None else each.expand(over) for each in (weight, bias))
+    scale, shift = (None if row is None else row.expand(over) for row in (weight, bias))
     return nn.layer_norm(x, scale, shift, eps, len(over))
 
 

@@ -25,9 +25,9 @@ def _coefficients(function: Callable[[np.ndarray], np.ndarray], low: float, high
 
     points = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
     values = function((points + 1) * (high - low) / 2 + low)
-    found = np.polynomial.chebyshev.chebfit(points, values, _DEGREE)
-    matter = np.flatnonzero(abs(found) > 1e-17 * abs(found).max())
-    return tuple(float(c) for c in found[: matter[-1] + 1])
+    coefficients = np.polynomial.chebyshev.chebfit(points, values, _DEGREE)
+    matter = np.flatnonzero(abs(coefficients) > 1e-17 * abs(coefficients).max())
+    return tuple(float(c) for c in coefficients[: matter[-1] + 1])
 
 
 def interpolant(function: Callable[[np.ndarray], np.ndarray], low: float, high: float, x: Tensor) -> Tensor:

@@ -110,14 +110,18 @@ def takes_torchs_names(function: F) -> F:
 
 def _without_torchs(signature: inspect.Signature) -> inspect.Signature:
     """The signature without `**torch`, which is for type checkers."""
-    kept = [each for each in signature.parameters.values() if each.name != "torch"]
+    kept = [parameter for parameter in signature.parameters.values() if parameter.name != "torch"]
     return signature.replace(parameters=kept)
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters that have a name of their own."""
     every = inspect.signature(function).parameters
-    return {name: each for name, each in every.items() if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
+    return {
+        name: parameter
+        for name, parameter in every.items()
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
 
 
 def _translated(
@@ -132,7 +136,7 @@ def _translated(
             require_no_effect(op, name, value)
             continue
         if name not in own and name not in others and not is_open:
-            refuse_keyword(op, name, [each for each in own if each != "self"], others)
+            refuse_keyword(op, name, [parameter for parameter in own if parameter != "self"], others)
         if name in ("dim", "dims") and isinstance(value, list | tuple) and not value:
             hint = "leave it out to reduce all axes, or axis=() for none"
             fail(Kind.MALFORMED_GRAPH, STAGE, f"{name}= without an axis means all axes in torch", op=op, hint=hint)
@@ -154,7 +158,7 @@ def refuse_keyword(op: str, name: str, known: Sequence[str], others: Iterable[st
     """Raises EqsatError, MalformedGraph, for a keyword that a function does not have. known, others: its own names of
     the parameters, and those of other libraries."""
     near = get_close_matches(name, [*known, *others], 1)
-    hint = f"{near[0]}=" if near else ", ".join(f"{each}=" for each in known) or "it takes no keywords"
+    hint = f"{near[0]}=" if near else ", ".join(f"{keyword}=" for keyword in known) or "it takes no keywords"
     fail(Kind.MALFORMED_GRAPH, STAGE, f"{op} has no keyword {name}=", op=op, hint=hint)
 
 

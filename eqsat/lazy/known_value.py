@@ -44,5 +44,5 @@ def is_known(tensor: Tensor) -> bool:
 
 def arguments_of(tensor: Tensor) -> list[str]:
     """The names of the arguments that a tensor depends on."""
-    tensors = post_order([tensor], lambda each: [source for source in each.src if isinstance(source, Tensor)])
-    return [each.arg["tensor_id"] for each in tensors if each.uop == "INPUT" and each.array is None]
+    tensors = post_order([tensor], lambda reader: [source for source in reader.src if isinstance(source, Tensor)])
+    return [tensor.arg["tensor_id"] for tensor in tensors if tensor.uop == "INPUT" and tensor.array is None]

@@ -143,8 +143,8 @@ def missing(
     known: the public names of the owner. methods, functions: those of lazy tensors and of `eqsat.tensor`, if these are
     not the owner.
     """
-    told = "" if name.startswith("_") else _instead(name, sorted(known), set(methods), set(functions))
-    raise AttributeError(f"{owner} has no attribute {name!r}{told}")
+    hint = "" if name.startswith("_") else _instead(name, sorted(known), set(methods), set(functions))
+    raise AttributeError(f"{owner} has no attribute {name!r}{hint}")
 
 
 def _instead(name: str, known: Sequence[str], methods: Container[str], functions: Container[str]) -> str:

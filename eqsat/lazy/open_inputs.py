@@ -93,13 +93,13 @@ def inputs_of(given: Sequence[Any]) -> dict[str, TensorInfo]:
         EqsatError: MalformedGraph for what is no input, or for two of one name.
     """
     inputs: dict[str, TensorInfo] = {}
-    for each in given:
-        if isinstance(each, OpenInput):
-            name, info = each.name, each.info
-        elif isinstance(each, LazyTensor) and each.uop == "INPUT" and each.array is None:
-            name, info = str(each.arg["tensor_id"]), TensorInfo(each.dtype.name, each.shape)
+    for tensor in given:
+        if isinstance(tensor, OpenInput):
+            name, info = tensor.name, tensor.info
+        elif isinstance(tensor, LazyTensor) and tensor.uop == "INPUT" and tensor.array is None:
+            name, info = str(tensor.arg["tensor_id"]), TensorInfo(tensor.dtype.name, tensor.shape)
         else:
-            message = f"an input of tensor.program is a tensor.input(…), not {with_article(type(each).__name__)}"
+            message = f"an input of tensor.program is a tensor.input(…), not {with_article(type(tensor).__name__)}"
             fail(Kind.MALFORMED_GRAPH, STAGE, message, hint='tensor.program(f, tensor.input("x", ("B", 8)))')
         if name in inputs:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"two inputs have the name {name!r}", hint="a name per input")

@@ -52,10 +52,10 @@ def dtypes_of(uop: str) -> np.ufunc:
         ValueError: the uop's row names none.
     """
     row = UOPS[uop]
-    found = row.like or row.ufunc
-    if found is None:
+    function = row.like or row.ufunc
+    if function is None:
         raise ValueError(f"the row of {uop} in ir/uop/table.py names no NumPy function (`ufunc` or `like`)")
-    return found
+    return function
 
 
 def loop(ufunc: np.ufunc, operands: Sequence[DType | Weak]) -> DType:

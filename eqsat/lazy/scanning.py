@@ -41,10 +41,10 @@ def scan(
     elements = [
         _placeholder(kind, f"element{place}", TensorType.of(x.dtype, x.shape[1:])) for place, x in enumerate(scanned)
     ]
-    found = f(rebuilt(init, before), rebuilt(xs, elements))
-    if not isinstance(found, tuple) or len(found) != 2:
+    stepped = f(rebuilt(init, before), rebuilt(xs, elements))
+    if not isinstance(stepped, tuple) or len(stepped) != 2:
         fail(Kind.MALFORMED_GRAPH, STAGE, "the function of a scan returns a pair: the next carry, and an output")
-    carry, out = found
+    carry, out = stepped
     after, outputs = list(map(kind.as_tensor, leaves(carry))), list(map(kind.as_tensor, leaves(out)))
     _require_same_carry(states, after)
     if not trips:
@@ -79,7 +79,7 @@ def rebuilt(tree: Any, values: Sequence[Any]) -> Any:
             return type(item)(*map(rebuild, item))
         if isinstance(item, tuple | list):
             return type(item)(map(rebuild, item))
-        return {key: rebuild(each) for key, each in item.items()} if isinstance(item, Mapping) else next(left)
+        return {key: rebuild(element) for key, element in item.items()} if isinstance(item, Mapping) else next(left)
 
     return rebuild(tree)
 
@@ -103,14 +103,14 @@ def _count_trips(scanned: Sequence[Any], length: int | None) -> int:
 
 
 def _require_same_carry(before: Sequence[Any], after: Sequence[Any]) -> None:
-    found = [[(x.dtype, x.shape) for x in carry] for carry in (before, after)]
-    if found[0] == found[1]:
+    kinds = [[(x.dtype, x.shape) for x in carry] for carry in (before, after)]
+    if kinds[0] == kinds[1]:
         return
     types = [", ".join(str(x.type) for x in carry) or "nothing" for carry in (before, after)]
     kind = Kind.AXIS_SIZE_MISMATCH
     if len(before) != len(after):
         kind = Kind.MALFORMED_GRAPH
-    elif [dtype for dtype, _ in found[0]] != [dtype for dtype, _ in found[1]]:
+    elif [dtype for dtype, _ in kinds[0]] != [dtype for dtype, _ in kinds[1]]:
         kind = Kind.DTYPE_MISMATCH
     hint = "cast, reshape or expand it, in the function or before the scan"
     fail(kind, STAGE, f"the carry is {types[0]} before a step, and {types[1]} after it", op="scan", hint=hint)
@@ -131,7 +131,7 @@ def _trace(
         return id(tensor) not in known and (tensor.uop == "INPUT" or tensor.serial < start)
 
     def sources(tensor: Any) -> list[Any]:
-        return [] if is_outside(tensor) else [each for each in tensor.src if isinstance(each, kind.tensor)]
+        return [] if is_outside(tensor) else [source for source in tensor.src if isinstance(source, kind.tensor)]
 
     tensors = post_order([*parameters, *results], sources)
     captured = [tensor for tensor in tensors if is_outside(tensor)]
@@ -142,7 +142,7 @@ def _trace(
     ids |= {id(tensor): f"n{place}" for place, tensor in enumerate(inside)}
     nodes = [Node(ids[key], "INPUT", (), _exact(tensor)) for key, tensor in inputs.items()]
     for tensor in inside:
-        src = tuple(ids[id(each)] if isinstance(each, kind.tensor) else Imm(each) for each in tensor.src)
+        src = tuple(ids[id(source)] if isinstance(source, kind.tensor) else Imm(source) for source in tensor.src)
         nodes.append(Node(ids[id(tensor)], tensor.uop, src, _exact(tensor), barrier=tensor.barrier))
     graph = Graph.build(nodes, [ids[id(result)] for result in results])
     return graph.named(name.strip("<>") or "scan"), captured

@@ -68,8 +68,8 @@ def selected(x: T, selection: IndexedElements[T]) -> T:
     shape = (*selection.flat.shape, *(x.shape[axis] for axis in selection.others))
     if not count * width:
         return x._constant(0, x.dtype).expand(tuple(shape[axis] for axis in selection.order()))
-    found = rows.gather(0, selection.flat.reshape(count, 1).expand(count, width))  # type: ignore[attr-defined]
-    result: T = found.reshape(shape).permute(selection.order())
+    selected = rows.gather(0, selection.flat.reshape(count, 1).expand(count, width))  # type: ignore[attr-defined]
+    result: T = selected.reshape(shape).permute(selection.order())
     return result
 
 

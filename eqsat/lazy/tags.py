@@ -27,8 +27,8 @@ def tagged(name: str) -> Iterator[None]:
         EqsatError: InvalidOption for a name that is no string, or an empty one.
     """
     if not is_text(name) or not name:
-        found = "an empty string" if name == "" else with_article(type(name).__name__)
-        fail(Kind.INVALID_OPTION, STAGE, f"a tag is the name of a part of the program, not {found}")
+        given = "an empty string" if name == "" else with_article(type(name).__name__)
+        fail(Kind.INVALID_OPTION, STAGE, f"a tag is the name of a part of the program, not {given}")
     outer = _CURRENT.get()
     token = _CURRENT.set(name if outer is None else f"{outer}.{name}")
     try:

@@ -64,7 +64,7 @@ def _in_order(arguments: Sequence[Tensor], roots: Sequence[Tensor]) -> list[Tens
         return post_order([*first, *roots], lambda tensor: [s for s in tensor.src if isinstance(s, Tensor)])
 
     tensors, given = order(arguments), set(map(id, arguments))
-    read = [each for each in tensors if each.uop == "INPUT" and each.array is None and id(each) not in given]
+    read = [tensor for tensor in tensors if tensor.uop == "INPUT" and tensor.array is None and id(tensor) not in given]
     created = sorted(read, key=lambda tensor: tensor.serial)
     same = all(one is other for one, other in zip(read, created, strict=True))
     return tensors if same else order([*arguments, *created])

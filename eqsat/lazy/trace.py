@@ -60,7 +60,7 @@ def _checked(results: Any) -> Tensor | Sequence[Tensor] | Mapping[str, Tensor]:
     """What the function returned: a tensor, several, or tensors by name."""
     tensors = results.values() if isinstance(results, Mapping) else results
     tensors = list(tensors) if isinstance(tensors, list | tuple) or isinstance(results, Mapping) else [results]
-    wrong = [each for each in tensors if not isinstance(each, Tensor)]
+    wrong = [tensor for tensor in tensors if not isinstance(tensor, Tensor)]
     if wrong or not tensors:
         what = "nothing" if not tensors or wrong == [None] else with_article(type(wrong[0]).__name__)
         hint = "a lazy tensor, a list of them, or a dict of named ones"

@@ -55,4 +55,6 @@ def two_meanings(
 
 def _names(function: Callable[..., Any]) -> set[str]:
     every = inspect.signature(function).parameters.values()
-    return {each.name for each in every if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
+    return {
+        parameter.name for parameter in every if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }

@@ -115,11 +115,11 @@ class _Chooser:
     @cached_property
     def _after_repeated(self) -> set[Ref]:
         """The values that need a result of a repeated call."""
-        found = {uop for path in self._repeated for uop in self.uops[path]}
+        repeated = {uop for path in self._repeated for uop in self.uops[path]}
         for node in self.values.nodes:
-            if any(not found.isdisjoint(self.values.sources[ref]) for ref in node.refs):
-                found.add(node.id)
-        return found
+            if any(not repeated.isdisjoint(self.values.sources[ref]) for ref in node.refs):
+                repeated.add(node.id)
+        return repeated
 
     def _is_free_to_cut(self, path: Path) -> bool:
         """Whether the values on the edge of a call are stored in any case. Values that come before all repeated calls

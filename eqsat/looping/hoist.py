@@ -145,8 +145,8 @@ class _Hoisted:
         varies = node.id in self.varying
         repeated = self.fixed if varies else set()
         src = tuple(
-            each if isinstance(each, Imm) else self._repeated(each) if each in repeated else self.outer[each]
-            for each in node.src
+            ref if isinstance(ref, Imm) else self._repeated(ref) if ref in repeated else self.outer[ref]
+            for ref in node.src
         )
         arg = batched_arg(node, self.shape.trips) if varies else node.arg
         self.outer[node.id] = self._fresh(f"{self.loop.id}/{node.id}")

@@ -139,12 +139,12 @@ class _Scope:
             else:
                 depth[item] = before + (self.graph[item].op.kind is UOpKind.LOOP)
         part_of = {uop: part for part in called for uop in part.uops}
-        found: dict[object, _LoopOrCall] = {}
+        calls: dict[object, _LoopOrCall] = {}
         for node in self.nodes:
             is_loop = node.op.kind is UOpKind.LOOP
             if is_loop or node.id in part_of:
                 key = (node.src, node.arg.with_(result=0)) if is_loop else part_of[node.id]
-                unit = found.setdefault(key, _LoopOrCall(depth[node.id], [], part_of.get(node.id)))
+                unit = calls.setdefault(key, _LoopOrCall(depth[node.id], [], part_of.get(node.id)))
                 unit.loops += [node] if is_loop else []
                 self.units[node.id] = unit
         sources = stored_sources(self.graph)
@@ -209,7 +209,7 @@ class _Scope:
                 value[inner.id] = self.names.fresh(f"{name}/{inner.id}")
         scope = _Scope(body, value, self.names, self.known, name)
         after = [value[output] for output in body.outputs]
-        results = {each.arg["result"]: self.value[each.id] for each in unit.loops}
+        results = {loop.arg["result"]: self.value[loop.id] for loop in unit.loops}
         types = [body.types[output] for output in body.outputs]
         states = tuple(
             State(operands[k], parameters[k], after[k], results.get(k) or self.names.fresh(f"{name}.{k}"), types[k])

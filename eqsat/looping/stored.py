@@ -79,11 +79,11 @@ class StoredValues:
     @cached_property
     def _accumulated(self) -> set[Ref]:
         """The values that need a sum, a product, a maximum or a scatter of several elements."""
-        found: set[Ref] = set()
+        refs: set[Ref] = set()
         for node in self.nodes:
-            if self._is_accumulator(node) or any(not found.isdisjoint(self.sources[ref]) for ref in node.refs):
-                found.add(node.id)
-        return found
+            if self._is_accumulator(node) or any(not refs.isdisjoint(self.sources[ref]) for ref in node.refs):
+                refs.add(node.id)
+        return refs
 
     def accumulators_after(self, ref: Ref) -> int:
         """The number of accumulators that read a value, by themselves or through uops that accumulate nothing."""

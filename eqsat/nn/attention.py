@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
         hint = "nn.dropout(nn.softmax(scores), p, seed) @ v"
         fail(Kind.UNSUPPORTED_OP, STAGE, "dropout within attention is not supported", op=op, hint=hint)
     if flag(enable_gqa, "enable_gqa"):
-        k, v = (_shared_heads(op, q, each) for each in (k, v))
+        k, v = (_shared_heads(op, q, rows) for rows in (k, v))
     scores = attention_scores(q, k, v, attn_mask, is_causal, scale)
     result = softmax(scores) @ v
     if attn_mask is None:
@@ -58,7 +58,7 @@ def scaled_dot_product_attention(
 
 
 def _operands(op: str, *given: Operand) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (tensor_of(op, name, each) for name, each in zip("qkv", given, strict=True))
+    q, k, v = (tensor_of(op, name, value) for name, value in zip("qkv", given, strict=True))
     return q, k, v
 
 

@@ -44,7 +44,7 @@ def price_plan(
     _check_types(region, plan)
     if plan.arch != target.arch:
         fail(Kind.UNKNOWN_TARGET, STAGE, f"the plan is for {plan.arch}, the program for {target.arch}", at=region.name)
-    orders = {getattr(each, "ordered", False) for each in rivals}
+    orders = {getattr(rival, "ordered", False) for rival in rivals}
     if getattr(plan, "ordered", False) not in orders:
         message = f"ordered is {not next(iter(orders))}: the program's exactness decides the order of sums"
         fail(Kind.INVALID_OPTION, STAGE, message, at=region.name, hint=f"ordered={next(iter(orders))}")

@@ -62,19 +62,19 @@ class PlanCache:
     def recall(self, region: Region, rivals: Sequence[Plan]) -> MeasuredPlan | None:
         """What was kept of a region, if it is whole, and its plan is one of those that the region has."""
         try:
-            found = from_json(read_checked(self.path(region)), _KeptPlan)
+            kept = from_json(read_checked(self.path(region)), _KeptPlan)
         except (OSError, ValueError, EqsatError):  # absent, damaged, or of another form: measured again
             return None
         names = _canonical_names(region)
         for plan in rivals:
-            if _renamed(to_builtins(plan), names) == found.plan:
-                return MeasuredPlan(plan, found.ns, found.first_ns, found.tried, found.refused)
+            if _renamed(to_builtins(plan), names) == kept.plan:
+                return MeasuredPlan(plan, kept.ns, kept.first_ns, kept.tried, kept.refused)
         return None
 
-    def keep(self, region: Region, found: MeasuredPlan) -> None:
+    def keep(self, region: Region, measured: MeasuredPlan) -> None:
         """Keep a region's plan for the next compilation; where nothing can be written, that one measures again."""
-        plan = _renamed(to_builtins(found.plan), _canonical_names(region))
-        kept = _KeptPlan(plan, found.ns, found.first_ns, found.tried, found.refused)
+        plan = _renamed(to_builtins(measured.plan), _canonical_names(region))
+        kept = _KeptPlan(plan, measured.ns, measured.first_ns, measured.tried, measured.refused)
         with contextlib.suppress(OSError):
             write_checked(self.path(region), to_json(kept).encode())
 
@@ -92,7 +92,7 @@ def _renamed(data: Any, names: Mapping[str, str]) -> Any:
     if isinstance(data, str):
         return names.get(data, data)
     if isinstance(data, list | tuple):
-        return [_renamed(each, names) for each in data]
+        return [_renamed(item, names) for item in data]
     if isinstance(data, Mapping):
-        return {key: _renamed(each, names) for key, each in data.items()}
+        return {key: _renamed(item, names) for key, item in data.items()}
     return data

@@ -49,15 +49,15 @@ def refine(
     Raises:
         EqsatError: ResourceExceeded where a block of no plan of a region fits an SM.
     """
-    found: dict[str, Price] = {}
+    chosen: dict[str, Price] = {}
     notes: list[Diagnostic] = []
     for call, price in zip(module.running, prices, strict=True):
         name = call.region.name
-        if name not in found:
+        if name not in chosen:
             search = _PlanSearch(call.region, price, reports[name], pricer, target, compiled)
-            found[name] = search.best()
-            notes += search.diagnostics(found[name])
-    return Replanned(tuple(found[call.region.name] for call in module.running), tuple(notes))
+            chosen[name] = search.best()
+            notes += search.diagnostics(chosen[name])
+    return Replanned(tuple(chosen[call.region.name] for call in module.running), tuple(notes))
 
 
 def what_changed(before: Plan, after: Plan) -> str:
@@ -70,9 +70,9 @@ def what_changed(before: Plan, after: Plan) -> str:
         ("vectors", before.vectors or 1, after.vectors or 1),
         ("tile", _shape(old), _shape(new)),
     )
-    told = [f"{name} {first} → {second}" for name, first, second in sizes if first != second]
+    changes = [f"{name} {first} → {second}" for name, first, second in sizes if first != second]
     fields = (name for name in Schedule.__struct_fields__ if getattr(old, name) != getattr(new, name))
-    return ", ".join(told or [f"other {name}" for name in fields if name != "notes"])
+    return ", ".join(changes or [f"other {name}" for name in fields if name != "notes"])
 
 
 class _PlanSearch:
@@ -82,48 +82,48 @@ class _PlanSearch:
         self,
         region: Region,
         first: Price,
-        told: KernelResources,
+        report: KernelResources,
         pricer: PlanPricer,
         target: Target,
         compiled: Compile,
     ) -> None:
-        self._region, self._first, self._told = region, first, told
+        self._region, self._first, self._report = region, first, report
         self._pricer, self._target, self._compiled = pricer, target, compiled
 
     def best(self) -> Price:
         """The first choice where it is as was estimated, else the best by what the compiler tells."""
-        if not self._told.spills and self._compiled_blocks() >= resident_blocks(self._first.work, self._target):
+        if not self._report.spills and self._compiled_blocks() >= resident_blocks(self._first.work, self._target):
             return self._first
         estimates = self._pricer.rank(self._region)
-        rivals = [each.plan for each in estimates]
-        place, told = rivals.index(self._first.plan), self._told
+        rivals = [estimate.plan for estimate in estimates]
+        place, report = rivals.index(self._first.plan), self._report
         known: dict[int, Price] = {}
         while place not in known:
-            known[place] = self._pricer.correct(self._region, estimates[place], told, rivals)
+            known[place] = self._pricer.correct(self._region, estimates[place], report, rivals)
             place = min(range(len(rivals)), key=lambda i: self._rank(known.get(i, estimates[i])))
             if place not in known:
                 estimates[place] = self._add_note(estimates[place])
-                told = self._compiled(self._region, estimates[place].plan)
-        found = known[place]
-        if not resident_blocks(found.work, self._target):
-            registers = f"{found.work.thread_registers} registers of each of {found.work.block_threads} threads"
+                report = self._compiled(self._region, estimates[place].plan)
+        best = known[place]
+        if not resident_blocks(best.work, self._target):
+            registers = f"{best.work.thread_registers} registers of each of {best.work.block_threads} threads"
             message = f"a block of no plan fits {self._target.name}: the best takes {registers}"
-            fail(Kind.RESOURCE_EXCEEDED, STAGE, message, at=self._region.name, shared_bytes=found.work.scratch)
-        return found
+            fail(Kind.RESOURCE_EXCEEDED, STAGE, message, at=self._region.name, shared_bytes=best.work.scratch)
+        return best
 
-    def diagnostics(self, found: Price) -> list[Diagnostic]:
+    def diagnostics(self, best: Price) -> list[Diagnostic]:
         """What gave way, and what spills all the same."""
         notes = []
-        if found.plan.notes != self._first.plan.notes:
-            notes.append(note(Kind.RESOURCE_EXCEEDED, STAGE, found.plan.notes[-1], at=self._region.name))
-        if SPILLS in found.stops:
+        if best.plan.notes != self._first.plan.notes:
+            notes.append(note(Kind.RESOURCE_EXCEEDED, STAGE, best.plan.notes[-1], at=self._region.name))
+        if SPILLS in best.stops:
             message = "registers are spilled, by every plan of the region that is as good"
             notes.append(note(Kind.RESOURCE_EXCEEDED, STAGE, message, at=self._region.name, severity=Severity.WARNING))
         return notes
 
     def _compiled_blocks(self) -> int:
         """Blocks of the first choice that share an SM, by the registers that it takes."""
-        work = msgspec.structs.replace(self._first.work, thread_registers=self._told.registers)
+        work = msgspec.structs.replace(self._first.work, thread_registers=self._report.registers)
         return resident_blocks(work, self._target)
 
     def _rank(self, price: Price) -> tuple[bool, tuple[bool, bool, float]]:
@@ -131,9 +131,9 @@ class _PlanSearch:
 
     def _add_note(self, price: Price) -> Price:
         """The price of a plan that says why it stands in the place of the first."""
-        told, estimated = self._told, self._first.work.thread_registers
-        spilled = f", {told.spill_stores + told.spill_loads} bytes spilled" if told.spills else ""
-        why = f"{told.registers} registers{spilled}, {estimated} estimated"
+        report, estimated = self._report, self._first.work.thread_registers
+        spilled = f", {report.spill_stores + report.spill_loads} bytes spilled" if report.spills else ""
+        why = f"{report.registers} registers{spilled}, {estimated} estimated"
         words = f"{what_changed(self._first.plan, price.plan)}: {why}"
         plan = msgspec.structs.replace(price.plan, notes=(*price.plan.notes, words))
         return msgspec.structs.replace(price, plan=plan)

@@ -50,19 +50,19 @@ def time_plans(
     region: Region, plans: Sequence[Plan], *, target: Target, flush: bool, emulate: bool = False
 ) -> list[float | EqsatError]:
     """The ns of each plan on random data, or why there are none. This process may be a worker of an executor."""
-    core, memrefs = checked_core(region), {each.name: each.memref for each in region.inputs}
-    arrays = random_inputs({name: TensorType.of(each.dtype, each.shape) for name, each in memrefs.items()})
+    core, memrefs = checked_core(region), {buffer.name: buffer.memref for buffer in region.inputs}
+    arrays = random_inputs({name: TensorType.of(memref.dtype, memref.shape) for name, memref in memrefs.items()})
     backend, (folder, _) = backend_of(target, emulate), writable_cache()
     return times_of(region, core, plans, arrays, backend=backend, target=target, flush=flush, cache=folder)
 
 
-def replan(made: Artifact, backend: Backend, clock: Clock, folder: Path, measuring: Measuring | None) -> Replanned:
+def replan(artifact: Artifact, backend: Backend, clock: Clock, folder: Path, measuring: Measuring | None) -> Replanned:
     """The prices of a program's calls, by other plans where those are known to be better than the estimate's first: as
     measured, or as the compiler reports. `folder` keeps compiled kernels."""
-    target, options = made.target, made.options
+    target, options = artifact.target, artifact.options
     if measuring is not None:
         with clock.stage("tune"):
-            return tune(made.module, made.prices, measuring)
+            return tune(artifact.module, artifact.prices, measuring)
     pricer = pricer_for(target, options)
 
     def compile_plan(region: Region, plan: Plan) -> KernelResources:
@@ -70,6 +70,6 @@ def replan(made: Artifact, backend: Backend, clock: Clock, folder: Path, measuri
         return backend.build(backend.texts([kernel]), target.arch, folder).resources[function_name(region)]
 
     with clock.stage("compile"):
-        resources = backend.build(made.units, target.arch, folder).resources
-        reports = {call.region.name: resources[function_name(call.region)] for call in made.module.running}
-        return refine(made.module, made.prices, reports, pricer, target, compile_plan)
+        resources = backend.build(artifact.units, target.arch, folder).resources
+        reports = {call.region.name: resources[function_name(call.region)] for call in artifact.module.running}
+        return refine(artifact.module, artifact.prices, reports, pricer, target, compile_plan)

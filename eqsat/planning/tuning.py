@@ -50,19 +50,19 @@ def tune(module: Module, prices: Sequence[Price], measuring: Measuring) -> Repla
     """The measured plans of a module whose calls have these prices. A region that was measured before on this machine
     is taken from the cache; one that is not measured in time keeps its plan, with a note."""
     regions = {call.region.name: call.region for call in module.running}
-    found: dict[str, Price] = dict(zip((call.region.name for call in module.running), prices, strict=True))
+    chosen: dict[str, Price] = dict(zip((call.region.name for call in module.running), prices, strict=True))
     candidates = {name: _worth_measuring(measuring.pricer.rank(region)) for name, region in regions.items()}
     several = {name: region for name, region in regions.items() if len(candidates[name]) > 1}
     notes: list[Diagnostic] = []
     known = measure(several, candidates, measuring)
     for name in several:
         if name in known:
-            plans = [each.plan for each in candidates[name]]
-            found[name] = candidates[name][plans.index(known[name].plan)]
+            plans = [price.plan for price in candidates[name]]
+            chosen[name] = candidates[name][plans.index(known[name].plan)]
             notes += _measurement_notes(name, known[name], plans[0])
         else:
             notes.append(note(Kind.TUNED, STAGE, "not measured in the seconds of autotune=", at=name))
-    return Replanned(tuple(found[call.region.name] for call in module.running), tuple(notes))
+    return Replanned(tuple(chosen[call.region.name] for call in module.running), tuple(notes))
 
 
 def measure(
@@ -73,9 +73,9 @@ def measure(
     Raises:
         EqsatError: where no plan of a region can be built.
     """
-    plans = {name: [each.plan for each in candidates[name]] for name in regions}
+    plans = {name: [price.plan for price in candidates[name]] for name in regions}
     recalled = {name: measuring.cache.recall(region, plans[name]) for name, region in regions.items()}
-    known = {name: found for name, found in recalled.items() if found is not None}
+    known = {name: plan for name, plan in recalled.items() if plan is not None}
     missing = [name for name in regions if name not in known]
     jobs = {name: (regions[name], plans[name]) for name in missing}
     places = {name: number for number, name in enumerate(regions, 1)}
@@ -103,12 +103,12 @@ def fastest_cover(covers: Sequence[Cover], measuring: Measuring) -> Cover:
         fresh = {f"{region.name} ({number})": region for number, region in enumerate(missing, 1)}
         candidates = {name: _worth_measuring(measuring.pricer.rank(region)) for name, region in fresh.items()}
         try:
-            found = measure(fresh, candidates, measuring)
+            measured = measure(fresh, candidates, measuring)
         except EqsatError:
             if cover is covers[0]:
                 raise
-            found = {}  # a kernel of it cannot be built
-        known |= {canonical(fresh[name]): plan.ns for name, plan in found.items()}
+            measured = {}  # a kernel of it cannot be built
+        known |= {canonical(fresh[name]): plan.ns for name, plan in measured.items()}
         if regions.keys() <= known.keys():
             times.append(sum(known[canonical(kernel.region)] for kernel in cover.kernels if kernel.price))
         else:
@@ -118,34 +118,38 @@ def fastest_cover(covers: Sequence[Cover], measuring: Measuring) -> Cover:
         return covers[0]
     counted = sum(ns < math.inf for ns in times)
     message = f"the fastest of {counted} covers that were measured, {times[best] / 1e3:.1f} µs; the estimate's choice "
-    told = note(Kind.TUNED, STAGE, f"{message}took {times[0] / 1e3:.1f} µs")
-    return replace(covers[best], diagnostics=(*covers[best].diagnostics, told))
+    reason = note(Kind.TUNED, STAGE, f"{message}took {times[0] / 1e3:.1f} µs")
+    return replace(covers[best], diagnostics=(*covers[best].diagnostics, reason))
 
 
 def fastest(plans: Sequence[Plan], times: Sequence[float | EqsatError]) -> MeasuredPlan:
     """The plan to take: the fastest, unless the first of those that have a time is about as fast."""
-    timed = [(plan, each) for plan, each in zip(plans, times, strict=True) if not isinstance(each, EqsatError)]
-    refused = tuple(str(each.diagnostics[0].message) for each in times if isinstance(each, EqsatError))
-    (first, first_ns), best = timed[0], min(timed, key=lambda each: each[1])
+    timed = [
+        (plan, timed_run) for plan, timed_run in zip(plans, times, strict=True) if not isinstance(timed_run, EqsatError)
+    ]
+    refused = tuple(str(timed_run.diagnostics[0].message) for timed_run in times if isinstance(timed_run, EqsatError))
+    (first, first_ns), best = timed[0], min(timed, key=lambda entry: entry[1])
     plan, ns = best if best[1] < first_ns * (1 - MARGIN) else timed[0]
     return MeasuredPlan(plan, ns, first_ns if first == plans[0] else None, len(timed), refused)
 
 
 def _worth_measuring(ranked: Sequence[Price]) -> list[Price]:
-    return [each for each in ranked[:MOST_PLANS] if each.time_ns <= SLOWEST * ranked[0].time_ns]
+    return [price for price in ranked[:MOST_PLANS] if price.time_ns <= SLOWEST * ranked[0].time_ns]
 
 
-def _measurement_notes(name: str, found: MeasuredPlan, first: Plan) -> list[Diagnostic]:
+def _measurement_notes(name: str, measured: MeasuredPlan, first: Plan) -> list[Diagnostic]:
     """The flag of a plan that a clock chose, which another run or machine may choose otherwise; and of those that could
     not be measured."""
-    message = f"the fastest of {found.tried} plans that were measured, {found.ns / 1e3:.1f} µs"
-    if found.plan == first:
+    message = f"the fastest of {measured.tried} plans that were measured, {measured.ns / 1e3:.1f} µs"
+    if measured.plan == first:
         message += f": {UNCHANGED}"
     else:
-        took = "could not be built" if found.first_ns is None else f"took {found.first_ns / 1e3:.1f} µs"
-        message += f": {what_changed(first, found.plan)}; the estimate's choice {took}"
+        took = "could not be built" if measured.first_ns is None else f"took {measured.first_ns / 1e3:.1f} µs"
+        message += f": {what_changed(first, measured.plan)}; the estimate's choice {took}"
     notes = [note(Kind.TUNED, STAGE, message, at=name)]
-    if found.refused:
-        message = f"plans passed over, as they could not be built: {len(found.refused)}; the first: {found.refused[0]}"
+    if measured.refused:
+        message = (
+            f"plans passed over, as they could not be built: {len(measured.refused)}; the first: {measured.refused[0]}"
+        )
         notes.append(note(Kind.COMPILE_FAILED, STAGE, message, at=name))
     return notes

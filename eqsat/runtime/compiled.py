@@ -199,10 +199,10 @@ class CompiledPart:
     whole: Compiled
     number: int
 
-    def _mine(self, each: Sequence[T]) -> tuple[T, ...]:
+    def _mine(self, values: Sequence[T]) -> tuple[T, ...]:
         """Of one thing per launch, those of this part."""
         numbers = self.whole.artifact.parts
-        return tuple(one for one, number in zip(each, numbers, strict=True) if number == self.number)
+        return tuple(one for one, number in zip(values, numbers, strict=True) if number == self.number)
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:

@@ -30,26 +30,26 @@ class OptimizedPart(NamedTuple):
     prices: tuple[Price, ...]
 
 
-def recipe_of(graph: Graph, target: Target, options: Options, made: Sequence[OptimizedPart], module: Module) -> Recipe:
+def recipe_of(graph: Graph, target: Target, options: Options, parts: Sequence[OptimizedPart], module: Module) -> Recipe:
     """The recipe of a graph whose parts became `module`."""
-    running = [(number, kernel) for number, each in enumerate(made) for kernel in each.cover.kernels if kernel.price]
+    running = [(number, kernel) for number, part in enumerate(parts) for kernel in part.cover.kernels if kernel.price]
     return Recipe(
         target=target,
         options=options,
         tiny=graph.to_json(),
         module=module,
-        prices=tuple(price for each in made for price in each.prices),
+        prices=tuple(price for part in parts for price in part.prices),
         selections=tuple(kernel.selection for _, kernel in running),
-        terms=tuple(kernel_term(kernel.trees, made[number].cover.names) for number, kernel in running),
+        terms=tuple(kernel_term(kernel.trees, parts[number].cover.names) for number, kernel in running),
         parts=tuple(number for number, _ in running),
         stats=Stats(
-            uops=sum(len(each.part.graph.nodes) for each in made),
-            kernels_before=sum(node.uop != "INPUT" for each in made for node in each.part.graph.nodes),
+            uops=sum(len(part.part.graph.nodes) for part in parts),
+            kernels_before=sum(node.uop != "INPUT" for part in parts for node in part.part.graph.nodes),
             kernels_after=len(module.running),
-            candidates=sum(each.cover.considered for each in made),
+            candidates=sum(part.cover.considered for part in parts),
             estimated_before_ns=unfused_ns(graph, target),
-            saturation=whole_saturation([each.saturation for each in made if each.saturation is not None]),
+            saturation=whole_saturation([part.saturation for part in parts if part.saturation is not None]),
             seconds={},
-            extraction=tuple(diagnostic for each in made for diagnostic in each.cover.diagnostics),
+            extraction=tuple(diagnostic for part in parts for diagnostic in part.cover.diagnostics),
         ),
     )

@@ -96,7 +96,7 @@ class Stages:
         if stage == "frontend" and self._bound.frontend is None:
             fail(Kind.INVALID_OPTION, "dump", "the program was given as Tiny IR: it has no frontend stage")
         if place is not None and stage in OF_PROGRAM:
-            kernel_stages = [each for each in STAGES if each not in OF_PROGRAM]
+            kernel_stages = [stage for stage in STAGES if stage not in OF_PROGRAM]
             message = f"the stage {stage} is that of the whole program, not of a kernel"
             fail(Kind.INVALID_OPTION, "dump", message, hint=f"kernel= goes with {', '.join(kernel_stages)}, gpu, cu")
 

@@ -30,26 +30,26 @@ class KernelTerm(msgspec.Struct, frozen=True):
     def outputs_reading(self, buffer: str) -> tuple[int, ...]:
         """The outputs, by their order, for which this buffer is read."""
         reading: set[int] = set()
-        found, output = [], 0
+        outputs, output = [], 0
         for place, (ctor, *args) in enumerate(self.lines):
             sorts = CTORS[str(ctor)].args
             reads = any(arg == buffer for arg, sort in zip(args, sorts, strict=True) if sort is Sort.BUF)
             below = (arg for arg, sort in zip(args, sorts, strict=True) if sort.is_inline)
             if reads or not reading.isdisjoint(map(int, below)):
                 reading.add(place)
-                found += [output] if ctor == "Store" else []
+                outputs += [output] if ctor == "Store" else []
             output += ctor == "Store"
-        return tuple(found)
+        return tuple(outputs)
 
 
 def kernel_term(trees: Sequence[Tree], names: Mapping[int, str]) -> KernelTerm:
     """The term of Store trees whose buffers have these names."""
     places: dict[Tree, int] = {}
     lines: list[tuple[str | int, ...]] = []
-    for each in subtrees(*trees):
-        kids = iter(each.kids)
-        line: list[str | int] = [each.node.ctor]
-        for arg, sort in zip(each.node.args, CTORS[each.node.ctor].args, strict=True):
+    for subtree in subtrees(*trees):
+        kids = iter(subtree.kids)
+        line: list[str | int] = [subtree.node.ctor]
+        for arg, sort in zip(subtree.node.args, CTORS[subtree.node.ctor].args, strict=True):
             match sort:
                 case Sort.STR | Sort.I64:
                     line.append(arg)
@@ -57,6 +57,6 @@ def kernel_term(trees: Sequence[Tree], names: Mapping[int, str]) -> KernelTerm:
                     line.append(names[int(arg)])
                 case _:
                     line.append(places[next(kids)])
-        places[each] = len(lines)
+        places[subtree] = len(lines)
         lines.append(tuple(line))
     return KernelTerm(tuple(lines))

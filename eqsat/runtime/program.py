@@ -400,12 +400,12 @@ class Program:
             message = f"sizes are given by symbol, not as {with_article(type(sizes).__name__)}"
             fail(Kind.INVALID_OPTION, "prepare", message, hint="prepare(batch=[1, 8])")
         wanted = combinations({**(sizes or {}), **named}, self._serving.buckets, self._free)
-        complete = [self._complete(each) for each in wanted] if self._free else []
+        complete = [self._complete(sizes) for sizes in wanted] if self._free else []
         preparation = Preparation(self._variants, complete, self._free)
         if background:
             return preparation
-        with telling(progress, steps=len(preparation)) as told:
-            return preparation.wait(progress=told)
+        with telling(progress, steps=len(preparation)) as report:
+            return preparation.wait(progress=report)
 
     def is_ready(self, /, *args: Any, build: bool = False, **named: Any) -> bool:
         """Whether a call with arguments of these shapes finds its own code. build: begin to build the code in the

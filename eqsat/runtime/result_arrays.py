@@ -69,6 +69,6 @@ class ResultArrays:
                 unused = arrays
         return unused
 
-    def _is_as_new(self, array: np.ndarray, made: tuple[tuple[int, ...], np.dtype]) -> bool:
+    def _is_as_new(self, array: np.ndarray, layout: tuple[tuple[int, ...], np.dtype]) -> bool:
         """Whether no caller has changed the shape, the dtype or the flags."""
-        return (array.shape, array.dtype) == made and array.flags.carray and array.flags.owndata
+        return (array.shape, array.dtype) == layout and array.flags.carray and array.flags.owndata

@@ -44,7 +44,7 @@ def combinations(
     if count > MOST_SIZES:
         message = f"{count} combinations of sizes are more than {MOST_SIZES}"
         fail(Kind.RESOURCE_EXCEEDED, STAGE, message, hint="prepare fewer sizes of each dim")
-    return [dict(zip(free, each, strict=True)) for each in itertools.product(*sizes)]
+    return [dict(zip(free, combination, strict=True)) for combination in itertools.product(*sizes)]
 
 
 class Preparation:
@@ -52,7 +52,7 @@ class Preparation:
 
     def __init__(self, variants: Variants[Compiled], sizes: Sequence[Mapping[str, int]], shown: Sequence[str]) -> None:
         self._variants, self._shown = variants, tuple(shown)
-        self._builds = [variants.start(each, keep=True) for each in sizes]
+        self._builds = [variants.start(size, keep=True) for size in sizes]
 
     def __len__(self) -> int:
         return len(self._builds)

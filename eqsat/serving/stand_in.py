@@ -89,7 +89,7 @@ class StandIn:
             if fits and 0 not in dims.values():
                 elements = sum(type_.size for type_ in compiled.inputs.values())
                 fitting.append((elements, key, compiled))
-        return min(fitting, key=lambda each: each[:2])[1:] if fitting else None
+        return min(fitting, key=lambda variant: variant[:2])[1:] if fitting else None
 
     def _padded(self, dims: Mapping[str, int], key: Key, compiled: Compiled) -> Answer:
         """The code for larger sizes, after the proof that it computes the call."""
@@ -124,11 +124,11 @@ class Padded:
         """The results, without their padded positions."""
         types = self._compiled.inputs.values()
         padded = [_with_zeros(array, type_.shape) for array, type_ in zip(inputs, types, strict=True)]
-        found = self._compiled.run(padded, threads)
+        results = self._compiled.run(padded, threads)
         shapes = [type_.shape for _, type_ in self.bound.outputs]
         return [
             np.ascontiguousarray(array[tuple(map(slice, shape))]) if array.shape != shape else array
-            for array, shape in zip(found, shapes, strict=True)
+            for array, shape in zip(results, shapes, strict=True)
         ]
 
 

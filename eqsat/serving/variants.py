@@ -179,7 +179,7 @@ class Variants(Generic[T]):
         self._held[key] = compiled
         if self._latest is not None and self._latest in self._held:
             self._held.move_to_end(self._latest)
-        aging = [each for each in self._held if each not in self._kept]
+        aging = [key for key in self._held if key not in self._kept]
         for oldest in aging[: max(0, len(aging) - MOST_VARIANTS)]:
             del self._held[oldest]
 

@@ -110,15 +110,15 @@ def ablate(
     """
     check_executor(executor)
     jobs = {name: (name, source, dict(dims or {}), target, tuple(kinds), rounds) for name, source in programs.items()}
-    found = Ablation()
+    study = Ablation()
     for name, result in run_jobs(ablate_program, jobs, executor):
         if isinstance(result, EqsatError):
-            found.failures[name] = result
+            study.failures[name] = result
         else:
-            found.programs[name] = result
+            study.programs[name] = result
         if told is not None:
             told(name, result)
-    return found
+    return study
 
 
 def ablate_program(
@@ -141,7 +141,7 @@ def ablate_program(
     measure(running, rounds)
     base = done[0].running.measured_ns
     rows = tuple(_row(name, build, base) for build in done)
-    measurements = tuple(each for run in running for each in run.measurements(name))
+    measurements = tuple(measurement for run in running for measurement in run.measurements(name))
     return ProgramAblation(rows, _optimality(name, subject), builds.passed_over, measurements)
 
 

@@ -37,12 +37,12 @@ def ablate(
         if kind not in knockouts.KINDS:
             raise typer.BadParameter(f"{kind!r} is none of {', '.join(knockouts.KINDS)}", param_hint="--kinds")
     with showing("ablate"):
-        found = ablation.ablate(_named(models), dims=_sizes(dim, "ablate"), kinds=chosen, rounds=rounds, target=target)
-    for program in found.programs.values():
+        study = ablation.ablate(_named(models), dims=_sizes(dim, "ablate"), kinds=chosen, rounds=rounds, target=target)
+    for program in study.programs.values():
         typer.echo(ablation.summary(program.rows))
         for knockout, why in program.passed_over.items():
             typer.echo(f"  without {knockout}: {why}", err=True)
-    _finish(found, out)
+    _finish(study, out)
 
 
 def fidelity(

@@ -134,12 +134,17 @@ def program_fidelity(
         fail(Kind.WRONG_RESULT, STAGE, "two covers compute different results, so that none is timed", at=name)
     measure(running, rounds)
     times = tuple(CoverTimes(len(run.prices), run.predicted_ns, run.measured_ns) for run in running)
-    predicted, measured = [each.predicted_ns for each in times], [each.measured_ns for each in times]
+    predicted, measured = (
+        [timed_run.predicted_ns for timed_run in times],
+        [timed_run.measured_ns for timed_run in times],
+    )
     rank = float(spearmanr(predicted, measured).statistic) if len(running) > 2 else float("nan")
     ratio = statistics.median(m / p for m, p in zip(measured, predicted, strict=True))
     best = min(measured)
     result = Fidelity(name, len(running), rank, measured[0] / best, ratio, measured[0] / 1e3, best / 1e3)
-    return ProgramFidelity(result, times, tuple(each for run in running for each in run.measurements(name)))
+    return ProgramFidelity(
+        result, times, tuple(measurement for run in running for measurement in run.measurements(name))
+    )
 
 
 def _file_name(program: str) -> str:

@@ -13,8 +13,8 @@ read it there (`PyArray_DATA`), so that it is part of NumPy's binary interface."
 
 
 def _interface_address(array: np.ndarray) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    first_byte: int = array.__array_interface__["data"][0]
+    return first_byte
 
 
 def _field_address(array: np.ndarray) -> int:

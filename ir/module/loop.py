@@ -80,11 +80,11 @@ def counts_of_runs(loops: Sequence[Loop], calls: int) -> tuple[int, ...]:
 
 def slots_of_loops(loops: Sequence[Loop]) -> tuple[str, ...]:
     """The slots in which windows lie, and those that copies read and write, each once; windows excluded."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for loop in with_inner(loops):
         for window in loop.windows:
-            found |= dict.fromkeys(window.bases)
+            names |= dict.fromkeys(window.bases)
         for copy in (*loop.loads, *loop.copies):
-            found |= dict.fromkeys((copy.source, copy.target))
+            names |= dict.fromkeys((copy.source, copy.target))
     windows = {window.slot for loop in with_inner(loops) for window in loop.windows}
-    return tuple(name for name in found if name not in windows)
+    return tuple(name for name in names if name not in windows)

@@ -68,18 +68,18 @@ class _Walk:
         """A loop. Its windows that hold something when it begins are read, its others are written in every trip."""
         before, start = set(self.written), len(self.uses)
         read = [window for window in loop.windows if (window.initial or window.tensors[0]) in before]
-        made = [window for window in loop.windows if window not in read]
+        written = [window for window in loop.windows if window not in read]
         self.written |= {window.slot for window in read}
         self._copy(loop.loads, loop.name)
         self.over(loop.loops, loop.first, loop.end)
         self._copy(loop.copies, loop.name)
-        for window in made:
+        for window in written:
             self._read(window.slot, loop.name)
         for window in read:
-            _require_state(window, made, loop)
+            _require_state(window, written, loop)
         self._keep_through(loop, before, start)
         self.written -= {window.slot for window in loop.windows}
-        for slot in sorted({name for window in made for name in window.tensors}):
+        for slot in sorted({name for window in written for name in window.tensors}):
             self._write(slot, loop.name)
 
     def _copy(self, copies: Sequence[Copy], loop: str) -> None:
@@ -108,12 +108,12 @@ class _Walk:
         self.written.add(slot)
 
 
-def _require_state(window: LoopWindow, made: Sequence[LoopWindow], loop: Loop) -> None:
+def _require_state(window: LoopWindow, written: Sequence[LoopWindow], loop: Loop) -> None:
     """A state's window reads in every trip but the first what another window wrote in the trip before."""
     if window.initial is None or loop.trips == 1:
         return
     before = (*window.tensors[1:], *window.tensors[:1])
-    writers = [other for other in made if other.tensors == before and (other.start, other.step) == (0, 0)]
+    writers = [other for other in written if other.tensors == before and (other.start, other.step) == (0, 0)]
     if len(before) != 2 or not writers or (window.start, window.step) != (0, 0):
         _refuse(window.slot, "no trip writes what the next trip reads")
 

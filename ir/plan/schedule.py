@@ -83,5 +83,5 @@ class Schedule(msgspec.Struct, frozen=True):
 
 def _field(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {each}" for key, each in value.items())
+        return ", ".join(f"{key} {choice}" for key, choice in value.items())
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -153,10 +153,10 @@ class Clause:
     @property
     def match(self) -> App:
         """The pattern."""
-        found = self.pattern or self.fact.term
-        if not isinstance(found, App):
+        term = self.pattern or self.fact.term
+        if not isinstance(term, App):
             raise TypeError(f"a clause needs a pattern: {self.fact}")
-        return found
+        return term
 
     @property
     def patterns(self) -> tuple[App, ...]:
@@ -187,12 +187,12 @@ def map_condition(condition: Condition, change: Callable[[Term], Term]) -> Condi
         case Equal(left, right):
             return Equal(change(left), change(right))
         case Exists(pattern):
-            found = change(pattern)
-            assert isinstance(found, App)
-            return Exists(found)
-    found = change(condition)
-    assert isinstance(found, Prim | Fact)
-    return found
+            changed = change(pattern)
+            assert isinstance(changed, App)
+            return Exists(changed)
+    changed = change(condition)
+    assert isinstance(changed, Prim | Fact)
+    return changed
 
 
 def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:
@@ -234,11 +234,11 @@ def pattern_variables(spec: str) -> tuple[Var, ...]:
         EqsatError: UnsoundRule for any other text.
     """
     sorts = {"B": Sort.BUF, "P": Sort.PRO, "A": Sort.ACC, "E": Sort.EPI, "S": Sort.STR, "I": Sort.I64}
-    found = []
+    terms = []
     for variable in spec.split():
         name, _, letter = variable.partition(":")
         if not name.isidentifier() or letter not in sorts:
             hint = f"name:letter, as in p:P; a letter is one of {' '.join(sorts)}"
             fail(Kind.UNSOUND_RULE, "rules", f"{variable!r} is no pattern variable", hint=hint)
-        found.append(Var(name, sorts[letter]))
-    return tuple(found)
+        terms.append(Var(name, sorts[letter]))
+    return tuple(terms)

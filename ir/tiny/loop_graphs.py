@@ -33,8 +33,8 @@ def name_bodies(bodies: Iterable[LoopBody]) -> dict[LoopBody, str]:
     names: dict[LoopBody, str] = {}
     taken: set[str] = set()
 
-    def visit(each: Iterable[LoopBody]) -> None:
-        for body in each:
+    def visit(bodies: Iterable[LoopBody]) -> None:
+        for body in bodies:
             if body not in names:
                 visit(bodies_of(body.graph.nodes))
                 name, count = body.name, 1

@@ -145,8 +145,8 @@ class TokenReader:
 
     def _refuse_token(self, wanted: str, hint: str | None = None) -> NoReturn:
         token = self._token
-        found = "the end of the text" if token.kind == END else f"`{self.text[token.start :].split(chr(10))[0][:20]}`"
-        self._refuse(token.start, f"expected {wanted}, found {found}", hint=hint)
+        shown = "the end of the text" if token.kind == END else f"`{self.text[token.start :].split(chr(10))[0][:20]}`"
+        self._refuse(token.start, f"expected {wanted}, found {shown}", hint=hint)
 
     def _mark(self, mark: str) -> None:
         self._expect("mark", mark, f"`{mark}`")

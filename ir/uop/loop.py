@@ -67,8 +67,8 @@ def loop(src: Types, arg: Mapping[str, Any]) -> TensorType:
     if len(given) != len(body.parameters):
         message = f"@{body} takes {len(body.parameters)} operands, found {len(given)}"
         fail(Kind.MALFORMED_GRAPH, STAGE, message)
-    for place, (wanted, found) in enumerate(zip(body.parameters, given, strict=True)):
-        _require_same(wanted, found, f"parameter {place} of @{body} takes {wanted}, found {found}")
+    for place, (wanted, argument) in enumerate(zip(body.parameters, given, strict=True)):
+        _require_same(wanted, argument, f"parameter {place} of @{body} takes {wanted}, found {argument}")
     if len(body.results) < shape.states:
         fail(Kind.MALFORMED_GRAPH, STAGE, f"@{body} returns {len(body.results)} values, and has {shape.states} states")
     for place, (before, after) in enumerate(zip(given[: shape.states], body.results, strict=False)):
@@ -87,8 +87,8 @@ def element_type(scanned: TensorType) -> TensorType:
     return TensorType(scanned.dtype, scanned.shape[1:], scanned.names[1:])
 
 
-def _require_same(wanted: TensorType, found: TensorType, message: str) -> None:
-    if wanted.dtype != found.dtype:
+def _require_same(wanted: TensorType, given: TensorType, message: str) -> None:
+    if wanted.dtype != given.dtype:
         fail(Kind.DTYPE_MISMATCH, STAGE, message, hint="insert a CAST")
-    if wanted.shape != found.shape:
+    if wanted.shape != given.shape:
         fail(Kind.AXIS_SIZE_MISMATCH, STAGE, message)

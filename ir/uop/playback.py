@@ -188,7 +188,7 @@ def loop_results(
         states = list(results[:first])
         stacked.append(list(results[first:]))
     in_order = stacked[::-1] if arg.get("reverse") else stacked
-    return [*states, *(np.stack(each) for each in zip(*in_order, strict=True))]
+    return [*states, *(np.stack(elements) for elements in zip(*in_order, strict=True))]
 
 
 def reshape(xs: Sequence[Array], arg: Mapping[str, Any], out: TensorType, wide: bool) -> Array:

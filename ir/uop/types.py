@@ -94,8 +94,8 @@ def bitcast(src: Types, arg: Mapping[str, Any]) -> TensorType:
             fail(Kind.DTYPE_MISMATCH, STAGE, "a bool has no bits that a number has", hint="a CAST from or to u8")
     if value.dtype.bits != result.bits:
         hint = "a CAST, or Tensor.bitcast, which splits or joins elements"
-        found, wanted = (f"{element} ({element.bits} bits)" for element in (value.dtype, result))
-        fail(Kind.DTYPE_MISMATCH, STAGE, "the dtypes differ in width", hint=hint, found=found, to=wanted)
+        given, wanted = (f"{element} ({element.bits} bits)" for element in (value.dtype, result))
+        fail(Kind.DTYPE_MISMATCH, STAGE, "the dtypes differ in width", hint=hint, found=given, to=wanted)
     return TensorType(result, value.shape, value.names)
 
 

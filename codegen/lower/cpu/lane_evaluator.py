@@ -67,19 +67,19 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         if name not in self.ops:
             return self._load(name, point, block, where)
         key = (name, point, where)
-        found = block.find(key)
-        if found is None:
+        value = block.find(key)
+        if value is None:
             row = self.rows.get(name)
             if row is not None and self.filling != row.kept.filler:
                 yield self._value(row.kept.filler, row.filler_point(point), block, ())
                 return self._load(row.buffer.name, row.place(point), block, where, axes_of(point))
             home = block.home(axes_of(point, where))
             op = self.ops[name]
-            found = home.let(name, (yield self._compute(name, op, point, home, where)))
-            home.memo.setdefault(key, found)
+            value = home.let(name, (yield self._compute(name, op, point, home, where)))
+            home.memo.setdefault(key, value)
             if row is not None:
-                home.store(row.buffer.name, self.offset(row.buffer.name, row.place(point)), found)
-        return found
+                home.store(row.buffer.name, self.offset(row.buffer.name, row.place(point)), value)
+        return value
 
     def keep(self, rows: Mapping[str, Row]) -> None:
         """Keeps these values in rows."""
@@ -130,11 +130,11 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             return None
         mask = Inside(conditions, block.lane_axis.variable, count)
         key = ("mask", mask)
-        found = block.find(key)
-        if found is None:
+        value = block.find(key)
+        if value is None:
             home = block.home(axes_of((count,) if isinstance(count, AxisExpr) else (), conditions))
-            found = home.memo[key] = home.let("inside", mask)
-        return found
+            value = home.memo[key] = home.let("inside", mask)
+        return value
 
     # --- memory ---
 
@@ -159,11 +159,11 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             where = ()
         dtype = dtype or register_type(self.dtype(buffer))
         key = ("load", buffer, offset, where, dtype)
-        found = block.find(key)
-        if found is None:
+        value = block.find(key)
+        if value is None:
             home = block.home(axes_of((offset,), where) | filled)
-            found = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where, dtype))
-        return found
+            value = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where, dtype))
+        return value
 
     def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Load:
         name = self.writer.buffer(buffer)
@@ -204,14 +204,14 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     def _bind_index(self, index: Value, size: int, home: CpuBlock) -> AxisExpr:
         """An index that is the same in all lanes, as a variable of the kernel, so that its load needs no gather."""
         key = ("pick", index, size)
-        found = home.find(key)
-        if found is None:
+        value = home.find(key)
+        if value is None:
             variable = self.writer.variable("at", 0, size - 1)
             home.add(Pick(variable, index))
             home.variables.add(variable)
-            found = home.memo[key] = Lanes(self.writer.axis(variable), None, "i64")
-        assert isinstance(found, Lanes)
-        return found.expr
+            value = home.memo[key] = Lanes(self.writer.axis(variable), None, "i64")
+        assert isinstance(value, Lanes)
+        return value.expr
 
     def _gather_lanes(self, source: Operand, point: Point, index: Value, block: CpuBlock, where: Where) -> Evaluation:
         """A gather whose index differs between lanes. A bound on the index is a mask."""

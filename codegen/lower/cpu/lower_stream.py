@@ -328,10 +328,10 @@ class _CpuStreamTemplate:
             block.loop(panel, n, ZERO, constant(product.n), blocks.nv)
         total = block.let("total", CpuCall("hsum", (zeros,), kind))
         flags = Const(1, "i64"), Const(0, "i64")
-        found = writer.variable("infinite", 0, 1)
-        block.add(Pick(found, CpuCall("where", (CpuCall("cmpne", (total, total), "bool"), *flags), "i64")))
-        block.variables.add(found)
-        return writer.axis(found)
+        is_infinite = writer.variable("infinite", 0, 1)
+        block.add(Pick(is_infinite, CpuCall("where", (CpuCall("cmpne", (total, total), "bool"), *flags), "i64")))
+        block.variables.add(is_infinite)
+        return writer.axis(is_infinite)
 
     # --- the kernel ---
 

@@ -106,9 +106,9 @@ class _PartResults:
 def _combine_parts(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, block: CpuBlock, where: Where) -> Value:
     """The parts at `point`, combined in order."""
     key = ("combined", name, point, where)
-    found = block.find(key)
-    if found is not None:
-        return found
+    value = block.find(key)
+    if value is not None:
+        return value
     home = block.home(axes_of(point, where))
     total = lower_reduce.start(ev, name, home)
     tasks = parts.memref.shape[0]
@@ -117,5 +117,5 @@ def _combine_parts(ev: LaneEvaluator, name: str, parts: Buffer, point: Point, bl
     part = ev.value(parts.name, (ev.writer.axis(variable), *point), body, where)
     body.accumulate(total, ev.joining(ev.ops[name]).fn, part)
     home.loop(body, variable, AxisExpr(), AxisExpr(tasks))
-    home.memo[key] = found = home.let(name, lower_reduce.convert_to_result(ev, name, total))
-    return found
+    home.memo[key] = value = home.let(name, lower_reduce.convert_to_result(ev, name, total))
+    return value

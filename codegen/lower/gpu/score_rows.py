@@ -291,8 +291,8 @@ class ScoreRows:
 
     @contextmanager
     def _rows(self, block: GpuBlock) -> Iterator[tuple[GpuBlock, AxisExpr]]:
-        with over_registers(block, self.scores.own_rows) as found:
-            yield found
+        with over_registers(block, self.scores.own_rows) as register:
+            yield register
 
     def _at(self, array: str, index: AxisExpr) -> Element:
         return Element(array, index, self.view.kind)

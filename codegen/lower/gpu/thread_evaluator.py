@@ -56,12 +56,12 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
         if name not in self.ops:
             return self._load(name, point, block, where)
         key = (name, point, where)
-        found = block.find(key)
-        if found is None:
+        value = block.find(key)
+        if value is None:
             home = block.home(axes_of(point, where))
-            found = home.let(name, (yield self._compute(name, self.ops[name], point, home, where)))
-            home.memo[key] = found
-        return found
+            value = home.let(name, (yield self._compute(name, self.ops[name], point, home, where)))
+            home.memo[key] = value
+        return value
 
     def _read_guarded(
         self,
@@ -116,14 +116,14 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
             guards = (condition for guard in chosen.map.guards for condition in self.writer.conditions(guard, point))
             at, conditions = self.writer.at(chosen.map.exprs, point), (*where, *guards)
         home, key = block.home(axes_of(at, conditions)), ("pick", value, size, at, conditions)
-        found = home.find(key)
-        if found is None:
+        index = home.find(key)
+        if index is None:
             variable = self.writer.variable("at", 0, size - 1)
             home.add(Pick(variable, self._index_value(value, chosen, size)))
             home.variables.add(variable)
-            home.memo[key] = found = Index(self.writer.axis(variable), "i32")
-        assert isinstance(found, Index)
-        return found.expr
+            home.memo[key] = index = Index(self.writer.axis(variable), "i32")
+        assert isinstance(index, Index)
+        return index.expr
 
     def _position(self, expr: AxisExpr, dtype: str, block: GpuBlock) -> Value:
         return Index(expr, dtype)

@@ -133,13 +133,13 @@ class VectorEvaluator(ThreadEvaluator):
             return self.staged[buffer, at]
         unproven = tuple(condition for condition in where if not block.knows(condition))
         key = ("load", buffer, at, unproven)
-        found = block.find(key)
-        if found is None:
+        value = block.find(key)
+        if value is None:
             lane = self.lane_of(at, unproven)
-            found = self._load_vector(buffer, at, block, unproven, lane) if lane is not None else None
+            value = self._load_vector(buffer, at, block, unproven, lane) if lane is not None else None
             home = block.home(axes_of(at, unproven))
-            home.memo[key] = found = found or self._load_element(buffer, at, home, unproven)
-        return found
+            home.memo[key] = value = value or self._load_element(buffer, at, home, unproven)
+        return value
 
     def _place(self, buffer: str, point: Point) -> Point:
         return self.axes.place(buffer, point)
@@ -244,8 +244,8 @@ class VectorEvaluator(ThreadEvaluator):
     # --- ops ---
 
     def _value(self, name: str, point: Point, block: GpuBlock, where: Where) -> Evaluation:
-        found = self.finished.get((name, point))
-        return found if found is not None else (yield super()._value(name, point, block, where))
+        value = self.finished.get((name, point))
+        return value if value is not None else (yield super()._value(name, point, block, where))
 
 
 def _shifted(at: At, by: int) -> At:

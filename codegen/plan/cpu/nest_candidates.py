@@ -152,8 +152,8 @@ class _Space:
         reads = [read.map for read in self.loops.core.accesses if read.scope == self.reductions[0]]
         if len(reads) > _WIDE_READS or any(read.guards for read in reads):
             return _REGISTERS
-        each = max(1, DTYPES[ops[self.reductions[0]].dtype].bytes // 4)
-        return max(_REGISTERS, VECTOR_REGISTERS[self.target.arch] // _WIDE_SHARE // each)
+        registers = max(1, DTYPES[ops[self.reductions[0]].dtype].bytes // 4)
+        return max(_REGISTERS, VECTOR_REGISTERS[self.target.arch] // _WIDE_SHARE // registers)
 
     def has_short_rows(self, lane: int | None) -> bool:
         """Whether the nest sums many short rows with lanes along loop `lane` (None: along terms), so that running rows

@@ -131,11 +131,11 @@ def _coordinates(view: Contraction) -> tuple[tuple[AxisExpr, ...], tuple[Range, 
         return None
     for bound in (bound for guard in at.guards for bound in guard.bounds):
         ranges = [_range(expr, bound) for expr in at.exprs]
-        found = next((place for place, limits in enumerate(ranges) if limits), None)
-        limits = None if found is None else ranges[found]
-        if found is None or limits is None:
+        limited = next((place for place, limits in enumerate(ranges) if limits), None)
+        limits = None if limited is None else ranges[limited]
+        if limited is None or limits is None:
             return None
-        inside[found] = max(inside[found][0], limits[0]), min(inside[found][1], limits[1])
+        inside[limited] = max(inside[limited][0], limits[0]), min(inside[limited][1], limits[1])
     return (at.exprs, tuple(inside), bool(at.guards)) if all(low < high for low, high in inside) else None
 
 

@@ -27,10 +27,10 @@ def candidates(
     template fits. At an exactness below "reassociate" plans take the terms of floating-point sums and products in
     index order; at "range" plans assume that inputs are finite. `tf32`: products of fp32 may round their operands
     to tf32. From "rounding" on functions whose results have 16 bits may be approximations."""
-    found = _candidates(region, core, target, exactness, tf32)
+    plans = _candidates(region, core, target, exactness, tf32)
     if exactness < Exactness.ROUNDING or not has_approximations(region):
-        return found
-    return [(msgspec.structs.replace(plan, approximate=True), work) for plan, work in found]
+        return plans
+    return [(msgspec.structs.replace(plan, approximate=True), work) for plan, work in plans]
 
 
 def _candidates(

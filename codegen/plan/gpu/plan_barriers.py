@@ -35,7 +35,7 @@ def _needs(region: Region, view: TemplateView, plan: Plan) -> Iterator[_Need]:
     match plan, view:
         case GpuContractionPlan(), Contraction():
             if 0 not in view.sizes:
-                yield from _ring(f"{plan.sums}.k", copied=any(each.copied for each in plan.tile.stagings))
+                yield from _ring(f"{plan.sums}.k", copied=any(staging.copied for staging in plan.tile.stagings))
             yield from _after(region, f"{plan.sums}.k.o", plan.tile.store == "staged", plan.tile.split)
         case GpuStreamPlan(), StreamView():
             yield from _of_stream(region, view.roles.score, plan)
@@ -52,9 +52,9 @@ def _needs(region: Region, view: TemplateView, plan: Plan) -> Iterator[_Need]:
 
 def _of_stream(region: Region, score: str, plan: GpuStreamPlan) -> Iterator[_Need]:
     tile, terms = plan.tile, f"{score}.k"
-    ring = [each.rhs for each in tile.sums] if plan.values else []
+    ring = [product.rhs for product in tile.sums] if plan.values else []
     ring += [tile.scores.rhs] if plan.scored is not None else []
-    copied = any(each.copied for each in ring)
+    copied = any(staging.copied for staging in ring)
     if plan.scored is not None:  # which the first stage's group takes along, where nobody needs them before
         if tile.scores.lhs.copied and (tile.held or not copied):
             yield "cp.async.commit_group / wait_group", plan.scored[0]

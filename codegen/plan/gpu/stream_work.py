@@ -243,9 +243,9 @@ class GpuStreamWork:
             own = score_weight(view.fn, view.kind, self.target) + len(view.row_sums) + len(view.products)
             return self._op_slots + own
         scale = score_scale(view)
-        folded = 0.0 if scale is None else weight(self._ops[scale.value], self.target)
+        scaling = 0.0 if scale is None else weight(self._ops[scale.value], self.target)
         rounding = _ROUNDED if tile.tf32 else 0.0
-        return self._op_slots - folded + _COARSE_WEIGHT + rounding + len(view.row_sums)
+        return self._op_slots - scaling + _COARSE_WEIGHT + rounding + len(view.row_sums)
 
     @cached_property
     def _ops(self) -> dict[str, Op]:

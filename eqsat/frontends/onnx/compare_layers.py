@@ -41,9 +41,9 @@ def compare_layers(source: Any, inputs: Mapping[str, np.ndarray]) -> list[Layer]
     """
     model = parse_onnx(source)
     frontend, constants = load_onnx(model)
-    made = {name: node for node in frontend.graph for name in node.outputs if name}
+    producers = {name: node for node in frontend.graph for name in node.outputs if name}
     expected = _by_onnxruntime(model, inputs, [name for node in model.graph.node for name in node.output if name])
-    wanted = [name for name in made if name in expected]
+    wanted = [name for name in producers if name in expected]
     signature = msgspec.structs.replace(frontend.signature, outputs=tuple(map(SignatureOutput, wanted)))
     every = msgspec.structs.replace(frontend, signature=signature)
     sizes = FrontendModel(frontend=every, constants=constants).infer(
@@ -51,15 +51,15 @@ def compare_layers(source: Any, inputs: Mapping[str, np.ndarray]) -> list[Layer]
     )
     tiny, own = frontend_to_tiny(every, sizes, constants)
     graph, _ = load(tiny)
-    found = playback(graph, {**inputs, **own})
+    results = playback(graph, {**inputs, **own})
     return [
-        Layer(name, made[name].op, made[name].name, _error(array, expected[name]))
-        for name, array in zip(wanted, found, strict=True)
+        Layer(name, producers[name].op, producers[name].name, _error(array, expected[name]))
+        for name, array in zip(wanted, results, strict=True)
     ]
 
 
-def _error(found: np.ndarray, expected: np.ndarray) -> float:
-    return relative_error(found, expected) if found.dtype == expected.dtype else float("inf")
+def _error(result: np.ndarray, expected: np.ndarray) -> float:
+    return relative_error(result, expected) if result.dtype == expected.dtype else float("inf")
 
 
 def _by_onnxruntime(model: Any, inputs: Mapping[str, np.ndarray], wanted: list[str]) -> dict[str, np.ndarray]:

@@ -95,10 +95,10 @@ class _NodeReader:
         captures = tuple(dict.fromkeys(capture for body in inner.values() for capture in body.captures))
         for key, body in inner.items():
             attrs[key] = msgspec.to_builtins(msgspec.structs.replace(body, captures=captures))
-        inputs = tuple(names.get(each, prefix + each) if each else "" for each in proto.input)
-        for each in filter(None, proto.output):
-            names[each] = prefix + each
-        outputs = tuple(prefix + each if each else "" for each in proto.output)
+        inputs = tuple(names.get(name, prefix + name) if name else "" for name in proto.input)
+        for output in filter(None, proto.output):
+            names[output] = prefix + output
+        outputs = tuple(prefix + output if output else "" for output in proto.output)
         return FrontendNode(operator.id, name, (*inputs, *captures), outputs, attrs=attrs, tag=module_of(proto))
 
     def _subgraph(self, graph: Any, outer: Names, prefix: str) -> Subgraph:
@@ -107,9 +107,9 @@ class _NodeReader:
         nodes = self.read(graph, names, prefix)
         outputs = tuple(names.get(value.name, prefix + value.name) for value in graph.output)
         inputs = tuple(names[value.name] for value in graph.input)
-        own = {*inputs, *(each for node in nodes for each in node.outputs)}
-        read = dict.fromkeys([*(each for node in nodes for each in node.inputs), *outputs])
-        return Subgraph(inputs, tuple(each for each in read if each and each not in own), outputs, nodes)
+        own = {*inputs, *(output for node in nodes for output in node.outputs)}
+        read = dict.fromkeys([*(name for node in nodes for name in node.inputs), *outputs])
+        return Subgraph(inputs, tuple(name for name in read if name and name not in own), outputs, nodes)
 
 
 def _signature(data: Sequence[Any], constants: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> Signature:

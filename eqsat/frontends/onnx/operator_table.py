@@ -44,7 +44,7 @@ def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[L], L]:
             version = Operator(domain, name, since, lowering)
             versions = OPERATORS.setdefault((domain, name), [])
             versions.append(version)
-            versions.sort(key=lambda each: each.since)
+            versions.sort(key=lambda version: version.since)
             LOWERINGS[version.id] = lowering
         return lowering
 

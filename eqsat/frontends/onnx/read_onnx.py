@@ -47,7 +47,7 @@ def read_onnx(source: Any) -> Any:
 
 def opsets(model: Any) -> Mapping[str, int]:
     """The opset that the model uses of each domain."""
-    return {plain_domain(each.domain): each.version for each in model.opset_import}
+    return {plain_domain(opset.domain): opset.version for opset in model.opset_import}
 
 
 def all_nodes(graph: Any) -> Iterator[Any]:
@@ -98,7 +98,7 @@ def _load(onnx: Any, source: Any, at: str) -> Any:
 
 def _texts(model: Any) -> Iterator[str | bytes]:
     """Every text of the model that is read."""
-    yield from (each.domain for each in model.opset_import)
+    yield from (opset.domain for opset in model.opset_import)
     for function in model.functions:
         yield from (function.domain, function.name, *function.input, *function.output, *function.attribute)
         for node in function.node:
@@ -138,17 +138,17 @@ def _missing_operators(model: Any) -> list[Any]:
 def _expand_operators(model: Any) -> Any:
     """The model with the bodies of the operators that the table lacks, where ONNX defines them by a function."""
     while True:
-        found = {
+        missing = {
             (node.domain, node.op_type)
             for node in _missing_operators(model)
             if has_body(node.domain, node.op_type, opsets(model).get(plain_domain(node.domain), 1))
         }
-        if not found:
+        if not missing:
             return model
         from onnx.inliner import inline_selected_functions
 
         try:
-            expanded = inline_selected_functions(model, sorted(found), inline_schema_functions=True)
+            expanded = inline_selected_functions(model, sorted(missing), inline_schema_functions=True)
         except RuntimeError:  # onnx 1.23 fails where an optional input is left out
             return model
         if expanded == model:

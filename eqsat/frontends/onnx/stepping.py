@@ -22,11 +22,11 @@ def run_steps(step: Step, initial: State, sequences: State, reverse: bool = Fals
     `reverse`: from the last step to the first."""
     steps = sequences[0].shape[0]
     if not 0 < steps <= MOST_UNROLLED:
-        found: Any = tensor.scan(step, initial, sequences, reverse=reverse)
-        return tuple(found[0]), tuple(found[1])
+        results: Any = tensor.scan(step, initial, sequences, reverse=reverse)
+        return tuple(results[0]), tuple(results[1])
     states, outputs = initial, []
     for place in reversed(range(steps)) if reverse else range(steps):
-        states, made = step(states, tuple(each[place] for each in sequences))
-        outputs.append(made)
+        states, results = step(states, tuple(sequence[place] for sequence in sequences))
+        outputs.append(results)
     in_order = outputs[::-1] if reverse else outputs
-    return states, tuple(tensor.stack(each) for each in zip(*in_order, strict=True))
+    return states, tuple(tensor.stack(items) for items in zip(*in_order, strict=True))

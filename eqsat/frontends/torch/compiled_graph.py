@@ -109,8 +109,8 @@ class CompiledGraph:
             given = [arguments[place] for place in state.reads]
             if self._answers_eagerly and not program.is_ready(*given, build=True):
                 return self._run_in_eager(arguments)
-            found = program(*given)
-            outputs = found if isinstance(found, tuple) else (found,)
+            results = program(*given)
+            outputs = results if isinstance(results, tuple) else (results,)
         return [self._take(result, arguments, outputs) for result in self._results]
 
     def _freeze(self, arguments: Sequence[Any]) -> _State:

@@ -90,17 +90,17 @@ def draw_by_seed(module: Any) -> None:
     nodes = [node for node in module.graph.nodes if _kind_of(node) is not None]
     if not nodes:
         return
-    made = draw_operators()
+    operators = draw_operators()
     graph = module.graph
     with graph.inserting_before(nodes[0]):
-        seeds = graph.call_function(made.seeds, (len(nodes),))
+        seeds = graph.call_function(operators.seeds, (len(nodes),))
     value = nodes[0].meta["val"]
     seeds.meta = {**nodes[0].meta, "val": value.new_empty((len(nodes),), dtype=torch.int64)}
     for place, node in enumerate(nodes):
         with graph.inserting_before(node):
             bounds = _bounds_of(node)
             arguments = (seeds, place, _size_of(graph, node), _kind_of(node), *bounds, node.meta["val"].dtype)
-            drawn = graph.call_function(made.draw, arguments)
+            drawn = graph.call_function(operators.draw, arguments)
         drawn.meta = dict(node.meta)
         node.replace_all_uses_with(drawn)
         graph.erase_node(node)
@@ -114,10 +114,10 @@ def is_seeds(node: Any) -> bool:
 
 def take_seeds(module: Any) -> int:
     """Makes the seeds an argument, the last one, of a GraphModule. Returns their number; 0 without draws."""
-    found = [node for node in module.graph.nodes if is_seeds(node)]
-    if not found:
+    draws = [node for node in module.graph.nodes if is_seeds(node)]
+    if not draws:
         return 0
-    (seeds,) = found
+    (seeds,) = draws
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     first = next(node for node in module.graph.nodes if node.op != "placeholder")
     with module.graph.inserting_before(first) if not placeholders else module.graph.inserting_after(placeholders[-1]):

@@ -66,8 +66,10 @@ def _fold(value: Value) -> Value:
         return type(value)(map(_fold, value))
     if not isinstance(value, Tensor):
         return value
-    tensors = post_order([value], lambda each: [source for source in each.src if isinstance(source, Tensor)])
-    if all(UOPS[each.uop].kind in _CHEAP or UOPS[each.uop].kind.is_elementwise for each in tensors):
+    tensors = post_order(
+        [value], lambda source_tensor: [source for source in source_tensor.src if isinstance(source, Tensor)]
+    )
+    if all(UOPS[tensor.uop].kind in _CHEAP or UOPS[tensor.uop].kind.is_elementwise for tensor in tensors):
         return value
     return constant(known_value(value, "a value of constants", STAGE))
 

@@ -54,11 +54,11 @@ def lower_node(node: Any, values: Mapping[Any, Value]) -> Value:
     if takes(lowering, MEMORY):
         keywords[MEMORY] = memory_of_operand(node)
     try:
-        found = lowering(*positional, **keywords)
-        _check_result(node, found)
+        result = lowering(*positional, **keywords)
+        _check_result(node, result)
     except EqsatError as error:
         raise _locate(error, node, [*positional, *keywords.values()]) from None
-    return found
+    return result
 
 
 def is_size_function(target: Any) -> bool:
@@ -105,13 +105,13 @@ def _dtypes(value: Any) -> DType | tuple[DType, ...] | None:
     return element_type(value.dtype) if isinstance(value, torch.Tensor) else None
 
 
-def _check_result(node: Any, found: Value) -> None:
+def _check_result(node: Any, lowered: Value) -> None:
     """Raises unless the result has the dtype and the sizes that torch infers; sizes that are symbols there fit any."""
     import torch
 
     inferred = node.meta.get("val")
     together = isinstance(inferred, tuple | list)
-    results = found if isinstance(found, tuple | list) else (found,)
+    results = lowered if isinstance(lowered, tuple | list) else (lowered,)
     for expected, result in zip(inferred if together else (inferred,), results, strict=False):
         if not isinstance(expected, torch.Tensor) or result is None:
             continue

@@ -34,8 +34,8 @@ def pointwise(*names: str, promotion: Promotion = "default", operands: int = 1) 
         def promoted(*arguments: Any, **keywords: Any) -> Any:
             computation, result = common_dtypes(promotion, *arguments[:operands])
             converted = [_operand(argument, computation) for argument in arguments[:operands]]
-            found = lowering(*converted, *arguments[operands:], **keywords)
-            return found.cast(result)
+            computed = lowering(*converted, *arguments[operands:], **keywords)
+            return computed.cast(result)
 
         return aten(*names)(cast("L", promoted))
 

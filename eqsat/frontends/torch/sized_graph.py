@@ -101,15 +101,15 @@ class GraphArguments:
     @cached_property
     def places(self) -> dict[Any, SizePlace]:
         """Where a call finds each symbol."""
-        found: dict[Any, SizePlace] = {}
+        places: dict[Any, SizePlace] = {}
         for place, value in enumerate(self._values):
             if is_symbol(value):
-                found.setdefault(value.node.expr, SizePlace(place, None))
+                places.setdefault(value.node.expr, SizePlace(place, None))
             elif hasattr(value, "shape"):
                 for axis, size in enumerate(value.shape):
                     if is_symbol(size):
-                        found.setdefault(size.node.expr, SizePlace(place, axis))
-        return found
+                        places.setdefault(size.node.expr, SizePlace(place, axis))
+        return places
 
     @cached_property
     def sized(self) -> list[SizePlace]:

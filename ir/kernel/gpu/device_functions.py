@@ -176,7 +176,9 @@ def _scalars() -> Iterator[DeviceFunction]:
 
 def _scalar(function: ElementwiseFunction) -> DeviceFunction:
     name, letters = function.name, "pxy" if function.row.has_condition else "xyz"
-    parameters = (f"{REGISTER_C[each]} {letter}" for each, letter in zip(function.operands, letters, strict=False))
+    parameters = (
+        f"{REGISTER_C[operand]} {letter}" for operand, letter in zip(function.operands, letters, strict=False)
+    )
     ulps = _ULPS.get(function.fn, 2 if function.row.approximate else 0)
     doc = f"{function.row.doc}, within {ulps} ulp" if ulps else function.row.doc
     signature = f"{REGISTER_C[function.result]} {name}({', '.join(parameters)})"

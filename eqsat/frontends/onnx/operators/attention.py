@@ -142,7 +142,8 @@ def _linear_attention(
     The rule says whether there are a decay and a correction by kᵀS. Also returns the last state.
     """
     queries, keys, values = (
-        split_heads(each.cast(fp32), heads) for each, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
+        split_heads(sequence.cast(fp32), heads)
+        for sequence, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))
     )
     if (decay is None) != (update_rule in ("linear", "delta")) or (beta is None) != (
         update_rule in ("linear", "gated")
@@ -167,6 +168,6 @@ def _linear_attention(
         state = state + key * value
         return (state,), (query @ repeat_heads(state, q_num_heads) * factor,)
 
-    (state,), (found,) = run_steps(step, (initial,), tuple(each.permute(2, 0, 1, 3, 4) for each in sequences))
+    (state,), (output,) = run_steps(step, (initial,), tuple(sequence.permute(2, 0, 1, 3, 4) for sequence in sequences))
     last = state.cast(q.dtype if past is None else past.dtype)
-    return merge_heads(found[..., 0, :].permute(1, 2, 0, 3)).cast(q.dtype), last
+    return merge_heads(output[..., 0, :].permute(1, 2, 0, 3)).cast(q.dtype), last

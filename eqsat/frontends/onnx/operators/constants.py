@@ -25,8 +25,10 @@ def _constant_of_shape(shape: Tensor, *, value: TensorLiteral | None = None) -> 
 
 @operator("Range", since=11)
 def _range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    bounds = [known_value(each, what) for each, what in ((start, "the start"), (limit, "the limit"), (delta, "delta"))]
-    first, last, step = (each.reshape(()).item() for each in bounds)
+    bounds = [
+        known_value(value, what) for value, what in ((start, "the start"), (limit, "the limit"), (delta, "delta"))
+    ]
+    first, last, step = (bound.reshape(()).item() for bound in bounds)
     count = max(math.ceil((last - first) / step), 0)
     return tensor.arange(count, dtype=start.dtype) * delta.reshape(()) + start.reshape(())
 

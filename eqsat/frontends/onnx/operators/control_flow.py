@@ -75,9 +75,9 @@ class _LoopRun:
     def trip(self, number: Tensor, states: State) -> tuple[Tensor | None, State, State]:
         """One trip: the condition of the next one (None: there is no condition), the states, and what is stacked."""
         given = tensor.constant(True)
-        found = run_subgraph(self.body, [number, given, *states], self.captures)
-        condition = None if self.condition is None else found[0]
-        return condition, tuple(found[1 : 1 + len(states)]), tuple(found[1 + len(states) :])
+        results = run_subgraph(self.body, [number, given, *states], self.captures)
+        condition = None if self.condition is None else results[0]
+        return condition, tuple(results[1 : 1 + len(states)]), tuple(results[1 + len(states) :])
 
     def as_loop(self, trips: int) -> State:
         """The results of so many trips. Raises EqsatError, UnsupportedOp, unless the condition is always true."""
@@ -104,7 +104,7 @@ class _LoopRun:
             trip += 1
         if self.stacked and not stacked:
             refuse("a loop of no trips with scanned results")
-        return (*states, *(tensor.stack(each, 0) for each in zip(*stacked, strict=True)))
+        return (*states, *(tensor.stack(items, 0) for items in zip(*stacked, strict=True)))
 
 
 @operator("Scan", since=8)
@@ -119,7 +119,7 @@ def _scan_of_batch(
     if lengths is not None:
         refuse("a Scan over sequences of several lengths")
     own, captures = body.split(operands)
-    found = [
+    results = [
         _scan(
             *(x[place] for x in own),
             *captures,
@@ -129,7 +129,7 @@ def _scan_of_batch(
         )
         for place in range(operands[0].shape[0])
     ]
-    return tuple(tensor.stack(each) for each in zip(*found, strict=True))
+    return tuple(tensor.stack(items) for items in zip(*results, strict=True))
 
 
 @operator("Scan", since=9)
@@ -159,15 +159,15 @@ def _scan(
     )
 
     def step(states: State, elements: State) -> tuple[State, State]:
-        found = run_subgraph(body, [*states, *elements], captures)
-        return tuple(found[:count]), tuple(found[count:])
+        results = run_subgraph(body, [*states, *elements], captures)
+        return tuple(results[:count]), tuple(results[count:])
 
     states, outputs = run_steps(step, initial, sequences, reverse)
     stacked = []
-    for place, found in enumerate(outputs):
+    for place, output in enumerate(outputs):
         back = bool(scan_output_directions[place]) if scan_output_directions else False
-        axis = axis_in(scan_output_axes[place], found.shape) if scan_output_axes else 0
-        stacked.append(_moved(_turned(found, back != reverse), 0, axis))
+        axis = axis_in(scan_output_axes[place], output.shape) if scan_output_axes else 0
+        stacked.append(_moved(_turned(output, back != reverse), 0, axis))
     return (*states, *stacked)
 
 

@@ -52,10 +52,10 @@ def _tf_idf_vectorizer(
         grams = pool[start:end].reshape(-1, length)
         columns, before = ngram_indexes[before : before + len(grams)], before + len(grams)
         if len(grams) and min_gram_length <= length <= max_gram_length:
-            found = _count_grams(rows, grams, max_skip_count + 1 if length > 1 else 1)
-            if found is not None:
+            counted = _count_grams(rows, grams, max_skip_count + 1 if length > 1 else 1)
+            if counted is not None:
                 at = tensor.constant(np.array(columns, np.int64)).expand(rows.shape[0], len(grams))
-                counts = counts.scatter(1, at, found, "add")
+                counts = counts.scatter(1, at, counted, "add")
     known = np.ones(width, np.float32)
     if weights:
         known[ngram_indexes] = weights
@@ -83,6 +83,6 @@ def _count_grams(rows: Tensor, grams: np.ndarray, most: int) -> Tensor | None:
             same: Tensor = window == tensor.constant(grams[:, item].reshape(1, -1, 1))
             equal = same if equal is None else equal & same
         assert equal is not None
-        found = equal.cast("i32").sum(2).cast("i32")
-        total = found if total is None else total + found
+        matches = equal.cast("i32").sum(2).cast("i32")
+        total = matches if total is None else total + matches
     return total

@@ -149,7 +149,9 @@ def _group_norm_by_group(
     x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
 ) -> Tensor:
     """The scale and the bias have a number per group."""
-    repeated = [each.unsqueeze(1).expand(num_groups, x.shape[1] // num_groups).reshape(-1) for each in (scale, bias)]
+    repeated = [
+        weight.unsqueeze(1).expand(num_groups, x.shape[1] // num_groups).reshape(-1) for weight in (scale, bias)
+    ]
     return _group_norm(x, *repeated, epsilon=epsilon, num_groups=num_groups, stash_type=stash_type)
 
 

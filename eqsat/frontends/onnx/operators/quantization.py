@@ -24,7 +24,7 @@ def _quantize(
     saturate: int = 1,
 ) -> Tensor:
     to = zero.dtype if zero is not None else element_type(output_dtype) if output_dtype else u8
-    factor, offset = (spread(each, x, axis, block_size) for each in (scale, zero))
+    factor, offset = (spread(value, x, axis, block_size) for value in (scale, zero))
     assert factor is not None
     return quantize(x, factor, offset, to)
 
@@ -40,7 +40,7 @@ def quantize(x: Tensor, scale: Tensor, zero: Tensor | None, to: DType) -> Tensor
 def _dequantize(
     x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Tensor:
-    factor, offset = (spread(each, x, axis, block_size) for each in (scale, zero))
+    factor, offset = (spread(value, x, axis, block_size) for value in (scale, zero))
     assert factor is not None
     to = element_type(output_dtype) if output_dtype else scale.dtype
     return (centre(x, offset).cast(fp32) * factor.cast(fp32)).cast(to)

@@ -59,20 +59,20 @@ def run(
     outputs, ends = [], []
     for place in range(weights[0].shape[0]):
         backwards = attributes.direction == "reverse" or place == 1
-        own = Weights(*[None if each is None else each[place] for each in weights])  # type: ignore[arg-type]
+        own = Weights(*[None if weight is None else weight[place] for weight in weights])  # type: ignore[arg-type]
         states = tuple(
             tensor.full((batch, hidden), 0.0, x.dtype)
-            if each is None
-            else (each[:, place] if attributes.layout else each[place])
-            for each in initial
+            if state is None
+            else (state[:, place] if attributes.layout else state[place])
+            for state in initial
         )
-        found, last = _run_direction(sequence, states, lengths, backwards, cell(own, place))
-        outputs.append(found)
+        results, last = _run_direction(sequence, states, lengths, backwards, cell(own, place))
+        outputs.append(results)
         ends.append(last)
     y = tensor.stack(outputs, 1)
     finals = [tensor.stack([end[k] for end in ends]) for k in range(len(initial))]
     if attributes.layout:
-        return y.permute(2, 0, 1, 3), *[each.swapaxes(0, 1) for each in finals]
+        return y.permute(2, 0, 1, 3), *[final.swapaxes(0, 1) for final in finals]
     return y, *finals
 
 
@@ -88,8 +88,8 @@ def _run_direction(
         return kept, (tensor.where(runs, new[0], 0),)
 
     places = () if lengths is None else (tensor.arange(x.shape[0]),)
-    last, (found,) = run_steps(recurrent_step, states, (x, *places), backwards)
-    return found, last
+    last, (results,) = run_steps(recurrent_step, states, (x, *places), backwards)
+    return results, last
 
 
 def gates(x: Tensor, h: Tensor, weights: Weights) -> Tensor:
@@ -141,7 +141,7 @@ def _rnn(
 ) -> tuple[Tensor, ...]:
     def cell(weights: Weights, place: int) -> Step:
         (f,) = activations_of(attributes, ["Tanh"], place)
-        return lambda each, states: (f(gates(each, states[0], weights)),)
+        return lambda element, states: (f(gates(element, states[0], weights)),)
 
     return run(x, (w, r, b), [h], lengths, attributes, cell)
 
@@ -166,13 +166,13 @@ def _gru(
         own = Weights(weights.w[2 * size :], weights.r[2 * size :], None)
         biases = None if weights.b is None else parts(weights.b, 6)
 
-        def step(each: Tensor, states: State) -> State:
+        def step(element: Tensor, states: State) -> State:
             (state,) = states
-            update, reset = parts(gates(each, state, both), 2)
+            update, reset = parts(gates(element, state, both), 2)
             if biases is not None:
                 update, reset = update + (biases[0] + biases[3]), reset + (biases[1] + biases[4])
             update, reset = f(update), f(reset)
-            entering = each @ own.w.T if biases is None else each @ own.w.T + biases[2]
+            entering = element @ own.w.T if biases is None else element @ own.w.T + biases[2]
             staying = (state if attributes.linear_before_reset else reset * state) @ own.r.T
             staying = staying if biases is None else staying + biases[5]
             new = g(entering + (reset * staying if attributes.linear_before_reset else staying))
@@ -202,9 +202,9 @@ def _lstm(
         f, g, last = activations_of(attributes, ["Sigmoid", "Tanh", "Tanh"], place)
         peepholes = None if p is None else parts(p[place], 3)
 
-        def step(each: Tensor, states: State) -> State:
+        def step(element: Tensor, states: State) -> State:
             hidden, memory = states
-            enter, leave, forget, new = parts(gates(each, hidden, weights), 4)
+            enter, leave, forget, new = parts(gates(element, hidden, weights), 4)
             if peepholes is not None:
                 enter, forget = enter + peepholes[0] * memory, forget + peepholes[2] * memory
             enter = f(enter)

@@ -82,7 +82,7 @@ def attend(
 ) -> Tensor:
     """softmax(q·kᵀ·scale + bias)·v per head. mask: [B, keys], 0 where a key is hidden; or [B], the number of keys.
     hidden: the number that is added to hidden scores."""
-    queries, keys, values = (split_heads(each, heads) for each in (q, k, v))
+    queries, keys, values = (split_heads(rows, heads) for rows in (q, k, v))
     if scale:
         queries = queries * (scale * math.sqrt(queries.shape[-1]))
     added = scores_bias

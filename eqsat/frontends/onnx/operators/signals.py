@@ -51,8 +51,8 @@ def transform(x: Tensor, length: Tensor | None, axis: int, inverse: bool, onesid
     places = np.arange(size // 2 + 1 if onesided else size)
     angles = 2 * math.pi * np.outer(np.arange(size), places) / max(size, 1)
     matrix = np.exp(1j * angles) / max(size, 1) if inverse else np.exp(-1j * angles)
-    found = multiply(real, imaginary, matrix, place)
-    return tensor.stack(found, -1)
+    result = multiply(real, imaginary, matrix, place)
+    return tensor.stack(result, -1)
 
 
 def _inverse_real(size: int) -> np.ndarray:
@@ -84,11 +84,11 @@ def multiply(real: Tensor, imaginary: Tensor | None, matrix: np.ndarray, axis: i
     """The product of a complex tensor along `axis` with a complex matrix, in fp64."""
     cosines, sines = (tensor.constant(part) for part in (matrix.real, matrix.imag))
     rows = real.swapaxes(axis, -1).cast(fp64)
-    found = rows @ cosines, rows @ sines
+    result = rows @ cosines, rows @ sines
     if imaginary is not None:
         columns = imaginary.swapaxes(axis, -1).cast(fp64)
-        found = found[0] - columns @ sines, found[1] + columns @ cosines
-    return found[0].swapaxes(axis, -1).cast(real.dtype), found[1].swapaxes(axis, -1).cast(real.dtype)
+        result = result[0] - columns @ sines, result[1] + columns @ cosines
+    return result[0].swapaxes(axis, -1).cast(real.dtype), result[1].swapaxes(axis, -1).cast(real.dtype)
 
 
 @operator("STFT", since=17)

@@ -175,9 +175,9 @@ def _max_pool(x: Tensor, *, attributes: PoolAttributes, results: int) -> tuple[T
     arguments = (x, attributes.kernel_shape, strides, padding, dilations, bool(attributes.ceil_mode))
     if results == 1:
         return (nn.max_pool(*arguments),)
-    found = nn.max_pool(*arguments, return_indices=True)
-    assert isinstance(found, tuple)
-    best, places = found
+    pooled = nn.max_pool(*arguments, return_indices=True)
+    assert isinstance(pooled, tuple)
+    best, places = pooled
     planes = tensor.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank)
     if attributes.storage_order:
         places = _column_major(places, x.shape[2:])

@@ -66,8 +66,8 @@ def _gradients(
         of_weight = _weight_gradient(image, filters, weight.shape, by, around, apart, groups)
     if wanted[2]:
         of_bias = gradient.sum((0, *range(2, gradient.ndim)), dtype=gradient.dtype)
-    found = (of_x, of_weight, of_bias)
-    return tuple(value if value is None else value.cast(element) for value in found)
+    gradients = (of_x, of_weight, of_bias)
+    return tuple(value if value is None else value.cast(element) for value in gradients)
 
 
 def _weight_gradient(
@@ -84,8 +84,8 @@ def _weight_gradient(
     n, channels, *sizes = image.shape
     split = image.reshape(n, groups, channels // groups, *sizes)
     rows = split.permute(2, 1, 0, *range(3, split.ndim)).reshape(channels // groups, groups * n, *sizes)
-    found = nn.conv(rows, gradient.swapaxes(0, 1), None, dilation, padding, stride, groups)
-    taps = found[(slice(None), slice(None), *(slice(0, size) for size in shape[2:]))]
+    result = nn.conv(rows, gradient.swapaxes(0, 1), None, dilation, padding, stride, groups)
+    taps = result[(slice(None), slice(None), *(slice(0, size) for size in shape[2:]))]
     return taps.swapaxes(0, 1)
 
 

@@ -38,10 +38,10 @@ def _weigh_between(
     low, high = edges[:-1].unsqueeze(1), edges[1:].unsqueeze(1)
     is_last = iota(low.shape, 0, i64) == low.shape[0] - 1
     inside = (flat >= low) & ((flat < high) | (is_last & (flat == high)))
-    found = where(inside, weights, 0.0).sum(1) if x.size else low.squeeze(1) * 0.0
+    counts = where(inside, weights, 0.0).sum(1) if x.size else low.squeeze(1) * 0.0
     if density:
-        found = found / found.sum() / (edges[1:] - edges[:-1])
-    return found, edges
+        counts = counts / counts.sum() / (edges[1:] - edges[:-1])
+    return counts, edges
 
 
 @aten("histogram.bin_ct")
@@ -117,12 +117,12 @@ def _weigh_boxes_between(
         inside = inside & (place >= 0) & (points[:, axis] <= last)
         flat = flat * shape[axis] + place
     weights = full((count,), 1.0, x.dtype) if weight is None else weight.flatten()
-    found = full((math.prod(shape),), 0.0, x.dtype)
+    counts = full((math.prod(shape),), 0.0, x.dtype)
     if count:
-        found = found.scatter(0, where(inside, flat, -1), weights, "add")
-    found = found.reshape(shape)
+        counts = counts.scatter(0, where(inside, flat, -1), weights, "add")
+    counts = counts.reshape(shape)
     if density:
-        found = found / found.sum()
+        counts = counts / counts.sum()
         for axis, edge in enumerate(edges):
-            found = found / (edge[1:] - edge[:-1]).reshape(shape[axis], *(1,) * (len(shape) - axis - 1))
-    return found
+            counts = counts / (edge[1:] - edge[:-1]).reshape(shape[axis], *(1,) * (len(shape) - axis - 1))
+    return counts

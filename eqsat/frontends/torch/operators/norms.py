@@ -61,9 +61,9 @@ def _affine(normal: Tensor, weight: Tensor | None, bias: Tensor | None, shape: t
 def _layer_norm(
     x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float, *, result: Results
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found = _standardize(x, tuple(range(x.ndim - len(shape), x.ndim)), eps)
-    y = _affine(found.normal, weight, bias, tuple(shape))
-    return y.cast(result[0]), found.mean.cast(result[1]), found.reciprocal.cast(result[2])
+    standardized = _standardize(x, tuple(range(x.ndim - len(shape), x.ndim)), eps)
+    y = _affine(standardized.normal, weight, bias, tuple(shape))
+    return y.cast(result[0]), standardized.mean.cast(result[1]), standardized.reciprocal.cast(result[2])
 
 
 @aten("_fused_rms_norm")
@@ -91,9 +91,9 @@ def _group_norm(
     *,
     result: Results,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    found = _standardize(x.reshape(batch, groups, x.size // (batch * groups)), (2,), eps)
-    y = _affine(found.normal.reshape(x.shape), weight, bias, _per_channel(x))
-    statistics = (found.mean.reshape(batch, groups), found.reciprocal.reshape(batch, groups))
+    standardized = _standardize(x.reshape(batch, groups, x.size // (batch * groups)), (2,), eps)
+    y = _affine(standardized.normal.reshape(x.shape), weight, bias, _per_channel(x))
+    statistics = (standardized.mean.reshape(batch, groups), standardized.reciprocal.reshape(batch, groups))
     return y.cast(result[0]), statistics[0].cast(result[1]), statistics[1].cast(result[2])
 
 
@@ -145,8 +145,7 @@ def _batch_norm(
     count = x.size // x.shape[1]
     unbiased = batch_variance * (count / (count - 1) if count > 1 else math.inf)
     running = (
-        found.cast(old.dtype) * momentum + old * (1 - momentum)
-        for found, old in ((batch_mean, mean), (unbiased, variance))
+        new.cast(old.dtype) * momentum + old * (1 - momentum) for new, old in ((batch_mean, mean), (unbiased, variance))
     )
     results = (y, batch_mean, reciprocal, *running)
     return tuple(value.cast(element) for value, element in zip(results, result, strict=True))
@@ -163,18 +162,18 @@ def _batch_norm_without_statistics(
     *,
     result: Results,
 ) -> tuple[Tensor, ...]:
-    found = _norm_of_batch(x, weight, bias, eps)[:3]
-    return tuple(value.cast(element) for value, element in zip(found, result, strict=True))
+    results = _norm_of_batch(x, weight, bias, eps)[:3]
+    return tuple(value.cast(element) for value, element in zip(results, result, strict=True))
 
 
 def _norm_of_batch(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The norm, and mean, reciprocal deviation and variance of each channel, in the accumulator."""
-    found = _standardize(x, (0, *range(2, x.ndim)), eps)
-    y = _affine(found.normal, weight, bias, _per_channel(x))
+    moments = _standardize(x, (0, *range(2, x.ndim)), eps)
+    y = _affine(moments.normal, weight, bias, _per_channel(x))
     channels = x.shape[1]
-    return y, found.mean.reshape(channels), found.reciprocal.reshape(channels), found.variance.reshape(channels)
+    return y, moments.mean.reshape(channels), moments.reciprocal.reshape(channels), moments.variance.reshape(channels)
 
 
 def _per_channel(x: Tensor) -> tuple[int, ...]:

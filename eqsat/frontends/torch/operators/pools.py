@@ -32,9 +32,9 @@ def _max_pool(
     taps = _spread(kernel, axes)
     steps = _spread(stride, axes) if stride else taps
     around, apart = _spread(padding, axes), _spread(dilation, axes)
-    found = nn.max_pool(_batched(x, axes), taps, steps, around, apart, ceil_mode, return_indices=True)
-    assert isinstance(found, tuple)
-    best, places = (value.reshape(*x.shape[: x.ndim - axes], *value.shape[2:]) for value in found)
+    pooled = nn.max_pool(_batched(x, axes), taps, steps, around, apart, ceil_mode, return_indices=True)
+    assert isinstance(pooled, tuple)
+    best, places = (value.reshape(*x.shape[: x.ndim - axes], *value.shape[2:]) for value in pooled)
     return best, places
 
 
@@ -64,8 +64,8 @@ def _avg_pool(
     steps = _spread(stride, axes) if stride else taps
     around = _spread(padding, axes)
     wide = _batched(x, axes).cast(x.dtype.accumulator)
-    found = nn.avg_pool(wide, taps, steps, around, ceil_mode, count_include_pad, divisor)
-    return found.cast(x.dtype).reshape(*x.shape[: x.ndim - axes], *found.shape[2:])
+    pooled = nn.avg_pool(wide, taps, steps, around, ceil_mode, count_include_pad, divisor)
+    return pooled.cast(x.dtype).reshape(*x.shape[: x.ndim - axes], *pooled.shape[2:])
 
 
 def _avg_pool_gradient(
@@ -89,11 +89,13 @@ def _avg_pool_gradient(
     ones = full((1, 1, *image.shape[2:]), 1.0, x.dtype.accumulator)
     pool = partial(nn.avg_pool, ones, taps, steps, around, False)
     counts = full((1,), float(divisor), ones.dtype) if divisor else pool(True, 1.0) / pool(count_include_pad)
-    each = _batched(gradient, axes).cast(ones.dtype) / counts
-    places, elements = each.shape[2:], math.prod(taps)
-    columns = each.reshape(*each.shape[:2], 1, math.prod(places)).expand(*each.shape[:2], elements, math.prod(places))
-    folded = columns.reshape(each.shape[0], each.shape[1] * elements, math.prod(places))
-    return nn.fold(folded, image.shape[2:], taps, 1, around, steps).cast(x.dtype).reshape(x.shape)
+    shares = _batched(gradient, axes).cast(ones.dtype) / counts
+    places, elements = shares.shape[2:], math.prod(taps)
+    columns = shares.reshape(*shares.shape[:2], 1, math.prod(places)).expand(
+        *shares.shape[:2], elements, math.prod(places)
+    )
+    windows = columns.reshape(shares.shape[0], shares.shape[1] * elements, math.prod(places))
+    return nn.fold(windows, image.shape[2:], taps, 1, around, steps).cast(x.dtype).reshape(x.shape)
 
 
 for _axes in (2, 3):
@@ -104,8 +106,8 @@ for _axes in (2, 3):
 
 
 def _adaptive_avg_pool(x: Tensor, sizes: Sizes, *, axes: int) -> Tensor:
-    found = nn.adaptive_avg_pool(_batched(x, axes), _spread(sizes, axes))
-    return found.reshape(*x.shape[: x.ndim - axes], *found.shape[2:])
+    pooled = nn.adaptive_avg_pool(_batched(x, axes), _spread(sizes, axes))
+    return pooled.reshape(*x.shape[: x.ndim - axes], *pooled.shape[2:])
 
 
 def _adaptive_avg_pool_gradient(gradient: Tensor, x: Tensor, *, axes: int) -> Tensor:

@@ -37,9 +37,9 @@ def _resize(x: Tensor, sizes: list[int] | None, scales: Scales | None, mode: str
     corners = None if mode.startswith("nearest") else aligned
     wide = x.cast(x.dtype.accumulator) if x.dtype.is_float and corners is not None else x
     if known is not None:
-        found = nn.interpolate(wide, None, known, mode, corners)
-        if sizes is None or found.shape[2:] == tuple(sizes):
-            return found.cast(x.dtype)
+        resized = nn.interpolate(wide, None, known, mode, corners)
+        if sizes is None or resized.shape[2:] == tuple(sizes):
+            return resized.cast(x.dtype)
     return nn.interpolate(wide, sizes, None, mode, corners).cast(x.dtype)
 
 
@@ -47,11 +47,11 @@ def _gradient(
     gradient: Tensor, sizes: list[int], shape: list[int], scales: Scales | None, mode: str, aligned: bool
 ) -> Tensor:
     """The transposed operator, which is one matrix along each axis."""
-    found = gradient.cast(gradient.dtype.accumulator)
+    resized = gradient.cast(gradient.dtype.accumulator)
     for place, (small, large) in enumerate(zip(shape[2:], sizes, strict=True)):
         along = [None] if not scales or scales[place] is None else [scales[place]]
-        found = _apply(found, _matrix(small, large, along, _ONE_AXIS.get(mode, mode), aligned), place + 2)
-    return found.cast(gradient.dtype)
+        resized = _apply(resized, _matrix(small, large, along, _ONE_AXIS.get(mode, mode), aligned), place + 2)
+    return resized.cast(gradient.dtype)
 
 
 def _matrix(small: int, large: int, scale: Any, mode: str, aligned: bool) -> Tensor:
