@@ -27,7 +27,7 @@ from codegen.backends.cpu import CpuBackend
 from codegen.compile.library import pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import machine, restrict
 from codegen.compile.toolchain import compile_flags, find_compiler
-from codegen.plan.cpu import contraction_candidates, contraction_work, nest_candidates, stream_work
+from codegen.plan.cpu import contraction_blocks, contraction_work, nest_candidates, stream_work
 from codegen.poly.analyse import checked_core
 from codegen.text.cpu_to_c import SUPPORT, c_text
 from codegen.text.program_to_c import launch_table
@@ -99,7 +99,7 @@ def check(batch: Batch, races: bool = False) -> Checked:
 def _eager_threads() -> Iterator[None]:
     """Plans share the work of any kernel among threads, however small it is."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (nest_candidates, contraction_work, contraction_candidates, stream_work):
+        for module in (nest_candidates, contraction_work, contraction_blocks, stream_work):
             patch.setattr(module, "SMALL_FLOPS", 0)
         patch.setattr(nest_candidates, "SMALL_BYTES", 0)
         yield

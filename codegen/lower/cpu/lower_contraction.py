@@ -48,7 +48,7 @@ from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuParam, Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.nodes import Comment, Within
-from ir.plan.cpu import CpuContractionPlan
+from ir.plan.cpu import CpuContractionPlan, Place
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.target import CACHE_LINE_BYTES
 
@@ -145,7 +145,7 @@ class _CpuContractionTemplate:
                 self._over_depth(frame, block, at, inner)
             case "n":
                 self._over_columns(frame, block, at, inner)
-            case _:
+            case "m":
                 self._over_rows(frame, block, at, inner)
 
     def _over_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
@@ -260,7 +260,10 @@ class _CpuContractionTemplate:
         one = TileSums(tile.into.buffer, tile.into.base + at.shift(-whole), nr)
         dot_tile(frame, single, RegisterTile(tile.depth, tile.row, at, one), run, 1)
         cut.loop(single, j, constant(whole), constant(view.n))
-        block.guard(cut, (Within(column, whole, view.n),)) if whole else block.statements.extend(cut.statements)
+        if whole:
+            block.guard(cut, (Within(column, whole, view.n),))
+        else:
+            block.add(*cut.statements)
 
     # --- panels ---
 
@@ -282,7 +285,7 @@ class _CpuContractionTemplate:
         """Tiles whose sums lie in the workspace at the same time."""
         return kept_tiles(self.blocks, self.plan.order) if depth_blocks(self.view, self.blocks) > 1 else 1
 
-    def _operand_place(self, side: int) -> str:
+    def _operand_place(self, side: int) -> Place:
         return self.plan.operands[side].place
 
     @property

@@ -60,10 +60,8 @@ class SplitScan:
     def _number_of_block(self, block: GpuBlock) -> AxisExpr:
         """How many blocks of the row started before this one."""
         starts = self.writer.meet("starts", COUNTER, (self.team.rows.count,))
-        ticket, place = (
-            Reg(self.writer.fresh("start"), "i32"),
-            At(self.team.declare_shared("number", "i32", (1,)), (ZERO,)),
-        )
+        ticket = Reg(self.writer.fresh("start"), "i32")
+        place = At(self.team.declare_shared("number", "i32", (1,)), (ZERO,))
         taken = TakeTicket(ticket.name, starts, (self.team.row,), constant(self.parts))
         variable = self.writer.variable("part", 0, self.parts - 1)
         block.add(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
@@ -81,33 +81,6 @@ def tasks_of(view: Contraction, blocks: Blocks) -> int:
 def is_parallel(view: Contraction, blocks: Blocks, target: Target) -> bool:
     """Whether several threads run the tasks."""
     return flops_of(view) >= SMALL_FLOPS and tasks_of(view, blocks) > 1 and target.units > 1
-
-
-def panel_places(view: Contraction, blocks: Blocks) -> tuple[Place, Place]:
-    """The places of the operands where rows are read from panels, if panels pay."""
-    return _panel_place(view, blocks, 0), _panel_place(view, blocks, 1)
-
-
-def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
-    """An operand whose elements are used once is read from memory, unless it is padded and every element would be
-    tested alone."""
-    if blocks.dot:
-        return "memory"
-    if view.is_constant(side):
-        return "const_pool"
-    if side == view.vector:
-        packed = view.m > blocks.mr or _run_step(view, side) not in (0, 1)
-    else:
-        guarded = any(read.map.guards for read in view.roles.reads[side])
-        packed = view.n > blocks.nr or view.m % blocks.mr != 0 or guarded
-    return "packed" if packed else "memory"
-
-
-@lru_cache(maxsize=64)
-def _run_step(view: Contraction, side: int) -> int | None:
-    group = view.columns if side == view.vector else view.rows
-    run, step = view.run(side, group)
-    return step if run == group else None
 
 
 class _TileFigures(NamedTuple):

@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from codegen.plan.cpu.contraction_candidates import block_k, can_dot
+from codegen.plan.cpu.contraction_blocks import block_k, can_dot
 from codegen.plan.cpu.stream_tiling import bound_of, packable, stream_steps
 from codegen.plan.cpu.stream_work import CpuStreamWork, is_contiguous, is_parallel, row_bytes
 from codegen.plan.stream_mask import last_seen

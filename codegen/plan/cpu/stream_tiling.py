@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.contraction_candidates import can_dot
+from codegen.plan.cpu.contraction_blocks import can_dot
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.plan.stream_mask import LastSeen, last_seen

@@ -43,8 +43,10 @@ _COARSE_WEIGHT = 3.5
 """Instructions of a weight of 16 bits: a maximum, a multiply-add, an exponential, and half of packing two."""
 _MMA_FLOPS, _MATRIX_BYTES = 2 * 16 * 8 * 16, 512
 """FLOPs of an mma of 16 bits; bytes that a warp loads with one ldmatrix."""
-_ROUNDED = 2.0
+_ROUNDING = 2.0
 """Instructions to round a word to tf32."""
+_WORD_LOAD = 0.75
+"""Instructions to load a word of values by itself, beyond its quarter of an ldmatrix, which loads four words a lane."""
 _ADDRESSES = 40
 """Registers for indices, addresses and rows, as ptxas reports for the template."""
 _IN_TIME, _EARLY = 24, 12
@@ -96,7 +98,7 @@ def _ring_operands(view: StreamView, tile: StreamTile) -> list[tuple[Contraction
 
 
 def _ring_products(view: StreamView) -> list[Contraction]:
-    """The product of each of these operands."""
+    """The products of the operands of `_ring_operands`, in the same order."""
     return [*([view.scores] if view.scores is not None else []), *view.products]
 
 
@@ -183,8 +185,8 @@ class GpuStreamWork:
             keys = tile.terms * tile.depth if self.view.scores is not None else 0
             values = tile.terms * self._columns(tile)
             queries = 0 if tile.held or self.view.scores is None else tile.warp_m * tile.depth
-            rounded = _ROUNDED * (keys + values + queries)
-            slots += self._flops(tile) / _MMA_FLOPS + warps * (rounded + 0.75 * values) / WARP_LANES
+            rounded = _ROUNDING * (keys + values + queries)
+            slots += self._flops(tile) / _MMA_FLOPS + warps * (rounded + _WORD_LOAD * values) / WARP_LANES
         return WARP_LANES * slots
 
     def _stage(self, tile: StreamTile, products: float, resident: int) -> float:
@@ -244,7 +246,7 @@ class GpuStreamWork:
             return self._op_slots + own
         scale = score_scale(view)
         scaling = 0.0 if scale is None else weight(self._ops[scale.value], self.target)
-        rounding = _ROUNDED if tile.tf32 else 0.0
+        rounding = _ROUNDING if tile.tf32 else 0.0
         return self._op_slots - scaling + _COARSE_WEIGHT + rounding + len(view.row_sums)
 
     @cached_property

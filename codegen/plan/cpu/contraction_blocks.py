@@ -1,0 +1,158 @@
+"""The blocks that plans of a contraction may have: a register tile, rows and columns of a task, terms of a block of k.
+
+    outer   tiles whose rows come from panels: as tall as registers allow, for each number of vectors of columns
+    even    tiles whose rows lie at equal distances, in memory or in a box
+    dot     tiles of dot products, for few rows or columns
+
+Tasks run from all rows and few columns to few rows and all columns, so that every core has work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.contraction_tiling import block_axis
+from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
+from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows
+from ir.dtype import DTYPES
+from ir.plan.cpu import Blocks
+from ir.target import VECTOR_REGISTERS, Target
+
+BLOCK_K = 1024
+"""Terms of a block of k, at most."""
+_SUM_BYTES = _ROW_BYTES = 1 << 20
+"""Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
+_STREAMED = 1 << 18
+"""Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
+_LEAST_SUMS = 8
+"""Registers of sums, at least, of a tile that reads its rows where they lie: a core starts two multiply-adds per cycle,
+and the sum of each is ready after four cycles."""
+
+
+def outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    """Blocks whose rows come from panels: the tallest register tiles for each number of vectors of columns."""
+    wide = registers_per_vector(view)
+    budget = VECTOR_REGISTERS[target.arch]
+    lanes = target.lanes
+    cuts = _cuts(_useful_units(view, target), view.repeats)
+    for vectors in (1, 2, 3, 4, 8):
+        most = (budget // wide - 1 - vectors) // vectors
+        if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
+            continue
+        if vectors > 4 and view.m > most:  # the first-level cache does not hold so wide a panel, which is read again
+            continue
+        for rows in _even_rows(view.m, min(most, 16)):
+            yield from _grids(view, rows, vectors * lanes, cuts, target)
+
+
+def _even_rows(m: int, most: int) -> Iterator[int]:
+    """Heights of the register tile that split `m` evenly: the tallest, and the height with the least padding."""
+    tallest = _even(max(m, 1), most)
+    yield tallest
+    leanest = min(range(most, 0, -1), key=lambda rows: -(-m // rows) * (rows + 1))
+    if leanest != tallest:
+        yield leanest
+
+
+def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]], target: Target) -> Iterator[Blocks]:
+    """Blocks of a task, from all rows and few columns to few rows and all columns, so that every core has work."""
+    item = DTYPES[view.accumulator].bytes
+    tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
+    seen = set()
+    for bk in _depths(view, tiles_m):
+        tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (bk * item * mr))
+        rows = min(tall, tiles_m) * mr
+        wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
+        for cuts_m, cuts_n in cuts:
+            bm = _even(tiles_m, max(1, min(tall, -(-tiles_m // cuts_m)))) * mr
+            bn = _even(tiles_n, max(1, min(wide, -(-tiles_n // cuts_n)))) * nr
+            if (bm, bn, bk) not in seen:
+                seen.add((bm, bn, bk))
+                yield Blocks(mr, nr, bm, bn, bk, target.lanes)
+
+
+def even_tiles(view: Contraction, target: Target) -> Iterator[tuple[int, int]]:
+    """Register tiles whose rows lie at equal distances: the tallest for each number of vectors. AVX-512 multiplies by a
+    number in memory, which takes no register."""
+    wide, lanes = registers_per_vector(view), target.lanes
+    budget = VECTOR_REGISTERS[target.arch] - (target.arch != "avx512")
+    for vectors in (1, 2, 3, 4):
+        most = (budget // wide - vectors) // vectors
+        rows = [mr for mr in range(1, most + 1) if has_even_rows(view, mr)]
+        if rows and (vectors - 1) * lanes < view.n and rows[-1] * vectors * wide >= _LEAST_SUMS:
+            yield rows[-1], vectors * lanes
+
+
+def even_grids(view: Contraction, mr: int, nr: int, target: Target, *, boxed: bool) -> Iterator[Blocks]:
+    """Blocks of such tiles, whose rows or whose box stay in the second-level cache."""
+    item = DTYPES[view.accumulator].bytes
+    elements = min(target.l2_bytes, _ROW_BYTES) // item
+    tiles_m, tiles_n = -(-view.m // mr), max(1, -(-view.n // nr))
+    seen = set()
+    for bk in _depths(view, tiles_m):
+        for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
+            most = -(-tiles_m // cuts_m) * mr
+            if boxed:
+                boxes = (bm for bm, size in boxed_blocks(view) if size <= elements // 2)
+                bm = next((bm for bm in boxes if bm <= most and bm % mr == 0), 0)
+            else:
+                bm = _even(tiles_m, max(1, min(most, elements // max(view.depth, 1)) // mr)) * mr
+            bn = _even(tiles_n, max(1, -(-tiles_n // cuts_n))) * nr
+            if bm and (bm, bn, bk) not in seen:
+                seen.add((bm, bn, bk))
+                yield Blocks(mr, nr, bm, bn, bk, target.lanes)
+
+
+def dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    """Blocks of dot products, for few rows or columns and neighbours along k: packing does not pay without reuse."""
+    few = min(view.m, view.n)
+    if view.ordered or not view.k or view.m * view.n == 0 or few > 8 or not can_dot(view):
+        return
+    budget = VECTOR_REGISTERS[target.arch] // registers_per_vector(view) - 4
+    for mr in sorted({1, _even(max(view.m, 1), 4)}):
+        nr = min(target.lanes, max(1, budget // mr), view.n)
+        units = _useful_units(view, target)
+        tiles = -(-view.n // nr)
+        for cuts in sorted({1, units, 4 * units}):
+            bm, bn = -(-view.m // mr) * mr, -(-tiles // min(cuts, tiles)) * nr
+            yield Blocks(mr, nr, bm, bn, view.depth, target.lanes, dot=True)
+
+
+def can_dot(view: Contraction) -> bool:
+    """Whether both operands have neighbours in memory along the same digits of k."""
+    runs = [view.run(side, view.k) for side in (0, 1)]
+    return all(run == runs[0][0] for run, _ in runs) and all(step == 1 for _, step in runs)
+
+
+def _depths(view: Contraction, tiles_m: int) -> list[int]:
+    """Lengths of a block of k. Blocks are long, since sums are stored after each; but short where the columns are used
+    once, so that they come from memory in wide rows."""
+    if tiles_m == 1 and view.n * view.depth > _STREAMED and not view.is_constant(view.vector):
+        return [block_k(view, 8)]
+    return sorted({block_k(view, BLOCK_K), block_k(view, BLOCK_K // 2)})
+
+
+def block_k(view: Contraction, most: int) -> int:
+    """Terms per block, about `most`: a whole number of steps of one reduced digit, over all of the digits inside."""
+    if view.depth <= most:
+        return max(view.depth, 1)
+    position, inner = block_axis(view, most)
+    return _even(view.sizes[position], max(1, most // inner)) * inner
+
+
+def _cuts(units: int, repeats: int) -> list[tuple[int, int]]:
+    """Pairs: into how many pieces rows and columns are cut."""
+    if units == 1 or repeats >= 4 * units:
+        return [(1, 1)]
+    return [(1, 1), (units, 1), (1, units), (2 * units, 1), (1, 2 * units), (units, 2), (2, 2 * units)]
+
+
+def _useful_units(view: Contraction, target: Target) -> int:
+    """The cores that a kernel of this size uses."""
+    return target.units if flops_of(view) >= SMALL_FLOPS else 1
+
+
+def _even(size: int, most: int) -> int:
+    """The length of a piece when `size` is cut into the fewest even pieces of at most `most`."""
+    return -(-size // -(-size // most)) if size else 1
