@@ -1,4 +1,4 @@
-"""What the commands say about ONNX models: their operators, and where they differ from onnxruntime."""
+"""The commands' texts about ONNX models: their operators, and where results differ from onnxruntime."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def in_words_of(options: Mapping[str, str], diagnostic: Diagnostic) -> Diagnosti
 
 
 def tuned_text(diagnostics: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]]:
-    """What autotuning changed, in a line and a line per changed kernel and for another cover, or "" if nothing was
-    tuned; and the other diagnostics."""
+    """The changes that autotuning made, one line in all, one per changed kernel and one for another cover; "" if
+    nothing was tuned; and the other diagnostics."""
     tuned: list[Diagnostic] = []
     others: list[Diagnostic] = []
     for diagnostic in diagnostics:

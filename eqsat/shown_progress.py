@@ -38,7 +38,8 @@ class ShownCount(ShownProgress):
 
 @contextmanager
 def telling(progress: ProgressChoice, steps: int | None = None) -> Iterator[Progress | None]:
-    """What to call with the name of each stage, or of each of `steps` steps; None if nobody wants to know.
+    """The function to call with the name of every stage, or of every one of `steps` steps; None if nobody wants to
+    know.
 
     The screen is used where standard error is a terminal, and in notebooks, and for work of the main thread only.
     """

@@ -1,5 +1,5 @@
-"""What differs between families of targets: how a region is planned and lowered, and how the kernels become code that
-runs. Everything else on the path is one for all."""
+"""The differences between families of targets: how a region is planned and lowered, and how the kernels become code
+that runs. Everything else on the path is one for all."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Backend(Protocol):
         ...
 
     def load(self, code: bytes, units: Texts, arch: str) -> Code:
-        """What `Code.code` gave, loaded."""
+        """The code whose bytes `Code.code` gave, loaded."""
         ...
 
     def executable(
@@ -72,7 +72,7 @@ class Backend(Protocol):
         units: int,
         graph: bool,
     ) -> Executable:
-        """What runs the module on `units` cores or multiprocessors, or as a CUDA graph."""
+        """The executable that runs the module on `units` cores or multiprocessors, or as a CUDA graph."""
         ...
 
     def contract(self, code: Any) -> str | None:
@@ -90,7 +90,7 @@ class Backend(Protocol):
         ...
 
     def device(self, arch: str) -> str:
-        """What plans are measured on: whatever their times depend on beside the target.
+        """The device on which plans are measured: all that their times depend on beside the target.
 
         Raises:
             EqsatError: NoDevice where there is none that runs code for an arch.

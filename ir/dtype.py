@@ -122,7 +122,7 @@ bool_ = DTYPES["bool"]
 
 
 DTypeLike: TypeAlias = "str | DType | np.dtype | type"
-"""What `dtype` reads."""
+"""A spelling of a dtype, as the function `dtype` reads it."""
 
 
 def dtype(spec: DTypeLike) -> DType:

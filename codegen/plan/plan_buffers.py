@@ -41,7 +41,7 @@ def _accumulators(region: Region) -> list[str]:
 
 
 def _kept_buffers(region: Region, view: TemplateView, plan: Plan) -> Iterator[PlannedBuffer]:
-    """What a plan keeps elsewhere than in registers."""
+    """The buffers that a plan keeps elsewhere than in registers."""
     match plan, view:
         case CpuContractionPlan(), _:
             for name in () if plan.held else _accumulators(region):  # tiles of sums are put away for the epilogue

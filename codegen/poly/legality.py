@@ -88,8 +88,8 @@ def finished_at(view: AxisMap, sizes: tuple[int, ...]) -> frozenset[int] | None:
 
 
 def _outputs(candidate: Candidate) -> Iterator[str]:
-    """Each output is written once, and is no input. It is written over the domain of the first output: at the same
-    points, or at some of their axes."""
+    """Why an output breaks the rule: an output is written once, is no input, and is written over the domain of the
+    first output: at the same points, or at some of their axes."""
     first, *_ = candidate.region.outputs
     places = {written.buffer: written.at for written in candidate.region.yields}
     names = [written.buffer for written in candidate.region.yields]

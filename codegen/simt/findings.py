@@ -18,7 +18,7 @@ _WAITS = (
     "waits for its warp to shuffle",
     "waits for the ticket of a block that has not started",
 )
-"""What a thread does, in words, in the order of the engine's `Operation`."""
+"""The operations of a thread, in words, in the order of the engine's `Operation`."""
 _ALL_LANES = 0xFFFFFFFF
 
 

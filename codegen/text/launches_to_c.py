@@ -65,7 +65,7 @@ class _Launches:
     def _between(
         self, loops: Sequence[Loop], first: int, end: int, windows: Mapping[str, str], depth: int
     ) -> Iterator[str]:
-        """What runs from one launch to another. windows: the variables that hold the addresses of windows."""
+        """The code that runs from one launch to another. windows: the variables that hold the addresses of windows."""
         for step in steps(loops, first, end):
             if isinstance(step, Loop):
                 yield from self._loop(step, windows, depth)

@@ -30,7 +30,8 @@ class BuildJob(msgspec.Struct, frozen=True):
 
 
 class BuildAnswer(msgspec.Struct, frozen=True):
-    """What a worker tells of its job: first each stage as the stage begins, then the artifact, or why there is none."""
+    """A message of a worker about its job: first the name of every stage as the stage begins; then the artifact, or why
+    there is none."""
 
     stage: str = ""
     artifact: Artifact | None = None

@@ -27,7 +27,7 @@ from ir.tiny.bind import load
 IDLE_SECONDS = 60.0
 """A worker without a job ends after this time, to give back its memory."""
 NICENESS = 10
-"""What a worker adds to its niceness: calls of programs that are ready go first."""
+"""The number that a worker adds to its niceness: calls of programs that are ready go first."""
 
 
 def main() -> None:

@@ -157,7 +157,7 @@ def saturate(
 
     Each phase adds its families to those of earlier phases (except `rules.PASSING`), and runs until nothing changes or
     the budget ends it. Families that no phase names join the last phase. The result depends only on the graph, the
-    rules, the phases, the limits on nodes and iterations, and the names of the inputs that are `constants`. `told` is
+    rules, the phases, the limits on nodes and iterations, and the names of the inputs that are `constants`. `report` is
     called after every iteration.
 
     Raises:

@@ -47,7 +47,7 @@ _COMBINES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 def tiny_to_terms(graph: Graph) -> tuple[tuple[Ref, App], ...]:
-    """Each uop as a term of sort Buf, in order; a term reads earlier uops through variables with their names."""
+    """The uops, each as a term of sort Buf, in order; a term reads earlier uops through variables with their names."""
     exact = exact_quotients(graph)
     nodes = [Node(node.id, "QUOTIENT", node.src) if node.id in exact else node for node in graph.nodes]
     return tuple(

@@ -203,7 +203,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def launch_text(geometry: Geometry, resources: KernelResources | None) -> str:
-    """What a launch asks a GPU for, and the resources of the kernel if NVRTC reported them."""
+    """The resources that a launch asks a GPU for, and those of the kernel if NVRTC reported them."""
     grid = " × ".join(map(str, geometry.grid))
     parts = [f"{grid} blocks of {geometry.threads} threads, {geometry.shared_bytes:,} bytes of shared memory"]
     if resources:
@@ -315,6 +315,6 @@ def render(table: Any, width: int = WIDTH) -> str:
 
 
 def count_rules(rules: Iterable[str]) -> str:
-    """Each rule once, with the number of nodes of the kernel that it built."""
+    """Every rule once, with the number of nodes of the kernel that the rule built."""
     counts = Counter(rules)
     return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in sorted(counts.items()))

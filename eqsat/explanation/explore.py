@@ -140,7 +140,7 @@ class Exploration(ExploredRun):
         return why_absent(self, uop)
 
     def why_unused(self, rule: str) -> WhyUnused:
-        """What became of a rule of this run: its matches, and the rules that built before what it would build. Raises
+        """The work of a rule in this run: its matches, and the rules that built before what it would build. Raises
         EqsatError, InvalidOption, if the run has no such rule."""
         named = {rule.name: rule for rule in self.rules}
         if rule not in named:

@@ -179,7 +179,7 @@ class WhyUnused(msgspec.Struct, frozen=True):
 
 
 def why_unused(history: History, rule: Rule, is_reachable: bool) -> WhyUnused:
-    """What became of a rule's matches. is_reachable: whether the program has the ops and dtypes that the rule names."""
+    """The fate of a rule's matches. is_reachable: whether the program has the ops and dtypes that the rule names."""
     built = sum(name == rule.name for name in history.view.rules.values())
     matches = [match for match in history.trace.matches if match.rule.name == rule.name]
     homes = {node: number for number, nodes in history.view.classes.items() for node in nodes}

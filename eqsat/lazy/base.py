@@ -1,4 +1,4 @@
-"""What the families of methods know of a lazy tensor, which `eqsat.tensor.Tensor` defines."""
+"""The part of a lazy tensor that the families of methods know, which `eqsat.tensor.Tensor` defines."""
 
 from __future__ import annotations
 

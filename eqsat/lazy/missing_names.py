@@ -1,4 +1,4 @@
-"""What is said of a name that NumPy's or torch's users look for and eqsat lacks: the nearest thing that it has."""
+"""Hints for names that NumPy's or torch's users look for and eqsat lacks: the nearest name that eqsat has."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ INSTEAD: Mapping[str, str] = {
     "vsplit": "split(n, axis=0)",
     "vstack": "tensor.concatenate(parts, axis=0)",
 }
-"""What to write in place of a name, where the name that is spelled most alike would mislead."""
+"""The text to write in place of a name, where the name that is spelled most alike would mislead."""
 
 LAYERS: Mapping[str, str] = {
     "Linear": "linear", "Conv1d": "conv1d", "Conv2d": "conv2d", "Conv3d": "conv3d", "LayerNorm": "layer_norm",

@@ -86,8 +86,8 @@ class CopiesAndParts(Lookups):
 
     @takes_torchs_names
     def repeat_interleave(self, repeats: Sizes, axis: SupportsIndex | None = None, **torch: Unpack[Dim]) -> Self:
-        """Each element `repeats` times in a row along `axis` (None: of the flattened tensor), as numpy.repeat. A list
-        has one number per element."""
+        """Repeats every element `repeats` times in a row along `axis` (None: of the flattened tensor), as numpy.repeat.
+        A list has one number per element."""
         if axis is None:
             return self.flatten().repeat_interleave(repeats, 0)
         place = axis_in(axis, self.shape)

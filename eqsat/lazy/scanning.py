@@ -60,7 +60,7 @@ def scan(
 
 
 def leaves(tree: Any) -> list[Any]:
-    """What is in nested tuples, lists and dicts, without None, in order."""
+    """The leaves of nested tuples, lists and dicts, without None, in order."""
     if tree is None:
         return []
     if isinstance(tree, tuple | list):

@@ -57,7 +57,7 @@ def _value(name: str, info: TensorInfo, dims: Mapping[str, int], constants: Cons
 
 
 def _checked(results: Any) -> Tensor | Sequence[Tensor] | Mapping[str, Tensor]:
-    """What the function returned: a tensor, several, or tensors by name."""
+    """The results of the function: a tensor, several, or tensors by name."""
     tensors = results.values() if isinstance(results, Mapping) else results
     tensors = list(tensors) if isinstance(tensors, list | tuple) or isinstance(results, Mapping) else [results]
     wrong = [tensor for tensor in tensors if not isinstance(tensor, Tensor)]

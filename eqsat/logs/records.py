@@ -21,7 +21,7 @@ _SHOWN_RULES = 6
 
 
 def tell_saturation(stats: SaturationStats) -> None:
-    """The e-graph is saturated, or at a limit. Its phases told of themselves as they ended."""
+    """The e-graph is saturated, or at a limit. Every phase has its own record, written as the phase ended."""
     if not RULES.isEnabledFor(logging.INFO):
         return
     most = sorted(((count, rule) for rule, count in stats.matches.items() if count), reverse=True)

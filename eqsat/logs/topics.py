@@ -1,4 +1,4 @@
-"""What eqsat does while it does it: records of Python's `logging` under `eqsat.*`, shown on stderr if the environment
+"""The steps of eqsat as they happen: records of Python's `logging` under `eqsat.*`, shown on stderr if the environment
 asks for them.
 
     EQSAT_LOG=rules,extract,plan,compile,call   the topics to show, or all
@@ -23,8 +23,8 @@ OF_STAGE = {"saturate": RULES, "extract": EXTRACT, "lower": PLAN, "compile": COM
 
 
 def show(topics: str | None, debug: str | None) -> None:
-    """Shows records on stderr, as the values of EQSAT_LOG and EQSAT_DEBUG say. A word that is no topic is told of by an
-    EqsatWarning."""
+    """Shows records on stderr, as the values of EQSAT_LOG and EQSAT_DEBUG say. A word that is no topic
+    causes an EqsatWarning."""
     level = int(debug) if debug and debug.isdecimal() else 0
     words = [word.strip() for word in (topics or "").split(",") if word.strip()]
     unknown = [word for word in words if word not in (*TOPICS, "all")]

@@ -28,7 +28,7 @@ class Part:
 
     @property
     def prefix(self) -> str:
-        """What the names of buffers begin with that no uop writes."""
+        """The beginning of the names of buffers that no uop writes."""
         return "" if self.name == MAIN else f"{self.name}/"
 
 

@@ -225,7 +225,7 @@ class _Scope:
 
 
 class _Cone:
-    """What a part consists of. own: the values that only this part computes. inside: also the movements between them
+    """The members of a part. own: the values that only this part computes. inside: also the movements between them
     that other parts compute as well. leaves: the values that it reads."""
 
     def __init__(self, scope: _Scope, place: _Place) -> None:

@@ -1,4 +1,4 @@
-"""What the building blocks do with their operands first: floats, images, numbers per channel."""
+"""The first steps of the building blocks with their operands: floats, images, numbers per channel."""
 
 from __future__ import annotations
 

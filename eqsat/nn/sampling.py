@@ -56,7 +56,8 @@ def grid_sample(
 
 
 def sample_terms(x: Tensor, places: Sequence[Tensor], padding_mode: str) -> list[Tensor]:
-    """What bilinear interpolation adds up: 2^S neighbours times their weights, each [N, C, …], of x [N, C, S axes].
+    """The terms that bilinear interpolation adds up: 2^S neighbours times their weights, each [N, C, …], of x [N, C, S
+    axes].
 
     places: per spatial axis of x the coordinate of each sample [N, …]; 0 is the first element, 1 the second.
     padding_mode: as in `grid_sample`, "zeros" or "border".

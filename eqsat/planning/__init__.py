@@ -1,1 +1,2 @@
-"""Which plan each kernel of a cover takes, once a compiler or a clock has told more than an estimate."""
+"""Which plan every kernel of a cover takes, once a compiler's report or a measured time is known beside the
+estimate."""

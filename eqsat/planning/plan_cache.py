@@ -60,7 +60,7 @@ class PlanCache:
         return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def recall(self, region: Region, rivals: Sequence[Plan]) -> MeasuredPlan | None:
-        """What was kept of a region, if it is whole, and its plan is one of those that the region has."""
+        """The measurement that was kept of a region, if the file is whole and its plan is one of the region's plans."""
         try:
             kept = from_json(read_checked(self.path(region)), _KeptPlan)
         except (OSError, ValueError, EqsatError):  # absent, damaged, or of another form: measured again

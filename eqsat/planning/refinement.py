@@ -1,8 +1,9 @@
-"""What the compiler says of registers corrects the estimate by which a plan was chosen.
+"""The compiler's report of registers corrects the estimate by which a plan was chosen.
 
 A plan is chosen by an estimate and compiled. Where it spills, or fewer of its blocks share an SM than was estimated,
 the plans are ranked again with what is known, and the first of them is compiled in turn, until the first is one that
-the compiler has told of. What gave way is named in the order of seed 000 §8: stages, warp tile, width of vectors.
+the compiler has reported. The fields that gave way are named in the order of seed 000 §8: stages, warp tile, width of
+vectors.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ir.target import Target
 
 STAGE = "refinement"
 Compile = Callable[[Region, Plan], KernelResources]
-"""What the kernel of a region takes by a plan."""
+"""The compiler's report of the kernel of a region by a plan."""
 
 
 class Replanned(NamedTuple):
@@ -61,8 +62,8 @@ def refine(
 
 
 def what_changed(before: Plan, after: Plan) -> str:
-    """What differs between two plans, as "stages 4 → 3, warp_tile 64x64 → 64x32"; where sizes do not, the fields that
-    do."""
+    """The differences between two plans, as "stages 4 → 3, warp_tile 64x64 → 64x32"; where sizes do not, the fields
+    that do."""
     old, new = plan_to_schedule(before), plan_to_schedule(after)
     sizes = (
         ("stages", old.stages, new.stages),
@@ -112,7 +113,7 @@ class _PlanSearch:
         return best
 
     def diagnostics(self, best: Price) -> list[Diagnostic]:
-        """What gave way, and what spills all the same."""
+        """Notes: the fields that gave way, and that the kernel spills all the same."""
         notes = []
         if best.plan.notes != self._first.plan.notes:
             notes.append(note(Kind.RESOURCE_EXCEEDED, STAGE, best.plan.notes[-1], at=self._region.name))

@@ -1,4 +1,4 @@
-"""What kernels cost on a target: the prices of the plans that the code generator makes for them."""
+"""The cost of kernels on a target: the prices of the plans that the code generator makes for them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def cold_inputs(given: Iterable[str], target: Target) -> frozenset[str]:
 
 
 def pricer_for(target: Target, options: Options) -> PlanPricer:
-    """What kernels cost on a target."""
+    """The cost of kernels on a target."""
     planner = partial(backend_of(target).candidates, exactness=options.exactness, tf32=options.tf32)
     return PlanPricer(target, analyse, planner, options.cost_model, ordered=options.ordered)

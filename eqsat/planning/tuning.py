@@ -35,8 +35,9 @@ Timer = Callable[[Region, Sequence[Plan]], Sequence[float | EqsatError]]
 
 
 class Measuring(NamedTuple):
-    """How plans are measured: the kernels' prices, what times plans, where measurements are kept, who is told of each
-    region that is measured, the executor that measures (None: this process), and when to end, by `time.monotonic`."""
+    """How plans are measured: the kernels' prices, the timer of plans, the cache of measurements, the function that
+    hears of every region that is measured, the executor that measures (None: this process), and when to end, by
+    `time.monotonic`."""
 
     pricer: PlanPricer
     timer: Timer

@@ -1,4 +1,4 @@
-"""What the optimizer decided → the recipe of a program."""
+"""The optimizer's choices → the recipe of a program."""
 
 from __future__ import annotations
 

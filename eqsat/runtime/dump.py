@@ -217,7 +217,7 @@ class Stages:
         return {name: kernel_dump(kernel) for name, kernel in self._lower().items()}
 
     def _patterns(self, region: Region) -> dict[str, str]:
-        """What each contraction of a region is."""
+        """The kind of every contraction of a region."""
         blocks = self._analyses[region.name].view.blocks
         return {block.name: block.attrs.pattern for block in blocks if block.attrs is not None}
 

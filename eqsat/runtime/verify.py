@@ -124,7 +124,7 @@ class _OutputCheck:
 
 
 def _flushes(level: Exactness) -> list[Flush]:
-    """What kernels at this exactness level may flush to 0; each entry needs a playback of its own."""
+    """The numbers that kernels at this exactness level may flush to 0; every entry needs a playback of its own."""
     return [
         *([Flush.DENORMALS] if level >= Exactness.REASSOCIATE else []),
         *([Flush.RECIPROCALS] if level >= Exactness.ROUNDING else []),

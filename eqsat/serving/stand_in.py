@@ -24,7 +24,7 @@ MOST_PROOFS = 1024
 
 
 class Answer(Protocol):
-    """What computes a call in place of its own code. bound: the model at the call's own sizes."""
+    """A program that computes a call in place of the call's own code. bound: the model at the call's own sizes."""
 
     @property
     def bound(self) -> BoundModel: ...

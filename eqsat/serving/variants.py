@@ -1,4 +1,4 @@
-"""What is built once per set of sizes, such as the compiled variants of one program."""
+"""Values that are built once per set of sizes, such as the compiled variants of one program."""
 
 from __future__ import annotations
 

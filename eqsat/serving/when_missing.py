@@ -1,4 +1,4 @@
-"""What a call does whose code is not built yet."""
+"""The choices of a call whose code is not built yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every idea is worth: one family of rules, term of the cost model or extractor is left out at a time."""
+"""The worth of every idea: one family of rules, term of the cost model or extractor is left out at a time."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def broadcast(shape: Shape, new_shape: Shape) -> AxisMap:
 
 
 def pad(shape: Shape, pads: Sequence[tuple[int, int]], fill: float = 0) -> AxisMap:
-    """Each axis grows by low + high elements that hold `fill`.
+    """Pads every axis by low + high elements that hold `fill`.
 
     Raises:
         EqsatError: AxisSizeMismatch for a negative pad; MalformedGraph unless there is one pad per axis.

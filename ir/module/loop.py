@@ -53,7 +53,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 def steps(loops: Sequence[Loop], first: int, end: int) -> Iterator[int | Loop]:
-    """What runs between two positions, in order: positions of calls, and the loops around others."""
+    """The calls and loops between two positions, in order: positions of calls, and the loops around others."""
     at = first
     for loop in loops:
         yield from range(at, loop.first)

@@ -167,7 +167,7 @@ class Tiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _CudaCorePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What plans without tensor cores share: the architecture, for which the kernel is compiled, too."""
+    """The fields that plans without tensor cores share: the architecture, for which the kernel is compiled, too."""
 
     arch: str
 

@@ -1,4 +1,5 @@
-"""What the index sets of one region say: the three nouns beside the region, in the order in which they are made."""
+"""The analyses of the index sets of one region: the three nouns beside the region, in the order in which they are
+made."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Exactness(enum.IntEnum):
 
 
 class Certificate(enum.StrEnum):
-    """What stands behind a rule; `rules.certificates` computes it.
+    """The evidence for a rule, which `rules.certificates` computes.
 
     PROVED  both sides read the same at every point, for all maps, operations and operands
     EXACT   rational functions, compared on random instances in exact arithmetic

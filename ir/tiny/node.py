@@ -115,7 +115,7 @@ class StatedType(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(type_: TensorType) -> StatedType:
-        """What there is to state of a value of this type."""
+        """The statement of the type of a value."""
         return StatedType(type_.dtype.name, type_.shape, type_.names)
 
     def to_json(self) -> dict[str, Any]:
@@ -134,6 +134,6 @@ class TextPlace(msgspec.Struct, frozen=True):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What a diagnostic shows of the place: its line above a caret."""
+        """The text that a diagnostic shows of the place: its line above a caret."""
         text = self.near.replace("\t", " ")
         return {"line": self.line, "column": self.column, "text": text, "here": " " * self.offset + "^"}

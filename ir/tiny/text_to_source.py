@@ -50,7 +50,7 @@ _DEEPEST_LIST = 8
 
 
 class _Body(NamedTuple):
-    """What a graph or the program itself holds, as far as it is read."""
+    """The contents of a graph or of the program itself, as far as they are read."""
 
     uops: list[Node | GraphCall]
     outputs: list[Ref] | None

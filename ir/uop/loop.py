@@ -20,7 +20,8 @@ from ir.uop.types import STAGE, Types, sizes
 
 
 class LoopShape(NamedTuple):
-    """What the attributes of a LOOP say of its operands: first `states` of them, then `scanned`, then captured ones."""
+    """The roles that the attributes of a LOOP give to its operands: first `states` of them, then `scanned`, then
+    captured ones."""
 
     trips: int
     states: int

@@ -59,7 +59,7 @@ def expand(src: Types, arg: Mapping[str, Any]) -> TensorType:
 
 
 def pad(src: Types, arg: Mapping[str, Any]) -> TensorType:
-    """Each axis grows by low + high elements that hold `value`."""
+    """Pads every axis by low + high elements that hold `value`."""
     (value,) = src
     pads = arg["pad"]
     _check_length("pad", pads, value)

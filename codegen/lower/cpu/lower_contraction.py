@@ -65,8 +65,8 @@ def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "
 
 @dataclass(frozen=True)
 class _LoopPosition:
-    """What the loops of a task have bound: the task's first row and column and its box of rows; the block of k and its
-    number; the panel of columns and the tile of rows."""
+    """The place that the loops of a task have reached: the task's first row and column and its box of rows; the block
+    of k and its number; the panel of columns and the tile of rows."""
 
     m0: AxisExpr
     n0: AxisExpr

@@ -61,8 +61,8 @@ class Side:
 
 @dataclass(frozen=True)
 class PrefetchShare:
-    """What a tile prefetches with each of its terms: `lines` cache lines of `cache_line` elements of `buffer`, from
-    element base + k·term on."""
+    """The share of the next panel that a tile prefetches. With every term, the tile prefetches `lines` cache lines of
+    `cache_line` elements of `buffer`, from element base + k·term on."""
 
     buffer: str
     base: AxisExpr

@@ -47,7 +47,7 @@ def lower_scatter(view: ScatterView, plan: GpuScatterPlan, name: str = "eq_k") -
 
 
 class _Thread:
-    """What one thread does. `place`: its column, with its part in place of the position."""
+    """The statements of one thread. `place`: its column, with its part in place of the position."""
 
     def __init__(self, view: ScatterView, plan: GpuScatterPlan, ev: NestEvaluator, place: Point) -> None:
         self.view, self.parts, self.ev, self.place = view, plan.parts, ev, place

@@ -176,7 +176,8 @@ class TensorCore(MatrixFragment):
             load(body, piece, registers, first + number * 4)
 
     def _words(self, block: GpuBlock, piece: _Piece, registers: str, first: AxisExpr) -> None:
-        """Each lane's words of four matrices, one by one: rows or columns by groups of lanes, terms inside these."""
+        """Loads four matrices word by word: a lane's rows or columns by groups of lanes, its terms inside the
+        groups."""
         group, place = self.writer.split(self.writer.lane, 4)
         with block.loop("word", constant(4), unroll=True) as (body, word):
             high, low = self.writer.split(word, 2)

@@ -59,7 +59,7 @@ def contraction_candidates(
 
 
 class _ProductChoice(NamedTuple):
-    """What a plan chooses: the side with the columns, the blocks, the places of the operands, the order of the loops,
+    """The choices of a plan: the side with the columns, the blocks, the places of the operands, the order of the loops,
     and whether the epilogue takes the sums from registers."""
 
     view: Contraction

@@ -84,7 +84,7 @@ def is_parallel(view: Contraction, blocks: Blocks, target: Target) -> bool:
 
 
 class _TileFigures(NamedTuple):
-    """What all plans of one register tile share; totals are over all tasks.
+    """The figures that all plans of one register tile share. Totals are over all tasks.
 
     rows, columns  tiles along m and n
     sums           sums in all tiles, padding included
@@ -145,7 +145,7 @@ class CpuContractionWork:
         )
 
     def _tile(self, blocks: Blocks, places: tuple[Place, Place]) -> _TileFigures:
-        """What the plan shares with all plans of its register tile."""
+        """The figures that the plan shares with all plans of its register tile."""
         key = (blocks.mr, blocks.nr, blocks.dot, places)
         if key not in self._tiles:
             self._tiles[key] = self._tile_figures(blocks, places)

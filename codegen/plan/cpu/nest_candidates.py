@@ -76,8 +76,8 @@ def _cycles(work: Work, target: Target) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Space:
-    """What all candidates of a region share. Loop number n over the outputs runs over the axes `groups[n]`; lanes run
-    best along loop `best`. `threads`: there is work for more than one thread."""
+    """The facts that all candidates of a region share. Loop number n over the outputs runs over the axes `groups[n]`;
+    lanes run best along loop `best`. `threads`: there is work for more than one thread."""
 
     loops: RegionLoops
     target: Target

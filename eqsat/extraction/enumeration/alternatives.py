@@ -49,7 +49,7 @@ class AlternativesKey:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """What was chosen for the first key of its structure, which was about these buffers."""
+    """The choice for the first key of a structure, which was about these buffers."""
 
     key: AlternativesKey
     buffers: tuple[int, ...]
@@ -83,8 +83,8 @@ class AlternativesMemo:
     def choose(
         self, key: AlternativesKey, facts: Callable[[int], Hashable], choose: Callable[[], tuple[Tree, ...]]
     ) -> Alternatives:
-        """What `choose` returns, or returned for a key like this one. facts: all that the choice depends on of a
-        buffer."""
+        """The result of `choose`, or its earlier result for a key like this one. facts: all that the choice depends on
+        of a buffer."""
         if key.is_small:
             return Alternatives(choose())
         label = key.label, tuple([(node.ctor, node.texts) for node, _ in key.rows])

@@ -38,7 +38,7 @@ _ORDINARY = frozenset([None, *(rule.name for family in ORDINARY for rule in FAMI
 
 
 class EGraphFacts:
-    """What enumeration knows of a saturated e-graph, whichever of its nodes are enumerated.
+    """The facts of a saturated e-graph that hold whichever of its nodes are enumerated.
 
     Args:
         bound: the pricer's plan-free lower bound.

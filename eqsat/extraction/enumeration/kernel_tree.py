@@ -167,7 +167,7 @@ class Forest:
                 self._work(tree, "ewise", node.op, tree.axes)
 
     def _gather_below(self, tree: Tree) -> None:
-        """What the kids have, together."""
+        """Joins the facts of the kids."""
         work = union([kid.work or self._work_of(kid) for kid in tree.kids])
         tree.gathered = frozenset().union(*[kid.gathered for kid in tree.kids])
         tree.flops, tree.ops = work.flops, work.size

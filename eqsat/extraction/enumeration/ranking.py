@@ -69,7 +69,7 @@ class Ranking:
         self._facts: dict[int, BufferFacts] = {}
 
     def facts(self, buffer: int) -> BufferFacts:
-        """What choices depend on of a buffer."""
+        """The facts of a buffer on which choices depend."""
         if buffer not in self._facts:
             size = self._forest.type_of(buffer)
             given, constant = buffer in self._given, buffer in self._constant

@@ -19,7 +19,7 @@ EPILOGUES = ("Fin", "EUn", "EBin", "ETern")
 
 
 class ReadFacts:
-    """What is known of the buffers of one e-graph. `given` ones exist in any case: inputs and outputs; `constant`
+    """The facts of the buffers of one e-graph. `given` ones exist in any case: inputs and outputs; `constant`
     ones are computed before the program runs, so that reading one saves work."""
 
     def __init__(self, view: EGraphView, given: frozenset[int], constant: frozenset[int]) -> None:

@@ -42,7 +42,7 @@ _ANY = _Domain((), frozenset())
 
 
 class _SumCost(NamedTuple):
-    """What computing a sum takes: `operations`, elements of its `operands`, of its result, and bytes of that."""
+    """The cost of a sum: `operations`, elements of its `operands`, of its result, and bytes of that."""
 
     operations: int
     operands: int
@@ -51,7 +51,7 @@ class _SumCost(NamedTuple):
 
 
 class SumFacts:
-    """What is known of the sums of one e-graph.
+    """The facts of the sums of one e-graph.
 
     Args:
         bound: (flops, bytes) → a time in ns that no plan can beat.

@@ -1,4 +1,4 @@
-"""What kernels compute, as sets of bits: alternatives are many, long, and share most of their values."""
+"""The values that kernels compute, as sets of bits: alternatives are many, long, and share most of their values."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class _Joining:
         return tuple(self._candidates.names[buffer] for buffer in buffers)
 
     def _variants(self, cover: KernelGraph, first: CoverKernel, second: CoverKernel) -> Iterator[Stores]:
-        """What a kernel may store that does the work of both."""
+        """The values that a kernel may store if it does the work of both."""
         own = dict(zip(first.writes, first.trees, strict=True))
         others = dict(zip(second.writes, second.trees, strict=True))
         if not cover.is_before(first, second.reads):

@@ -41,7 +41,7 @@ def _read_parts(tree: Tree) -> Mapping[int, _Box]:
 
 @lru_cache(maxsize=1 << 12)
 def _box(view: AxisMap) -> _Box | None:
-    """What a read covers inside the buffer; None of padding alone."""
+    """The part of the buffer that a read covers; None if the read covers padding alone."""
     if view.fill is not None or view.is_empty:
         return None
     return tuple(interval(expr, view.interior) for expr in view.exprs)

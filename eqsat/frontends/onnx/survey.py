@@ -1,4 +1,4 @@
-"""What an ONNX model needs, and what of that eqsat lacks, without compiling the model."""
+"""The operators that an ONNX model needs, and those of them that eqsat lacks, without compiling the model."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _OF_SCORES, _OF_KEYS = 0, 1
-"""What a mask hides: scores [L, L], or keys [B, L]. A mask of any other type has the shape of the scores."""
+"""The values that a mask hides: scores [L, L], or keys [B, L]. A mask of any other type has the shape of the scores."""
 
 
 def encoder_decompositions() -> Mapping[Any, Any]:

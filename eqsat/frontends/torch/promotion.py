@@ -49,7 +49,7 @@ def common_dtypes(promotion: Promotion, *operands: Any) -> tuple[DType, DType]:
 
 
 def _spec(operand: Any) -> tuple[DType, bool] | type:
-    """What decides: of a tensor the dtype and whether it has axes, of a number its type."""
+    """The facts that decide: of a tensor the dtype and whether it has axes, of a number its type."""
     return (operand.dtype, operand.ndim > 0) if isinstance(operand, Tensor) else type(operand)
 
 

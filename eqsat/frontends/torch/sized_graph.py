@@ -88,7 +88,7 @@ class GraphArguments:
 
     @cached_property
     def computed(self) -> dict[str, Any]:
-        """Each size that follows from other sizes, by its name."""
+        """The sizes that follow from other sizes, by name."""
         return {
             name: self._values[place].shape[axis]
             for place in self.tensors

@@ -48,7 +48,8 @@ class TorchSurvey:
         return self._reasons[key]
 
     def missing_operators(self, nodes: Iterable[Any]) -> Mapping[str, int]:
-        """What eqsat lacks for these nodes, with the number of nodes, the most frequent first."""
+        """The operators and types that eqsat lacks for these nodes, with the number of nodes, the most frequent
+        first."""
         return dict(Counter(filter(None, map(self.reason_against, nodes))).most_common())
 
     def require_operators(self, nodes: Iterable[Any]) -> None:
@@ -98,7 +99,7 @@ def _reason_by_lowering(node: Any) -> str | None:
 
 def _signature(node: Any) -> str:
     """All that the obstacle of a node depends on: the operator, its arguments, the types of its operands and of its
-    result. Equal operands are told from operands of equal types."""
+    result. Equal operands differ from operands of equal types."""
     from torch.fx import map_arg
 
     places = {operand: place for place, operand in enumerate(node.all_input_nodes)}
@@ -124,7 +125,7 @@ def _type_text(value: Any) -> str:
 
 
 def _obstacle(node: Any) -> str | None:
-    """What stands against the value of a node: a kind of tensor that eqsat has not, or a size that no input tells."""
+    """The obstacle to the value of a node: a kind of tensor that eqsat has not, or a size that no input gives."""
     import torch
 
     value = node.meta.get("val")

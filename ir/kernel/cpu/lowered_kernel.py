@@ -1,4 +1,4 @@
-"""What the lowering makes of one region for a CPU: the kernel, and the kernels that pack its constants."""
+"""The lowered form of one region for a CPU: the kernel, and the kernels that pack its constants."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _WIDE = 2**63  # variables are C ints, or long longs where their range asks for 
 
 
 def problems(kernel: GpuKernel) -> Iterator[tuple[Kind, str]]:
-    """What is wrong with the declarations: kind and message."""
+    """Faults of the declarations: kind and message."""
     yield from _size(kernel)
     names = [*(buffer.name for buffer in kernel.memory), *(buffer.name for buffer in kernel.shared)]
     names += [array.name for array in kernel.registers]

@@ -51,7 +51,7 @@ _MISSING = {
     _MeetingStage.COUNTED: "no fence since the ticket",
     _MeetingStage.SEEN: "since the fence no vote on a ticket, and no barrier after an awaited ticket",
 }
-"""What is missing before a read in this stage."""
+"""The step that is missing before a read in this stage."""
 
 
 def workspace_hazards(kernel: GpuKernel) -> list[str]:

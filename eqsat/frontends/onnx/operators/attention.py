@@ -113,7 +113,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def repeat_heads(x: Tensor, heads: int) -> Tensor:
-    """Each head of x [B, G, L, D] for heads / G queries in a row."""
+    """x [B, G, L, D] with every head repeated for its heads / G queries."""
     groups = x.shape[1]
     if groups in (0, heads):
         return x

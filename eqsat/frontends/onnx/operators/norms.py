@@ -73,7 +73,7 @@ def _batch_norm(
 def _instance_norm(
     x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5, consumed_inputs: list[int] | None = None
 ) -> Tensor:
-    """Each channel of each image by its own mean and variance."""
+    """Standardizes every channel of every image by its own mean and variance."""
     return nn.instance_norm(x, weight=scale, bias=bias, eps=epsilon)
 
 

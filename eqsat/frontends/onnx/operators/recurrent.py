@@ -33,7 +33,7 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 class Weights(NamedTuple):
-    """Those of one direction. w [gates·hidden, input], r [gates·hidden, hidden]; b, per gate, for w and for r."""
+    """The weights of one direction. w [gates·hidden, input], r [gates·hidden, hidden]; b, per gate, for w and for r."""
 
     w: Tensor
     r: Tensor

@@ -101,7 +101,7 @@ def _limit_norms(weight: Tensor, index: Tensor, greatest: float, order: float) -
 
 @aten("embedding_dense_backward")
 def _embedding_gradient(gradient: Tensor, index: Tensor, rows: int, padding: int, by_frequency: bool) -> Tensor:
-    """Each gradient is added to the row that its index read; the row `padding` gets none."""
+    """Adds every gradient to the row that its index read; the row `padding` gets none."""
     if by_frequency:
         fail(Kind.UNSUPPORTED_OP, STAGE, "scale_grad_by_freq=True is not supported", op="embedding_dense_backward")
     width = gradient.shape[-1]

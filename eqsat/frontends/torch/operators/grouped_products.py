@@ -107,8 +107,8 @@ def _height(count: int, groups: int) -> int:
 
 
 def _rows_by_matrices(x: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
-    """Each row of x [S, K] times its group's matrix [E, K, N], in the accumulator's dtype. Rows behind the last end
-    are 0."""
+    """Multiplies every row of x [S, K] by its group's matrix [E, K, N], in the accumulator's dtype. Rows behind the
+    last end are 0."""
     wide = x.dtype.accumulator
     if not x.size or not matrices.size:
         return full((x.shape[0], matrices.shape[2]), 0, wide)

@@ -39,7 +39,7 @@ def _max_pool(
 
 
 def _max_pool_gradient(gradient: Tensor, x: Tensor, *rest: object, axes: int) -> Tensor:
-    """Each gradient is added at the place of its maximum."""
+    """Adds every gradient at the place of its maximum."""
     places = rest[-1]
     assert isinstance(places, Tensor)
     lead, image = x.shape[: x.ndim - axes], x.shape[x.ndim - axes :]
@@ -80,7 +80,8 @@ def _avg_pool_gradient(
     *,
     axes: int,
 ) -> Tensor:
-    """Each gradient, divided as the forward pass divides its window, is added to all elements of the window."""
+    """Divides every gradient as the forward pass divides its window, and adds the quotient to all elements of the
+    window."""
     image = _batched(x, axes)
     taps, around = _spread(kernel, axes), _spread(padding, axes)
     steps = _spread(stride, axes) if stride else taps

@@ -149,8 +149,8 @@ def _segment_reduce(
     initial: Number | None = None,
     result: DType,
 ) -> Tensor:
-    """Each segment along the axis, of these lengths or between these offsets, as its sum, mean, product, maximum or
-    minimum. The axes before it are a batch, for which lengths and offsets have axes too."""
+    """Reduces every segment along the axis, of these lengths or between these offsets, to its sum, mean, product,
+    maximum or minimum. The axes before it are a batch, for which lengths and offsets have axes too."""
     place = axis_in(axis, x.shape)
     if offsets is not None:
         starts, ends = offsets[..., :-1].cast(i64), offsets[..., 1:].cast(i64)
