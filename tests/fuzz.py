@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def _run(ranges: Iterator[Tries], kind: str, options: argparse.Namespace, corpus: Corpus | None) -> Report:
-    """These ranges, told as they are done."""
+    """Yields the reports of these ranges as the ranges end."""
     total, began = Report(), time.monotonic()
     for tries, report in fuzz(ranges, kind, options.seed, options.found, options.jobs):
         total.add(report)

@@ -119,7 +119,7 @@ def test_both_evaluators_agree() -> None:
         graph = random_graph(rng)
         inputs = random_inputs(graph, rng, specials=seed % 2 == 0)
         verdicts = disagreement(graph, inputs, evaluate(graph, inputs), once=True)
-        assert not any(each.wrong for each in verdicts), (seed, verdicts)
+        assert not any(verdict.wrong for verdict in verdicts), (seed, verdicts)
 
 
 def test_a_misreading_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_what_kills_or_hangs_a_worker_is_found(tmp_path: Path) -> None:
     for _, report in fuzz(iter(ranges(16, 8)), "idioms", SEED, tmp_path, 2, dying, silent_seconds=6):
         total.add(report)
     assert total.tries == 16
-    assert sorted(each.index for each in total.findings) == [5, 9, 13]
+    assert sorted(finding.index for finding in total.findings) == [5, 9, 13]
 
 
 def test_a_corpus_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ def test_a_bench_of_nothing_tells_the_names(
     with pytest.raises(SystemExit) as ended:
         import_module(f"bench.{bench}").main()
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert "--only: no" in told
-    assert "'no such name'" in told
+    printed = capsys.readouterr().err
+    assert "--only: no" in printed
+    assert "'no such name'" in printed
     assert {
         "scale": "encoder ×36",
         "calls": "decoder 128 ×12, called",
@@ -53,11 +53,11 @@ def test_a_bench_of_nothing_tells_the_names(
         "tensat": "NasNet-A",
         "peers.__main__": "resnet50",
         "gpu.__main__": "gemm",
-    }.get(bench, "gated mlp") in told
+    }.get(bench, "gated mlp") in printed
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--kinds", "family,fam"], "'fam' is none of family, term, extractor"),
         (["--models", "squeeze"], "'squeeze' is none of bvlc_alexnet"),
@@ -65,10 +65,10 @@ def test_a_bench_of_nothing_tells_the_names(
     ],
 )
 def test_a_bench_refuses_words_that_stand_for_nothing(
-    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["ablation", *words])
     with pytest.raises(SystemExit) as ended:
         ablation.main()
     assert ended.value.code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -94,12 +94,12 @@ def test_each_sample_is_cold_and_its_host_is_ahead(cupy: NotingCupy) -> None:
 
 @pytest.mark.slow
 def test_the_flush_reads_all_and_stores_nothing() -> None:
-    words, told = np.zeros(2 * FLUSH_TILE // 4, np.int32), np.zeros(1, np.int32)
-    launch(EmulatedDevice(), FLUSH, "eq_flush", (2,), 256, [words, told])
-    assert told[0] == 0
+    words, ticks = np.zeros(2 * FLUSH_TILE // 4, np.int32), np.zeros(1, np.int32)
+    launch(EmulatedDevice(), FLUSH, "eq_flush", (2,), 256, [words, ticks])
+    assert ticks[0] == 0
     words[-1] = 5
-    launch(EmulatedDevice(), FLUSH, "eq_flush", (2,), 256, [words, told])
-    assert told[0] == 5
+    launch(EmulatedDevice(), FLUSH, "eq_flush", (2,), 256, [words, ticks])
+    assert ticks[0] == 5
 
 
 def test_arrays_go_to_the_device_and_back(cupy: NotingCupy) -> None:

@@ -291,9 +291,9 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixt
     assert gpu.bench(tuned, ["a"], second, 0.1, late, autotune=True) == []  # type: ignore[arg-type]
     assert tuned.is_done("a, autotuned")
     assert gpu.bench(Results(FACTS, tmp_path), ["a", "e"], second, 0.1, time.monotonic() + 1) == ["e"]  # type: ignore[arg-type]
-    told = capsys.readouterr().out
-    assert "b: no answer within 9 s" in told
-    assert "a: 5.0 µs, 50 % of the ceiling" in told
+    printed = capsys.readouterr().out
+    assert "b: no answer within 9 s" in printed
+    assert "a: 5.0 µs, 50 % of the ceiling" in printed
     [path] = tmp_path.iterdir()
     assert path.name == "gpu_emulated_x_1_cuda13.json"
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -328,9 +328,9 @@ def test_rows_of_another_source_are_forgotten(tmp_path: Path) -> None:
 def test_the_table_names_who_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     row = answers()(("a", 1))
     show([row, {"case": "b", "failed": "no answer within 9 s"}], "Emulated X-1")
-    told = capsys.readouterr().out
-    assert "triton left out of 1 cases: is not installed" in told
-    assert "no answer within 9 s" in " ".join(told.split())
+    printed = capsys.readouterr().out
+    assert "triton left out of 1 cases: is not installed" in printed
+    assert "no answer within 9 s" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize("option", ["", "--all"])
@@ -353,9 +353,9 @@ def test_the_command_measures_shows_and_writes(
     monkeypatch.setattr(gpu, "answers", answers)
     monkeypatch.setattr("sys.argv", ["gpu", "--only", "gemm bf16 1024", "--to", str(tmp_path)])
     gpu.main()
-    told = capsys.readouterr().out
-    assert "gemm bf16 1024³: 5.0 µs, 50 % of the ceiling" in told
-    assert "Emulated X-1: 1,000 GB/s by a kernel of ours, 100 TFLOP/s of bf16" in told
+    printed = capsys.readouterr().out
+    assert "gemm bf16 1024³: 5.0 µs, 50 % of the ceiling" in printed
+    assert "Emulated X-1: 1,000 GB/s by a kernel of ours, 100 TFLOP/s of bf16" in printed
     facts = json.loads((tmp_path / "gpu_emulated_x_1_cuda13.json").read_text(encoding="utf-8"))["facts"]
     assert facts["versions"]["numpy"] == np.__version__
     assert {"driver", "commit", "source", "date", "power limit"} <= facts.keys()

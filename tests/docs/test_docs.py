@@ -31,14 +31,14 @@ def test_the_catalogue_of_rules_is_up_to_date() -> None:
 def test_the_examples_of_the_rules_page_run() -> None:
     text, _, _ = RULES_PAGE.read_text(encoding="utf-8").partition(make_rules.HEADING)
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    told = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    answers = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for example in examples:
             exec(compile(example, RULES_PAGE.name, "exec"), names)
     assert len(examples) == 3
-    shown, refusal = told
+    shown, refusal = answers
     assert printed.getvalue().startswith(refusal)
     page = iter(rule_text("compose_load").splitlines())
     assert all(line in page for line in shown.splitlines() if line != "  …")
@@ -49,11 +49,11 @@ def test_the_examples_of_a_page_print_what_it_says(name: str, count: int) -> Non
     text = RULES_PAGE.with_name(name).read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     assert len(examples) == count
-    for example, told in examples:
+    for example, answer in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(example, name, "exec"), {})
-        assert printed.getvalue() == told
+        assert printed.getvalue() == answer
 
 
 @pytest.mark.slow
@@ -85,11 +85,11 @@ def test_the_example_of_the_readme_runs() -> None:
 
 def test_the_kernel_of_the_emulator_page_has_the_findings_that_it_tells() -> None:
     text = RULES_PAGE.with_name("emulator.md").read_text(encoding="utf-8")
-    ((example, told),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    ((example, answer),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example, "emulator.md", "exec"), {})
-    assert printed.getvalue() == told
+    assert printed.getvalue() == answer
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -136,7 +136,7 @@ def test_dims_that_are_none_and_dims_that_nothing_uses() -> None:
     refused(Kind.MALFORMED_GRAPH, linear(("M",)), dims={"M": -1})
     refused(Kind.MALFORMED_GRAPH, linear(("M",)), dims={"M": 2.5})
     program = optimize_and_compile(linear(), dims={"Q": 3}, threads=1)
-    warned = [each.kind for each in program.diagnostics if each.severity == "warning"]
+    warned = [diagnostic.kind for diagnostic in program.diagnostics if diagnostic.severity == "warning"]
     assert warned == [Kind.UNBOUND_DIM]
     again = optimize_and_compile(linear(), threads=1).diagnostics
     assert not [each for each in again if each.severity == "warning"], "it was the other call's"
@@ -179,9 +179,9 @@ def test_unknown_choices_say_what_there_is() -> None:
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target="tpu"))
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target=None))
     for unknown in ("sm_70", "sm_90a", "H1000"):
-        told = str(refused(Kind.UNKNOWN_TARGET, linear(), target=unknown))
-        assert "sm80" in told
-        assert "calibrated" in told
+        message = str(refused(Kind.UNKNOWN_TARGET, linear(), target=unknown))
+        assert "sm80" in message
+        assert "calibrated" in message
     assert find_target("H100") == find_target("sm_90")
     refused(Kind.INVALID_OPTION, linear(), target="cpu", emulate=True)
     refused(Kind.INVALID_OPTION, linear(), target="cpu", graph=True)
@@ -218,8 +218,8 @@ def test_choices_have_an_effect() -> None:
     assert not any(written.stats.saturation.matches.values())
     stopped = optimize_and_compile(linear(), budget=Budget(iterations=0), threads=1)
     assert {str(phase.stop) for phase in stopped.stats.saturation.phases} == {"iteration_limit"}
-    [told] = [each for each in stopped.diagnostics if each.kind is Kind.RESOURCE_EXCEEDED]
-    assert told.severity == "warning"
+    [warning] = [diagnostic for diagnostic in stopped.diagnostics if diagnostic.kind is Kind.RESOURCE_EXCEEDED]
+    assert warning.severity == "warning"
     free_launch = optimize_and_compile(linear(), cost_model=Terms(launch=False), threads=1)
     assert free_launch.cost < optimize_and_compile(linear(), threads=1).cost
 

@@ -205,9 +205,9 @@ def test_a_trace_has_a_process_for_each_size(folder: Path, tmp_path: Path) -> No
 
 def test_commands_of_one_size_refuse_several(folder: Path, tmp_path: Path) -> None:
     for verb in ("run", "explain", "explore"):
-        told = bad(verb, folder / "free.json", "-d", "M=1,4")
-        assert f"eqsat {verb} takes one size of M, not 2" in told
-        assert "try: -d M=1" in told
+        message = bad(verb, folder / "free.json", "-d", "M=1,4")
+        assert f"eqsat {verb} takes one size of M, not 2" in message
+        assert "try: -d M=1" in message
     assert "takes one size" in bad("compile", folder / "free.json", "-d", "M=1,4", "--dump", "plan")
     assert "takes one size" in bad("check", folder / "free.json", "-d", "M=1,4", "--inputs", tmp_path / "x.npz")
     assert "10000 are the most" in bad("bench", folder / "free.json", "-d", "M=1..10000000000")
@@ -228,9 +228,9 @@ def test_what_autotuning_changed_is_told_once() -> None:
     same = note(Kind.TUNED, TUNING_STAGE, f"the fastest of 3 plans: {UNCHANGED}", at="b")
     other = note(Kind.TUNED, "replan", "chosen by hand", at="c")
     cover = note(Kind.TUNED, TUNING_STAGE, "the fastest of 8 covers that were measured, 3.0 µs")
-    told, others = tuned_text([cover, changed, same, other])
-    assert told.splitlines()[0].startswith("autotuned: 1 of 2 kernels")
-    assert told.splitlines()[1:] == [f"  the cover is {cover.message}", f"  a: {changed.message}"]
+    text, others = tuned_text([cover, changed, same, other])
+    assert text.splitlines()[0].startswith("autotuned: 1 of 2 kernels")
+    assert text.splitlines()[1:] == [f"  the cover is {cover.message}", f"  a: {changed.message}"]
     assert others == [other]
     assert tuned_text([other]) == ("", [other])
 
@@ -298,8 +298,8 @@ def test_bad_models_and_choices(folder: Path, tmp_path: Path) -> None:
     ):
         assert says in bad(*words)
     for words in (("-d", "M=3"), ("--target", "sm_80"), ("--exactness", "exact")):
-        told = bad("run", folder / "bound.saved", *words, status=2)
-        assert "as it was compiled" in told
+        message = bad("run", folder / "bound.saved", *words, status=2)
+        assert "as it was compiled" in message
     bad("fly", status=2)
     bad("compile", status=2)
 
@@ -309,8 +309,8 @@ def test_advice_is_in_words_of_the_command_line(folder: Path) -> None:
     if find_device() is None:
         assert "try: --emulate runs" in bad("check", model, "--target", "sm_80")
         assert "try: --target cpu compiles" in bad("bench", model, "--target", "sm_80")
-    assert "--emulate is for" in (told := bad("run", model, "--target", "cpu", "--emulate"))
-    assert "try: --target sm_80" in told
+    assert "--emulate is for" in (message := bad("run", model, "--target", "cpu", "--emulate"))
+    assert "try: --target sm_80" in message
     assert "--threads is a number" in bad("compile", model, "--threads", 0)
     assert "--seed is a number" in bad("run", model, "--seed", -1)
 
@@ -318,8 +318,8 @@ def test_advice_is_in_words_of_the_command_line(folder: Path) -> None:
 def test_words_that_are_no_options_of_the_verb_stay_or_go() -> None:
     hint = 'emulate=True runs; rules=() too; target="a b"'
     said = Diagnostic(kind=Kind.INPUT_MISMATCH, stage="call", message="out= is [2], x=3", hint=hint)
-    told = in_words_of({"target": "--target", "emulate": "--emulate"}, said)
-    assert (told.message, told.hint) == ("out= is [2], x=3", "--emulate runs; --target a b")
+    message = in_words_of({"target": "--target", "emulate": "--emulate"}, said)
+    assert (message.message, message.hint) == ("out= is [2], x=3", "--emulate runs; --target a b")
     assert in_words_of({}, said).hint is None
 
 

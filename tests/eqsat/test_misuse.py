@@ -212,10 +212,10 @@ def test_paths(path: Any) -> None:
 def test_a_message_names_the_op_the_shapes_and_the_way_out(call: Any, op: str, way_out: str) -> None:
     with pytest.raises(EqsatError) as caught:
         call(t.input("x", (4, 8)), t.input("w", (8, 3)))
-    told = str(caught.value)
-    assert op in told
-    assert way_out in told
-    assert "shape" in told
+    message = str(caught.value)
+    assert op in message
+    assert way_out in message
+    assert "shape" in message
 
 
 class Broken:

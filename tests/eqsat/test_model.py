@@ -77,7 +77,7 @@ def test_a_missing_size_is_unbound_and_an_unused_one_is_noted(source: dict[str, 
     assert caught.value.kind is Kind.UNBOUND_DIM
     assert "M" in caught.value.diagnostics[0].details["missing"]
     notes = read_model(source, dims={"M": 1, "K": 1, "Q": 2}).bind({"M": 1, "K": 1, "Q": 2}, False).notes
-    assert any("'Q'" in str(each) for each in notes)
+    assert any("'Q'" in str(note) for note in notes)
 
 
 def test_constants_with_and_without_names() -> None:

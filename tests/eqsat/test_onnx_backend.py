@@ -15,7 +15,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def model_of(nodes: list[Any], *inputs: tuple[str, int, list[Any]]) -> Any:
-    described = [helper.make_tensor_value_info(*each) for each in inputs]
+    described = [helper.make_tensor_value_info(*buffer) for buffer in inputs]
     graph = helper.make_graph(nodes, "g", described, [helper.make_empty_tensor_value_info("y")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
 
@@ -69,7 +69,7 @@ def test_a_graph_in_an_attribute_reads_tensors_outside() -> None:
     body = helper.make_graph(
         inner,
         "body",
-        [helper.make_tensor_value_info(*each) for each in kinds],
+        [helper.make_tensor_value_info(*kind) for kind in kinds],
         [helper.make_empty_tensor_value_info(name) for name in ("goes", "more")],
     )
     nodes = [

@@ -186,7 +186,7 @@ def _shifted(rule: Rule) -> Iterator[Mutant]:
 
 def _roles(rule: Rule) -> dict[Term, str]:
     """What each variable of the left side stands for where it is a text: a map, sizes, a type."""
-    apps = (each for side in rule.patterns for each in subterms(side) if isinstance(each, App))
+    apps = (subterm for side in rule.patterns for subterm in subterms(side) if isinstance(subterm, App))
     fields = (field for app in apps for field in app.fields.items())
     return {arg: field for field, arg in fields if isinstance(arg, Var) and field in SHIFTS}
 
@@ -207,7 +207,9 @@ def _places(term: Term, roles: dict[Term, str], put: Put) -> Iterator[tuple[Term
         for at, arg in enumerate(term.args):
 
             def putting(changed: Term, at: int = at) -> Term:
-                return put(replace(term, args=tuple(changed if k == at else each for k, each in enumerate(term.args))))
+                return put(
+                    replace(term, args=tuple(changed if k == at else argument for k, argument in enumerate(term.args)))
+                )
 
             yield from _places(arg, roles, putting)
 

@@ -148,7 +148,7 @@ def _covered(graph: Graph, rules: tuple[Rule, ...], level: Exactness) -> tuple[C
 def _inputs(graph: Graph) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
     types = {node.arg["tensor_id"]: graph.types[node.id] for node in graph.nodes if node.uop == "INPUT"}
-    return {name: (3 * rng.standard_normal(each.shape)).astype(each.dtype.numpy) for name, each in types.items()}
+    return {name: (3 * rng.standard_normal(type_.shape)).astype(type_.dtype.numpy) for name, type_ in types.items()}
 
 
 def test_every_family_of_algebra_has_a_case() -> None:

@@ -54,5 +54,5 @@ def test_no_mutant_that_is_killed_has_a_proof() -> None:
 
 
 def test_what_steers_is_no_value() -> None:
-    facts = ((rule.name, each) for rule in RULES for each in subterms(rule.rhs) if isinstance(each, Fact))
+    facts = ((rule.name, subterm) for rule in RULES for subterm in subterms(rule.rhs) if isinstance(subterm, Fact))
     assert not [(name, str(fact)) for name, fact in facts if fact.analysis.steers]

@@ -183,7 +183,7 @@ def test_branches_of_two_windows_are_one_product() -> None:
         [kernel.name for kernel in program.kernels if kernel.name.startswith("dot")]
         for program in (built(case, "-enlarging"), built(case))
     ]
-    assert [len(each) for each in products] == [2, 1]
+    assert [len(product) for product in products] == [2, 1]
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_blocks_follow_one_another_and_are_zero_elsewhere(name: str, padded: boo
 @pytest.mark.parametrize(("first", "second"), [((0, 2), (1, 2)), ((2,), (1, 2)), ((0, 1, 2), (2,)), ((2,), (2,))])
 def test_totals_have_the_axes_that_count(domain: Shape, first: Shape, second: Shape) -> None:
     x, y = (along(domain, *axes) for axes in (first, second))
-    shapes = (tuple(domain[each] for each in axes) for axes in (first, second))
+    shapes = (tuple(domain[axis] for axis in axes) for axes in (first, second))
     arrays = numbered(next(shapes)), numbered(next(shapes), 50)
     texts = str(x), str(y), sizes_text(domain[2:])
     whole = (apply(x, arrays[0]) * apply(y, arrays[1])).sum(2)
@@ -201,8 +201,8 @@ def merged(shape: Shape, parts: tuple[int, int], read_x: AxisMap | None = None) 
     """Σₖ x(i,k)·c(n,k) and the same of f are parts of one product; False: not so."""
     rows, k = shape
     sizes = [(rows, part, k) for part in parts]
-    reads = [along(each, 0, 2) if read_x is None else insert_axes(read_x, [1], [each[1]]) for each in sizes]
-    weights = [along(each, 1, 2) for each in sizes]
+    reads = [along(size, 0, 2) if read_x is None else insert_axes(read_x, [1], [size[1]]) for size in sizes]
+    weights = [along(size, 1, 2) for size in sizes]
     texts = tuple(str(each) for pair in zip(reads, weights, strict=True) for each in pair)
     m, n, u, w = texts
     args = (m, n, u, w, sizes_text((k,)))

@@ -124,18 +124,19 @@ def test_an_op_takes_the_fills_found_to_the_fill(op: str) -> None:
 
 def _typed(op: str, elements: tuple[str, ...], result: str) -> bool:
     try:
-        found = FUNCTIONS[op].type_of([TensorType.of(each, ()) for each in elements], {"to": result})
+        found = FUNCTIONS[op].type_of([TensorType.of(element, ()) for element in elements], {"to": result})
     except EqsatError:
         return False
     return found.dtype.name == result
 
 
 def _check_fill(op: str, result: str, fill: float, elements: tuple[str, ...]) -> None:
-    values = preimage(op, result, fill, tuple((each, None) for each in elements))
+    values = preimage(op, result, fill, tuple((element, None) for element in elements))
     if values is None:
         return
     numbers = [
-        Pure(Imm(each, number_text(value, dtype(each)), "[]")) for each, value in zip(elements, values, strict=True)
+        Pure(Imm(element, number_text(value, dtype(element)), "[]"))
+        for element, value in zip(elements, values, strict=True)
     ]
     made = evaluate({1: EUn, 2: EBin, 3: ETern}[len(numbers)](op, result, *numbers), {})
     assert same_number(made, evaluate(Imm(result, number_text(fill, dtype(result)), "[]"), {})), (elements, fill)

@@ -65,16 +65,16 @@ def _instances(rule: Rule, rng: np.random.Generator) -> Iterator[Instance]:
     """Instances of ordinary numbers to which the rule applies, with as many accumulators as it asks to be stored."""
     stored = sum(isinstance(each, Fact) and each.analysis is known.Reduced for each in rule.when)
     for instance, _ in applications(rule, rng, 40_000):
-        found = sum(isinstance(each, App) and each.ctor is Fin for each in subterms(instance.term))
+        found = sum(isinstance(subterm, App) and subterm.ctor is Fin for subterm in subterms(instance.term))
         if instance.is_plain and found >= stored:
             yield instance
 
 
 def _with_buffers(*roots: App) -> list[tuple[str, App]]:
     """The terms and every buffer within them, so that each counts as computed."""
-    below = (each for root in roots for each in subterms(root))
+    below = (subterm for root in roots for subterm in subterms(root))
     buffers = dict.fromkeys(each for each in below if isinstance(each, App) and each.ctor.result is Sort.BUF)
-    return [(f"b{position}", each) for position, each in enumerate(buffers)]
+    return [(f"b{position}", buffer) for position, buffer in enumerate(buffers)]
 
 
 def _marks(rule: Rule, instance: Instance, terms: list[tuple[str, App]]) -> Marked:

@@ -74,8 +74,8 @@ def test_every_rule_of_the_family_has_such_a_program() -> None:
 
 @pytest.mark.parametrize("rule", CHAIN)
 def test_it_knows_of_one_reduction_only(rule: str) -> None:
-    reductions = [each for each in subterms(rule_named(rule).lhs)
-                  if isinstance(each, App) and each.ctor in (Reduce, Contract, Scan)]  # fmt: skip
+    reductions = [subterm for subterm in subterms(rule_named(rule).lhs)
+                  if isinstance(subterm, App) and subterm.ctor in (Reduce, Contract, Scan)]  # fmt: skip
     assert len(reductions) <= 1
 
 

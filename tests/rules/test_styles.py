@@ -69,7 +69,7 @@ def test_rows_of_several_elements_beside_what_is_constant_along_them_are_common(
     sizes = [
         parse_sizes(str(instance.binding["k"])) for instance, _ in applications(rule, np.random.default_rng(3), 2_000)
     ]
-    assert sum(math.prod(each) > 1 for each in sizes) > len(sizes) / 4
+    assert sum(math.prod(size) > 1 for size in sizes) > len(sizes) / 4
 
 
 def test_most_instances_have_elements_and_some_have_none() -> None:

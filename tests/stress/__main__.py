@@ -59,8 +59,8 @@ def _caches(options: argparse.Namespace) -> bool:
 
 
 def _told(complaints: list[str]) -> bool:
-    for each in complaints:
-        _tell(each)
+    for complaint in complaints:
+        _tell(complaint)
     _tell(f"{len(complaints)} findings")
     return bool(complaints)
 

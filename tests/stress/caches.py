@@ -109,7 +109,7 @@ def damaged_caches(rounds: int, seed: int, several: bool = False) -> list[str]:
             for number in range(rounds):
                 shutil.copytree(whole, used)
                 kinds = _damage(used, rng, several, number)
-                complaints += [f"round {number}, {', '.join(kinds)}: {each}" for each in _complaints(kinds)]
+                complaints += [f"round {number}, {', '.join(kinds)}: {complaint}" for complaint in _complaints(kinds)]
                 shutil.rmtree(used)
         finally:
             if used_before is None:
@@ -121,31 +121,27 @@ def damaged_caches(rounds: int, seed: int, several: bool = False) -> list[str]:
 
 def _damage(folder: Path, rng: random.Random, several: bool, number: int) -> list[str]:
     """Damage files of a cache; which, and how."""
-    told = []
+    notes_of_run = []
     files = files_below(folder)
     for path in rng.sample(files, rng.randint(2, len(files))) if several else [rng.choice(files)]:
-        others = [each for each in files if each.suffix == path.suffix and each != path and each.is_file()]
+        others = [file for file in files if file.suffix == path.suffix and file != path and file.is_file()]
         damage = rng.choice(DAMAGES) if several else DAMAGES[number % len(DAMAGES)]
         if others and os.path.lexists(path) and (path.is_file() or damage in (_gone, _folder, _pipe)):
             damage(path, others, rng)
-            told.append(f"{damage.__name__.strip('_')} {path.suffix}")
-    return told
+            notes_of_run.append(f"{damage.__name__.strip('_')} {path.suffix}")
+    return notes_of_run
 
 
 def _complaints(kinds: list[str]) -> list[str]:
     failure, notes = _outcome()
     if failure:
         return [failure]
-    silent = (
-        "gone .so",
-        "gone .json",
-        "to_nothing",
-        "forbidden",
-    )  # where nothing lies nothing is amiss; root reads all
-    told = [each for each in kinds if each.endswith(KEPT) and not each.startswith(silent)]
-    found = [] if notes or not told else ["no note"]
+    # where nothing lies nothing is amiss; root reads all
+    silent = ("gone .so", "gone .json", "to_nothing", "forbidden")
+    kept_kinds = [kind for kind in kinds if kind.endswith(KEPT) and not kind.startswith(silent)]
+    found = [] if notes or not kept_kinds else ["no note"]
     failure, notes = _outcome()
-    mended = not any(each.startswith("folder") or each.endswith(".lock") for each in kinds)  # nobody mends these
+    mended = not any(kind.startswith("folder") or kind.endswith(".lock") for kind in kinds)  # nobody mends these
     return [*found, *([failure] if failure else []), *([f"not mended: {notes}"] if notes and mended else [])]
 
 
@@ -161,7 +157,7 @@ def _outcome() -> tuple[str, list[str]]:
             return f"program {number} is refused: {error}", notes
         except Exception as error:
             return f"program {number}: {type(error).__name__}: {error}", notes
-        notes += [each.message for each in program.diagnostics if each.stage == "cache"]
+        notes += [diagnostic.message for diagnostic in program.diagnostics if diagnostic.stage == "cache"]
         if not np.allclose(found, meaning(given), rtol=1e-5, atol=1e-5):
             return f"program {number} gives wrong numbers", notes
     return "", notes

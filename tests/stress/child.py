@@ -34,7 +34,7 @@ def main() -> None:
     notes, wrong = [], []
     for number, (y, meaning) in enumerate(programs(count)):
         program = eqsat.optimize_and_compile(y, target="cpu", threads=2)
-        notes += [each.message for each in program.diagnostics if each.stage == "cache"]
+        notes += [diagnostic.message for diagnostic in program.diagnostics if diagnostic.stage == "cache"]
         if not np.allclose(program(given), meaning(given), rtol=1e-5, atol=1e-5):
             wrong.append(number)
     with tempfile.TemporaryDirectory() as folder:

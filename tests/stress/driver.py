@@ -46,7 +46,7 @@ def with_gaps(kernel: CpuKernel) -> CpuKernel:
 
 
 def _spaced(buffers: Sequence[Scratch]) -> tuple[Scratch, ...]:
-    gaps = (Scratch(f"gap{number}_{each.name}", "u8", GAP) for number, each in enumerate(buffers))
+    gaps = (Scratch(f"gap{number}_{buffer.name}", "u8", GAP) for number, buffer in enumerate(buffers))
     return tuple(each for pair in zip(buffers, gaps, strict=True) for each in pair)
 
 

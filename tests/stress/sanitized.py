@@ -167,7 +167,7 @@ def _run(
     for name, memory in memories.items():
         if memory.result:
             kind, shape = dtype(results_of[name].dtype).numpy, results_of[name].shape
-            found = [np.frombuffer(each[at : at + memory.nbytes], kind).reshape(shape) for each in outcomes]
+            found = [np.frombuffer(outcome[at : at + memory.nbytes], kind).reshape(shape) for outcome in outcomes]
             at += memory.nbytes
             if not _same(found[0], found[-1]):
                 return Checked(kernels, f"{name} differs between two runs")
@@ -199,10 +199,12 @@ def _plan(
     kernels |= {packed.kernel.name: with_gaps(packed.kernel) for each in lowered.values() for packed in each.packed}
     flush = made.level > Exactness.EXACT
     steps = [
-        Step(kernels[each.function], tuple(place[name] for name in (*each.sources, each.slot)), False)
-        for each in table.packings
+        Step(kernels[packing.function], tuple(place[name] for name in (*packing.sources, packing.slot)), False)
+        for packing in table.packings
     ]
-    steps += [Step(kernels[each.function], tuple(place[name] for name in each.args), flush) for each in table.launches]
+    steps += [
+        Step(kernels[launch.function], tuple(place[name] for name in launch.args), flush) for launch in table.launches
+    ]
     return memories, steps
 
 

@@ -63,7 +63,7 @@ def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
     found = answer(started(place, 1))
     assert not found.failure
     assert not found.refusal
-    assert any("nothing is kept for the next run" in each for each in found.notes)
+    assert any("nothing is kept for the next run" in note for note in found.notes)
 
 
 @pytest.mark.exhaustive

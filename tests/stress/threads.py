@@ -77,20 +77,20 @@ def at_once(work: Sequence[Callable[[], bool]], calls: int) -> list[str]:
     """Each of these in a thread of its own, so often; complaints."""
     start, complaints = threading.Barrier(len(work)), []
 
-    def run(number: int, each: Callable[[], bool]) -> None:
+    def run(number: int, thread: Callable[[], bool]) -> None:
         start.wait()
         try:
-            wrong = sum(not each() for _ in range(calls))
+            wrong = sum(not thread() for _ in range(calls))
         except Exception as error:
             complaints.append(f"thread {number}: {type(error).__name__}: {error}")
         else:
             complaints.extend([f"thread {number}: {wrong} of {calls} calls differ"] if wrong else [])
 
     threads = [threading.Thread(target=run, args=each) for each in enumerate(work)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return complaints
 
 

@@ -15,7 +15,7 @@ function drawPlayer(place) {
     return;
   }
   const before = make("div", { class: "pane", "aria-label": "before" }), after = make("div", { class: "pane", "aria-label": "after" });
-  const told = make("div", { class: "told", "aria-live": "polite" });
+  const stepText = make("div", { class: "step-text", "aria-live": "polite" });
   const slider = make("input", { type: "range", min: 1, "aria-label": "step", oninput: () => show(Number(slider.value)) });
   const button = (text, title, act) => make("button", { type: "button", title, "aria-label": title, onclick: act }, text);
   const play = button("▶", "Play (space)", toggle);
@@ -32,12 +32,12 @@ function drawPlayer(place) {
     slider.value = player.step;
     number.textContent = `${steps.length ? player.step : 0} of ${steps.length}`;
     if (!steps.length) {
-      told.replaceChildren(make("p", { class: "soft" }, "No rule was needed: the kernel is the uop as it was written."));
+      stepText.replaceChildren(make("p", { class: "soft" }, "No rule was needed: the kernel is the uop as it was written."));
       return;
     }
     const now = steps[player.step - 1];
     const [was, is] = difference(now.before, now.after);
-    told.replaceChildren(
+    stepText.replaceChildren(
       make("div", { class: "head" }, ruleLink(now.rule), now.times ? `×${now.times}` : null, make("span", { class: "equation" }, data.rules[now.rule]?.equation ?? "")),
       make("div", { class: "term" }, was), make("div", { class: `term after${now.backwards ? " back" : ""}` }, is));
     if (!states) {
@@ -77,7 +77,7 @@ function drawPlayer(place) {
     make("div", { class: "bar-of-player" }, make("h2", {}, equation(kernelNow)), outputs,
       make("span", { class: "controls" }, button("«", "First (Home)", () => show(1)), button("‹", "Back (←)", () => show(player.step - 1)), play,
         button("›", "On (→)", () => show(player.step + 1)), button("»", "Last (End)", () => show(chainNow().steps.length))), slider, number),
-    told,
+    stepText,
     make("div", { class: "panes" }, make("figure", {}, make("figcaption", {}, "before ", swatch("gone", "goes")), before), make("figure", {}, make("figcaption", {}, "after ", swatch("fresh", "comes")), after)));
   show(1);
 }

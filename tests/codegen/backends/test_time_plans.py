@@ -54,7 +54,9 @@ def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path:
         return times_of(one, core, several, arrays, backend=Broken(), target=target, flush=True, cache=tmp_path)
 
     refused = set[str]()
-    arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
+    arrays = random_inputs(
+        {buffer.name: TensorType.of(buffer.memref.dtype, buffer.memref.shape) for buffer in one.inputs}
+    )
     first, second, third = times(plans[0], broken, plans[-1])
     assert isinstance(first, float)
     assert isinstance(third, float)

@@ -106,7 +106,7 @@ def _called(function: DeviceFunction) -> str:
 
 
 def _all_called(functions: list[DeviceFunction]) -> str:
-    cases = "\n".join(f"    case {number}: {_called(each)} break;" for number, each in enumerate(functions))
+    cases = "\n".join(f"    case {number}: {_called(function)} break;" for number, function in enumerate(functions))
     head = 'extern "C" EQ_KERNEL(32, 1) void eq_all(char *in, char *out, int which) {'
     return f"{head}\n  switch (which) {{\n{cases}\n  }}\n}}\n"
 
@@ -203,8 +203,8 @@ def test_an_error_names_the_kernel_and_shows_the_line() -> None:
     [found] = caught.value.diagnostics
     assert found.kind is Kind.COMPILE_FAILED
     assert found.at == "eq_two"
-    [told] = found.details["errors"]
-    assert told == 'line 5: identifier "missing" is undefined: out[eq_thread()] = missing;'
+    [error] = found.details["errors"]
+    assert error == 'line 5: identifier "missing" is undefined: out[eq_thread()] = missing;'
 
 
 @needs_nvrtc

@@ -103,7 +103,7 @@ def test_a_damaged_object_is_built_again(tmp_path: Path, damage: str) -> None:
         os.replace(tmp_path / "new", whole)
     again = build({"answer": ANSWER}, machine(), cache=tmp_path)
     assert _answer(again) == 42
-    assert [each.severity for each in again.diagnostics] == ["warning"]
+    assert [diagnostic.severity for diagnostic in again.diagnostics] == ["warning"]
     assert not build({"answer": ANSWER}, machine(), cache=tmp_path).diagnostics
 
 
@@ -155,10 +155,10 @@ def test_concurrent_builds_make_one_object(tmp_path: Path) -> None:
         )
         for _ in range(6)
     ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert answers == [42] * 6
     assert log.read_text().count("run") == 2, "one compile, one link"
 
@@ -186,7 +186,7 @@ def test_a_folder_that_takes_no_lock_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     library = build({"answer": ANSWER}, machine(), cache=tmp_path / "file")
     assert _answer(library) == 42
-    assert [each.severity for each in library.diagnostics] == ["warning"]
+    assert [diagnostic.severity for diagnostic in library.diagnostics] == ["warning"]
     assert process_folder() in library.path.parents
 
 
@@ -198,7 +198,7 @@ def test_an_object_under_the_name_of_another_is_built_again(tmp_path: Path) -> N
         os.replace(tmp_path / "new", mine.with_suffix(suffix))
     again = build({"answer": ANSWER}, machine(), cache=tmp_path)
     assert _answer(again) == 42
-    assert [each.severity for each in again.diagnostics] == ["warning"]
+    assert [diagnostic.severity for diagnostic in again.diagnostics] == ["warning"]
 
 
 def test_a_pipe_in_the_place_of_an_object_is_not_read(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_an_unwritable_cache_is_a_warning(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "file"))
     library = build({"answer": ANSWER}, machine())
     assert _answer(library) == 42
-    assert [each.severity for each in library.diagnostics] == ["warning"]
+    assert [diagnostic.severity for diagnostic in library.diagnostics] == ["warning"]
     assert process_folder() in library.path.parents
     assert _answer(load_library(library.path.read_bytes())) == 42
 
@@ -290,20 +290,20 @@ def test_no_place_to_compile_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "message"),
     [
         ("kernels0.c:7:1: error: error closing /tmp/a.s: No space left on device", "no room"),
         ("gcc: fatal error: Killed signal terminated program cc1", "out of memory"),
     ],
 )
-def test_a_machine_that_stands_in_the_way_is_no_defect_of_the_text(tmp_path: Path, said: str, told: str) -> None:
+def test_a_machine_that_stands_in_the_way_is_no_defect_of_the_text(tmp_path: Path, said: str, message: str) -> None:
     script = tmp_path / "cc"
     script.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     compiler = msgspec.structs.replace(find_compiler(), command=(str(script),))
     with pytest.raises(EqsatError) as caught:
         build({"answer": ANSWER}, machine(), compiler=compiler, cache=tmp_path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "defect" not in str(caught.value)
 
 
@@ -432,6 +432,6 @@ def test_a_prelude_has_every_function_that_a_text_calls() -> None:
     for prelude in preludes:
         found = subprocess.run(command, input=prelude, capture_output=True, text=True, check=True).stdout
         known = set(re.findall(r"\b(eq_\w+)\([^;{}]*\)\s*\{", found))
-        assert {name for name, each in headers.items() if each == prelude} <= known
+        assert {name for name, header in headers.items() if header == prelude} <= known
         assert len(prelude) < len(vector_prelude())
         build({"alone": prelude}, machine(), flags=[*compile_flags(compiler, machine()), "-Werror=implicit"])

@@ -83,9 +83,9 @@ def test_each_figure_counts_at_its_best() -> None:
 
 
 def test_figures_for_people() -> None:
-    told = figures(calibration())
-    assert told["copies"] == "200 GB/s in L2, 100 GB/s in L3, 40 GB/s in memory, 30 GB/s by one core"
-    assert "pow 400" in told["additions-worth, fp32"]
+    shown = figures(calibration())
+    assert shown["copies"] == "200 GB/s in L2, 100 GB/s in L3, 40 GB/s in memory, 30 GB/s by one core"
+    assert "pow 400" in shown["additions-worth, fp32"]
 
 
 @pytest.mark.slow

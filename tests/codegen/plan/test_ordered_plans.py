@@ -76,9 +76,9 @@ def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) ->
     assert all(plan.ordered and not plan.blocks.dot for plan in plans)
     rng = np.random.default_rng(0)
     inputs = {
-        each.name: np.ldexp(rng.integers(-1024, 1024, each.memref.shape), rng.integers(-8, 8, each.memref.shape))
+        buffer.name: np.ldexp(rng.integers(-1024, 1024, buffer.memref.shape), rng.integers(-8, 8, buffer.memref.shape))
         .astype(np.float32)
-        for each in region.inputs
+        for buffer in region.inputs
     }  # fmt: skip
     wanted = summed_in_order(region, inputs)
     built = Built([(region, plan) for plan in plans])

@@ -169,7 +169,7 @@ def nest(**changes: object) -> CpuNestPlan:
 @pytest.mark.parametrize("width", [LANES, 2 * LANES])
 def test_a_nest_runs_at_any_width_of_whole_registers(width: int) -> None:
     plans = [nest(lanes=lanes, width=width, threads=(), tails=("i0", "i1")) for lanes in (0, 1)]
-    plans = [tiled(each, 40, 8 * LANES) for each in plans]
+    plans = [tiled(plan, 40, 8 * LANES) for plan in plans]
     core = analyse(ROWS).core
     tried = [nest_kernels.case(ROWS, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
     assert f"i1 += {width})" in c_text(tried[1].kernel)
@@ -225,7 +225,7 @@ def test_sums_of_a_stream_are_rescaled_as_often_as_the_plan_says() -> None:
     core = analyse(region).core
     plan = nest_candidates(region, core, target_of())[0][0]
     plans = [with_fields(plan, rescaled=rescaled) for rescaled in (2, plan.rescaled, 16)]
-    tried = [nest_kernels.case(region, core, each, f"eq_k{n}") for n, each in enumerate(plans)]
+    tried = [nest_kernels.case(region, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
     assert len({c_text(each.kernel).partition("{")[2] for each in tried}) == len(plans)
     lib = nest_kernels.library(tried, machine())
     for each in tried:

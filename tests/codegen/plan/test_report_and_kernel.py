@@ -80,16 +80,16 @@ def nodes(part: Any) -> Iterator[KernelNode]:
 
 
 def waits(part: Any) -> set[str]:
-    return {KINDS[type(each)] for each in nodes(part) if type(each) in KINDS}
+    return {KINDS[type(node)] for node in nodes(part) if type(node) in KINDS}
 
 
 def touched(part: Any) -> set[str]:
     """The buffers that a part of a kernel reads and writes."""
-    return {each.buffer for each in nodes(part) if hasattr(each, "buffer")}
+    return {node.buffer for node in nodes(part) if hasattr(node, "buffer")}
 
 
 def loops(body: Any) -> list[GpuFor | CpuFor]:
-    return [each for each in nodes(body) if isinstance(each, GpuFor | CpuFor)]
+    return [node for node in nodes(body) if isinstance(node, GpuFor | CpuFor)]
 
 
 def rings(report: dict[str, Any]) -> list[int]:
@@ -99,10 +99,10 @@ def rings(report: dict[str, Any]) -> list[int]:
 
 def check_waits(barriers: list[dict[str, Any]], kernel: Any) -> None:
     """All kinds of waits, and those in the loop over the stages of a ring."""
-    assert {each["kind"] for each in barriers} == waits(kernel.body)
-    turns = [each for each in loops(kernel.body) if kernel.variables[each.variable].name.startswith("turn")]
+    assert {barrier["kind"] for barrier in barriers} == waits(kernel.body)
+    turns = [loop for loop in loops(kernel.body) if kernel.variables[loop.variable].name.startswith("turn")]
     if turns:  # the last turns may stand apart
-        assert {each["kind"] for each in barriers if each["at"].endswith(".k")} == waits(tuple(turns))
+        assert {barrier["kind"] for barrier in barriers if barrier["at"].endswith(".k")} == waits(tuple(turns))
 
 
 by_program = pytest.mark.parametrize("program", [gemm, conv, attention])
@@ -142,8 +142,8 @@ def test_nests_are_those_of_the_kernels_loops(program: Callable[[], t.Tensor], t
     assert report["compute_at"]["ok"]
     assert bool(nested) == (program is attention)
     bodies = [phase.body for phase in kernel.phases] if target == "cpu" else kernel.body
-    (output,) = [each.name for each in kernel.params if each.written]
-    inside = [touched(each.body) for each in loops(tuple(bodies))]
+    (output,) = [param.name for param in kernel.params if param.written]
+    inside = [touched(loop.body) for loop in loops(tuple(bodies))]
     assert bool(nested) == any({"K", "V"} <= names and output not in names for names in inside)
 
 

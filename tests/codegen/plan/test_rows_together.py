@@ -107,7 +107,7 @@ def test_each_row_is_as_it_is_alone() -> None:
 
 def test_rows_are_shared_among_threads_in_whole_steps() -> None:
     cases = nest_kernels.cases([softmax(1030, 200), log_sum(4003, 100)], machine().arch)
-    shared = [each for each in cases if each.plan.rows > 1 and each.plan.threads]
+    shared = [case for case in cases if case.plan.rows > 1 and case.plan.threads]
     assert {each.region.name for each in shared} == {"softmax", "log_sum"}
     lib = nest_kernels.library(shared, machine())
     for each in shared:

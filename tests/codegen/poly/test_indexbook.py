@@ -188,7 +188,7 @@ def test_pieces_say_what_the_map_does(data: st.DataObject) -> None:
 def by_pieces(view: AxisMap, array: np.ndarray) -> np.ndarray:
     result = np.empty(view.sizes, array.dtype)
     for point in np.ndindex(*view.sizes):
-        piece = next((each for each in pieces(view) if all(bound.holds(point) for bound in each.bounds)), None)
+        piece = next((piece for piece in pieces(view) if all(bound.holds(point) for bound in piece.bounds)), None)
         fill = None if piece is None else piece.fill
         result[point] = array[tuple(expr.eval(point) for expr in view.exprs)] if fill is None else fill
     return result

@@ -130,11 +130,11 @@ def test_memory_dependences() -> None:
         outputs=(buffer("X", (3, 5)),),
         yields=(msgspec.structs.replace(over.yields[0], buffer="X"),),
     )
-    kinds = {(each.kind, each.src, each.dst) for each in dependences(aliased, core(aliased))}
+    kinds = {(dependence.kind, dependence.src, dependence.dst) for dependence in dependences(aliased, core(aliased))}
     assert ("anti", "A", "X") in kinds
     refused(aliased, "overwrites an input")
     twice = msgspec.structs.replace(over, yields=(*over.yields, over.yields[0]))
-    assert any(each.kind == "output" for each in dependences(twice, core(twice)))
+    assert any(dependence.kind == "output" for dependence in dependences(twice, core(twice)))
     refused(twice, "written 2 times")
 
 
@@ -290,9 +290,9 @@ def test_tails_are_the_steps_that_do_not_divide() -> None:
 def test_buffers_are_those_of_the_plan(given: Region) -> None:
     """Each value and output has one, and a row that the plan keeps lies in the workspace."""
     plan, _ = candidates(given, core(given), TARGET)[0]
-    found = {each.value: each.buffer for each in poly_report(given, core(given), plan).buffers}
-    assert found.keys() >= {let.name for let in given.body} | {each.name for each in given.outputs}
-    assert {found[each.name] for each in given.outputs} == {"gmem"}
+    found = {buffer.value: buffer.buffer for buffer in poly_report(given, core(given), plan).buffers}
+    assert found.keys() >= {let.name for let in given.body} | {output.name for output in given.outputs}
+    assert {found[output.name] for output in given.outputs} == {"gmem"}
     if isinstance(plan, CpuNestPlan):
         assert {name for name, buffer in found.items() if buffer == "stack"} == {each.value for each in plan.kept}
 
@@ -433,7 +433,7 @@ def test_outputs_have_one_domain() -> None:
     pair = (body[0], ewise("F", "relu", over, same("E", over)))
     found = core(Region("pair", (buffer("X", over),), (buffer("Y", over), buffer("Z", over)), pair, both))
     assert found.legal
-    assert len([each for each in found.accesses if each.input < 0]) == 2
+    assert len([access for access in found.accesses if access.input < 0]) == 2
 
 
 def test_part_of_an_accumulator_may_be_stored() -> None:

@@ -34,7 +34,7 @@ def poly_view(given: Region) -> PolyView:
 
 
 def holds(block: PolyBlock) -> bool:
-    return pattern_holds(block, [relation(block, each) for each in block.reads])
+    return pattern_holds(block, [relation(block, read) for read in block.reads])
 
 
 def pattern(given: Region) -> Pattern:
@@ -223,7 +223,7 @@ def test_wrong_loops_of_a_contraction_are_caught() -> None:
     still = axis_map(roles.out.sizes, (*roles.out.exprs[:-1], ZERO))
     short = tuple(size - 1 if name == "r0" else size for name, size in zip(roles.names, roles.sizes, strict=True))
     ((read,), rhs) = roles.reads
-    aside = msgspec.structs.replace(read, map=index_map(roles.sizes, *(str(each) for each in read.map.exprs)))
+    aside = msgspec.structs.replace(read, map=index_map(roles.sizes, *(str(expr) for expr in read.map.exprs)))
     for wrong, word in (
         (msgspec.structs.replace(roles, out=still), "once"),
         (msgspec.structs.replace(roles, sizes=short, point=axis_map(short, roles.point.exprs)), "once"),

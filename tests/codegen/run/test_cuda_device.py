@@ -33,9 +33,9 @@ def run(device: Device, kernel: GpuKernel, arrays: Sequence[np.ndarray]) -> None
 
 def assert_product(device: Device, kernel: GpuKernel) -> None:
     rng = np.random.default_rng(1)
-    arrays = [rng.standard_normal(each.shape).astype(DTYPES[each.dtype].numpy) for each in kernel.params]
+    arrays = [rng.standard_normal(param.shape).astype(DTYPES[param.dtype].numpy) for param in kernel.params]
     run(device, kernel, arrays)
-    a, b, *bias = (each.astype(np.float64) for each in arrays[:-1])
+    a, b, *bias = (array.astype(np.float64) for array in arrays[:-1])
     expected = np.maximum(a @ b + bias[0], 0) if bias else a @ b
     error = np.abs(arrays[-1].astype(np.float64) - expected).max() / np.abs(expected).max()
     assert error < (1e-2 if kernel.params[-1].dtype == "bf16" else 1e-5)
@@ -79,6 +79,6 @@ def test_the_clock_tells_more_work_from_less(make: Callable[[], Device]) -> None
 
     assert make().name
     arrays = {name: cupy.zeros(size, cupy.uint8) for name, size in (("short", 1 << 24), ("long", 1 << 27))}
-    times = EventClock().measure({name: each.copy for name, each in arrays.items()}, 0.2)
+    times = EventClock().measure({name: array.copy for name, array in arrays.items()}, 0.2)
     assert 1e-6 < times["short"].median < times["long"].median < 1e-1
     assert all(each.low <= each.median <= each.high for each in times.values())

@@ -34,8 +34,8 @@ def run(kernel: GpuKernel, arrays: Sequence[np.ndarray], order: Order = Order.FO
 def product(kernel: GpuKernel, order: Order) -> tuple[Report, float]:
     """The report, and the greatest error relative to the greatest element."""
     rng = np.random.default_rng(1)
-    arrays = [rng.standard_normal(each.shape).astype(DTYPES[each.dtype].numpy) for each in kernel.params]
-    a, b, *bias = (each.astype(np.float64) for each in arrays[:-1])
+    arrays = [rng.standard_normal(param.shape).astype(DTYPES[param.dtype].numpy) for param in kernel.params]
+    a, b, *bias = (array.astype(np.float64) for array in arrays[:-1])
     expected = np.maximum(a @ b + bias[0], 0) if bias else a @ b
     report = run(kernel, arrays, order)
     return report, float(np.abs(arrays[-1].astype(np.float64) - expected).max() / np.abs(expected).max())
@@ -132,7 +132,7 @@ def test_what_the_verifier_accepts_runs_clean() -> None:
     assert refused > len(accepted)
     compiled = compile_kernels("\n".join(map(cuda_text, accepted)))
     for kernel in accepted:
-        arrays = [np.ones(each.shape, DTYPES[each.dtype].numpy) for each in kernel.params]
+        arrays = [np.ones(param.shape, DTYPES[param.dtype].numpy) for param in kernel.params]
         for order in (Order.REVERSE, Order.RANDOM):
             report = compiled[kernel.name].launch(
                 kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=1

@@ -41,8 +41,8 @@ def test_every_function_is_tried(emulated: dict[str, Recorded]) -> None:
 
 @pytest.mark.slow
 def test_a_recording_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = record_device_functions.record(EmulatedDevice(), ABOUT, tmp_path, probes()[::7])
-    assert told == []
+    record = record_device_functions.record(EmulatedDevice(), ABOUT, tmp_path, probes()[::7])
+    assert record == []
     [path] = tmp_path.iterdir()
     assert path.name == "emulated_x_1_cuda13.npz"
     assert path.stat().st_size < 1 << 20
@@ -52,8 +52,8 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_differences_are_told(emulated: dict[str, Recorded]) -> None:
-    def told(name: str, change: np.ndarray | int) -> list[str]:
+def test_differences_are_reported(emulated: dict[str, Recorded]) -> None:
+    def reported(name: str, change: np.ndarray | int) -> list[str]:
         one = emulated[name]
         other = Recorded(one.result, change) if isinstance(change, int) else Recorded(change, one.given)
         return differences({name: one}, {name: other})
@@ -63,23 +63,23 @@ def test_differences_are_told(emulated: dict[str, Recorded]) -> None:
         bits[PAIRS - 1] += ulps
         return bits.view(np.float32)
 
-    assert told("eq_add_f32", emulated["eq_add_f32"].result.copy()) == []
-    assert "1 of 512 differ, first at 511" in told("eq_add_f32", moved("eq_add_f32", 1))[0]
-    assert told("eq_exp_f32", moved("eq_exp_f32", 3)) == []
-    assert told("eq_exp_f32", moved("eq_exp_f32", 9))
-    assert told("eq_mma_m16n8k16_bf16", emulated["eq_mma_m16n8k16_bf16"].result + np.float32(1e-6)) == []
-    assert told("eq_mma_m16n8k16_bf16", emulated["eq_mma_m16n8k16_bf16"].result * np.float32(1.001))
-    assert told("eq_exp_f32", np.full(PAIRS, np.nan, np.float32))
-    assert told("eq_max_i32", emulated["eq_max_i32"].result[1:])
-    assert "other arguments" in told("eq_max_i32", 1)[0]
+    assert reported("eq_add_f32", emulated["eq_add_f32"].result.copy()) == []
+    assert "1 of 512 differ, first at 511" in reported("eq_add_f32", moved("eq_add_f32", 1))[0]
+    assert reported("eq_exp_f32", moved("eq_exp_f32", 3)) == []
+    assert reported("eq_exp_f32", moved("eq_exp_f32", 9))
+    assert reported("eq_mma_m16n8k16_bf16", emulated["eq_mma_m16n8k16_bf16"].result + np.float32(1e-6)) == []
+    assert reported("eq_mma_m16n8k16_bf16", emulated["eq_mma_m16n8k16_bf16"].result * np.float32(1.001))
+    assert reported("eq_exp_f32", np.full(PAIRS, np.nan, np.float32))
+    assert reported("eq_max_i32", emulated["eq_max_i32"].result[1:])
+    assert "other arguments" in reported("eq_max_i32", 1)[0]
     assert "in one of them alone" in differences(emulated, {})[0]
 
 
 @needs_nvrtc
 @pytest.mark.slow
 def test_the_probes_compile_for_hardware() -> None:
-    text = "\n".join(dict.fromkeys(each.text for each in probes()))
-    assert all(not each.lints for each in resources(assemble(text, "sm_80").log))
+    text = "\n".join(dict.fromkeys(probe.text for probe in probes()))
+    assert all(not resource.lints for resource in resources(assemble(text, "sm_80").log))
 
 
 def test_without_a_gpu_the_recorder_says_so(

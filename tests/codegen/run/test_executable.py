@@ -102,8 +102,8 @@ def test_outputs_that_no_kernel_writes() -> None:
     assert len({slot for _, slot in module.outputs}) == 3
     outputs = [np.full(4, np.nan, np.float32) for _ in range(5)]
     executable.run([np.ones(4, np.float32)], outputs, 1)
-    for found, wanted in zip(outputs, ([1] * 4, [1, 2, 3, 4], range(4), [1, 2, 3, 4], [1] * 4), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for output, wanted in zip(outputs, ([1] * 4, [1, 2, 3, 4], range(4), [1, 2, 3, 4], [1] * 4), strict=True):
+        np.testing.assert_array_equal(output, wanted)
 
 
 def test_a_program_of_no_kernel() -> None:
@@ -130,7 +130,7 @@ def test_a_constant_is_packed_once_for_all_its_readers() -> None:
     weight = t.constant(w, name="w")
     model = read_model([x @ weight, (x * 2) @ weight])
     found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
-    assert len({(each.function, each.sources) for each in found.table.packings}) == len(found.table.packings)
+    assert len({(packing.function, packing.sources) for packing in found.table.packings}) == len(found.table.packings)
     executable = CpuExecutable(found.module, found.table, build(found.units, machine()), model.constants, 1)
     given = RNG.standard_normal((32, 48), dtype=np.float32)
     outputs = [np.empty((32, 64), np.float32) for _ in range(2)]
@@ -151,7 +151,7 @@ def test_the_compiler_has_nothing_to_say(tmp_path: Path) -> None:
     model = read_model([nn.softmax(nn.gelu(x @ w)), x.sin().cumsum(1).cast("fp16"), image])
     found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
     compiler, here = find_compiler(), machine()
-    flags = [each for each in compile_flags(compiler, here) if each != "-w"]
+    flags = [flag for flag in compile_flags(compiler, here) if flag != "-w"]
     for name, text in found.units.items():
         source = tmp_path / f"{name}.c"
         source.write_text(text)

@@ -42,7 +42,7 @@ def broken() -> Kernels:
 @pytest.mark.parametrize("bug", GEMM_BUGS, ids=lambda bug: bug.name)
 def test_a_planted_defect_is_named(broken: Kernels, bug: Bug, order: Order) -> None:
     report, c = PROBLEM.launch(broken[bug.kernel], order)
-    found = [*(each.kind for each in report.findings), *([] if PROBLEM.right(c) else [WRONG])]
+    found = [*(finding.kind for finding in report.findings), *([] if PROBLEM.right(c) else [WRONG])]
     assert set(found) & set(bug.expected), found
 
 
@@ -51,7 +51,7 @@ def test_a_planted_defect_of_blocks_that_meet_is_named(broken: Kernels, bug: Bug
     found = set()
     for order in Order:
         report, right = SMALL[bug.of](broken[bug.kernel], order)
-        found |= {*(each.kind for each in report.findings), *([] if right else [WRONG])}
+        found |= {*(finding.kind for finding in report.findings), *([] if right else [WRONG])}
     assert found & set(bug.expected), found
 
 
@@ -79,7 +79,7 @@ class TestReport:
     def test_a_race_names_both_places(self, broken: Kernels) -> None:
         bug = next(each for each in GEMM_BUGS if each.name == "no_staging_barrier")
         report, _ = PROBLEM.launch(broken[bug.kernel])
-        race = next(each for each in report.findings if each.kind is FindingKind.SHARED_RACE)
+        race = next(finding for finding in report.findings if finding.kind is FindingKind.SHARED_RACE)
         assert race.place.code.startswith("eq_ldmatrix")
         assert race.first is not None
         assert race.first.code == "eq_st_shared_f16x2(at, acc[i][j]);"
@@ -88,7 +88,7 @@ class TestReport:
 
     def test_a_race_of_blocks_names_both_blocks(self, broken: Kernels) -> None:
         report, _ = PROBLEM.launch(broken["eq_gemm_blocks_overlap"])
-        race = next(each for each in report.findings if each.kind is FindingKind.BLOCK_RACE)
+        race = next(finding for finding in report.findings if finding.kind is FindingKind.BLOCK_RACE)
         assert race.buffer == "C"
         assert race.first is not None
         assert race.first.block == (0, 0, 0)
@@ -104,15 +104,16 @@ class TestReport:
 
     def test_a_deadlock_names_every_warp(self, broken: Kernels) -> None:
         report, _ = PROBLEM.launch(broken["eq_gemm_a_warp_leaves"])
-        places = [each.place for each in report.findings if each.kind is FindingKind.DEADLOCK]
+        places = [finding.place for finding in report.findings if finding.kind is FindingKind.DEADLOCK]
         assert [(place.warp, place.line is None) for place in places] == [(0, False), (1, False), (2, False), (3, True)]
         assert "staging" in places[0].code
 
     def test_a_divergent_warp_names_its_lanes(self, broken: Kernels) -> None:
         report, _ = PROBLEM.launch(broken["eq_gemm_warp_sync_in_some_lanes"])
-        messages = [each.message for each in report.findings if each.kind is FindingKind.DIVERGENT_WARP]
+        messages = [finding.message for finding in report.findings if finding.kind is FindingKind.DIVERGENT_WARP]
         assert any(
-            "lanes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15: waits to sync" in each for each in messages
+            "lanes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15: waits to sync" in message
+            for message in messages
         )
 
     def test_findings_are_diagnostics(self, broken: Kernels) -> None:

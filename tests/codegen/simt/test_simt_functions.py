@@ -56,9 +56,9 @@ def kernel_name(group: tuple[str, tuple[str, ...]]) -> str:
 def kernel_text(group: tuple[str, tuple[str, ...]], names: list[str]) -> str:
     """One kernel for all functions of these types; `which` says which."""
     result, arguments = group
-    parameters = [f"const {cell(each)} *x{place}" for place, each in enumerate(arguments)]
+    parameters = [f"const {cell(argument)} *x{place}" for place, argument in enumerate(arguments)]
     values = ", ".join(
-        f"eq_ld_global_{cell(each).removeprefix('eq_')}(x{place} + i)" for place, each in enumerate(arguments)
+        f"eq_ld_global_{cell(argument).removeprefix('eq_')}(x{place} + i)" for place, argument in enumerate(arguments)
     )
     store = f"eq_st_global_{cell(result).removeprefix('eq_')}"
     cases = "\n".join(
@@ -130,7 +130,7 @@ def test_elementwise(kernels: Kernels, fn: str) -> None:
             np.testing.assert_array_equal(got, MEANINGS[fn](*arguments).astype(got.dtype), err_msg=name)
             continue
         wide = np.longdouble if fn in ("pow", "rsqrt") else np.float64
-        wanted = MEANINGS[fn](*(each.astype(wide) for each in arguments)).astype(got.dtype)
+        wanted = MEANINGS[fn](*(argument.astype(wide) for argument in arguments)).astype(got.dtype)
         other = ~((got == wanted) | (np.isnan(got) & np.isnan(wanted)))
         error = np.abs(got[other].astype(np.float64) - wanted[other].astype(np.float64))
         assert np.all(error <= ULPS[fn] * np.spacing(np.abs(wanted[other]))), name

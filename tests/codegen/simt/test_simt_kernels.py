@@ -92,16 +92,16 @@ def test_counts_do_not_depend_on_the_order(kernels: Kernels) -> None:
     counts = {order: problem.launch(kernels["eq_gemm"], order)[0].counters for order in Order}
     for name in counts[Order.FORWARD].__struct_fields__:
         if name != "fiber_switches":
-            assert len({getattr(each, name) for each in counts.values()}) == 1, name
+            assert len({getattr(count, name) for count in counts.values()}) == 1, name
 
 
 def test_the_example_of_the_page_prints_what_it_says() -> None:
     text = (Path(__file__).parents[3] / "docs" / "emulator.md").read_text(encoding="utf-8")
-    ((example, told),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    ((example, answer),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example, "emulator.md", "exec"), {})
-    assert printed.getvalue() == told
+    assert printed.getvalue() == answer
 
 
 @pytest.mark.slow

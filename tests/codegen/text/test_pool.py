@@ -168,10 +168,10 @@ def test_many_host_threads(library: Library) -> None:
                 wrong.append(f"thread {seed}")
 
     threads = [threading.Thread(target=host, args=(seed,)) for seed in range(12)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not wrong
 
 

@@ -70,7 +70,7 @@ def test_a_kernel_whose_result_a_rule_made_names_the_uops_it_is_made_for() -> No
     t = Tiny()
     x, weights = t.input("x", 6, 64), ("a", "b", "c")
     products = [t.matmul(x, t.input(name, 64, 8)) for name in weights]
-    graph = t.graph(*(t.op("RELU", each) for each in products))
+    graph = t.graph(*(t.op("RELU", product) for product in products))
     view, _ = saturate(graph, RULES, constants=weights)
 
     def refuse(region: Region) -> str:

@@ -34,7 +34,7 @@ CPU = cpu_target(
 )
 """256 GFLOP/s in fp32."""
 LEVELS = msgspec.structs.replace(CPU, l2_bytes=100_000, l2_bandwidth=400e9, call_ns=50)
-"""With a second level that is told apart."""
+"""With a second level of caches that the model knows."""
 
 
 def work(flops: float = 0, moved: float = 0, occupancy: float = 1, efficiency: float = 1, dtype: str = "fp32") -> Work:
@@ -234,7 +234,7 @@ def test_a_plan_that_meets_a_stop_is_left_where_another_does_not() -> None:
 
     def price(plans: list[GpuContractionPlan], terms: Terms = ALL_TERMS) -> Price:
         def planner(*_: object) -> list[tuple[Plan, Work]]:
-            return [(each, known[each.tile]) for each in plans]
+            return [(plan, known[plan.tile]) for plan in plans]
 
         found = PlanPricer(A100, lambda region: Facts(), planner, terms).price(regions.matmul())  # type: ignore[arg-type, return-value]
         assert isinstance(found, Price)

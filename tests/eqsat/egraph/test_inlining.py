@@ -114,7 +114,7 @@ def test_a_map_of_many_pieces_is_stored_with_a_word() -> None:
     graph = graph_of(y)
     view, stats = saturate(graph, RULES)
     assert stats.piecewise
-    assert {each.kind for each in stats.warnings} == {Kind.EXCESSIVE_PIECEWISE}
+    assert {warning.kind for warning in stats.warnings} == {Kind.EXCESSIVE_PIECEWISE}
     inputs = random_inputs(graph, np.random.default_rng(0))
     (wanted,) = playback(graph, inputs)
     (got,) = compiled(*best(graph, view))(inputs)

@@ -146,12 +146,12 @@ def test_canary_constants_stay_apart() -> None:
     numbers = {"fp32": ("0.0", "-0.0", "1.0", "inf", "nan"), "i32": ("0", "1", "-1"), "bool": ("true", "false")}
     held = [Imm(element, text, "[2]") for element, texts in numbers.items() for text in texts]
     kernels = [Store(Pure(each), f"{each.field('dtype')}[2]") for each in held]
-    for one, each in zip(held, list(kernels), strict=True):
+    for one, kernel in zip(held, list(kernels), strict=True):
         if (element := one.field("dtype")) != "bool":
             for op in ("add", "mul", "max", "sub"):
-                value = PBin(op, element, one, Load(each, "[2] -> [-i0 + 1]"))
-                kernels.append(Store(Pure(value), each.field("type")))
-    named = [(f"c{k}", each) for k, each in enumerate(kernels)]
+                value = PBin(op, element, one, Load(kernel, "[2] -> [-i0 + 1]"))
+                kernels.append(Store(Pure(value), kernel.field("type")))
+    named = [(f"c{k}", kernel) for k, kernel in enumerate(kernels)]
     view, _ = saturate_terms(named, RULES, Exactness.EXACT)
     assert len({view.tiny[f"c{k}"] for k in range(len(held))}) == len(held)
     saturate_terms(named, RULES, Exactness.RANGE)
@@ -199,10 +199,12 @@ def test_budgets_stop_with_a_named_reason() -> None:
         view, stats = saturate(graph, RULES, budget=budget)
         assert stats.phases[0].stop is stop
         assert view.tiny.keys() == {node.id for node in graph.nodes}
-        (warning,) = [each for each in stats.warnings if str(stop).replace("_", " ") in each.message]
+        (warning,) = [warning for warning in stats.warnings if str(stop).replace("_", " ") in warning.message]
         ended = [place for place, phase in enumerate(stats.phases, 1) if phase.stop is stop]
-        told = ", ".join(map(str, ended))
-        assert warning.message.startswith(f"phase{'s' if len(ended) > 1 else ''} {told} of {len(stats.phases)} stopped")
+        reasons = ", ".join(map(str, ended))
+        assert warning.message.startswith(
+            f"phase{'s' if len(ended) > 1 else ''} {reasons} of {len(stats.phases)} stopped"
+        )
         assert {"nodes=", "iterations=", "seconds="} & set(re.findall(r"\w+=", warning.hint or ""))
 
 
@@ -217,7 +219,7 @@ def test_stats_add_up() -> None:
 def test_rules_are_named_on_what_they_built_only() -> None:
     graph = graphs.gemm_bias_relu()
     view, _ = saturate(graph, RULES)
-    nodes = {node for each in view.classes.values() for node in each}
+    nodes = {node for class_ in view.classes.values() for node in class_}
     assert set(view.rules) <= nodes
     contract = next(node for node in nodes if node.ctor == "Contract")
     assert view.rules[contract] == "sum_of_products"

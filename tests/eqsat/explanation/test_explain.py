@@ -50,14 +50,14 @@ def test_every_kernel_tells_its_uops_rules_price_and_rivals(program: Program) ->
     said, data = program.explain(), program.explained()
     assert json.loads(json.dumps(data)) == data
     assert data["estimated_ns"] == program.cost
-    for kernel, told in zip(program.kernels, data["kernels"], strict=True):
+    for kernel, record in zip(program.kernels, data["kernels"], strict=True):
         assert kernel.name in said
-        assert told["uops"] == list(kernel.uops)
-        assert told["rules"].keys() == set(kernel.rules)
-        assert told["estimated_ns"] == kernel.estimated_ns
-        assert told["candidates"] == kernel.selection.candidates
-        assert min(NEAREST, kernel.selection.candidates - 1) <= len(told["rejected"]) < kernel.selection.candidates
-        for rival in told["rejected"]:
+        assert record["uops"] == list(kernel.uops)
+        assert record["rules"].keys() == set(kernel.rules)
+        assert record["estimated_ns"] == kernel.estimated_ns
+        assert record["candidates"] == kernel.selection.candidates
+        assert min(NEAREST, kernel.selection.candidates - 1) <= len(record["rejected"]) < kernel.selection.candidates
+        for rival in record["rejected"]:
             assert rival["name"] in said
             assert span(rival["time_ns"]) in said
             assert f"{rival['extra_ns']:+,.1f} ns ({rival['percent']:+.2f} %)" in said
@@ -99,10 +99,10 @@ def test_what_the_pricer_refuses_is_told_with_its_reason() -> None:
 def test_a_refusal_of_the_code_generator_is_told() -> None:
     x = t.input("x", (8, 16))
     program = optimize_and_compile(x.exp().cumsum(1) + (x * 2).cumsum(0), threads=1)
-    (told,) = (rival for kernel in program.kernels for rival in kernel.selection.rivals if rival.refusal)
-    assert told.refusal is Kind.UNSUPPORTED_OP
-    assert "scans along another axis" in told.reason
-    assert told.reads == ("x",)
+    (refused,) = (rival for kernel in program.kernels for rival in kernel.selection.rivals if rival.refusal)
+    assert refused.refusal is Kind.UNSUPPORTED_OP
+    assert "scans along another axis" in refused.reason
+    assert refused.reads == ("x",)
     assert "UnsupportedOp: `sum_3` scans along another" in program.explain()
 
 

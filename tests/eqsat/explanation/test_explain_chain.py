@@ -166,7 +166,7 @@ def test_kernels_are_named_in_several_ways() -> None:
         assert chain.output == kernel.writes[0]
         assert chain == program.chain(place) == program.chain(kernel.writes[0]) == program.chain(kernel.name)
     functions = [kernel.function for kernel in program.kernels]
-    shared = next(each for each in functions if functions.count(each) > 1)
+    shared = next(function for function in functions if functions.count(function) > 1)
     for wrong, says in ((shared, "kernels are called"), ("no", "no kernel 'no'"), (99, "no kernel 99")):
         with pytest.raises(EqsatError, match=says) as error:
             program.chain(wrong)
@@ -178,13 +178,13 @@ def test_chains_survive_the_cache_and_the_file(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
     x, w = t.input("x", (8, 6)), t.constant(np.ones((6, 5), np.float32))
     first = optimize_and_compile((x @ w).relu(), threads=1)
-    told = [first.chain(place) for place in range(len(first.kernels))]
+    chains = [first.chain(place) for place in range(len(first.kernels))]
     monkeypatch.setattr("eqsat.make_artifact.optimize", lambda *_: pytest.fail("optimized twice"))
     first.save(tmp_path / "f")
     again = optimize_and_compile((x @ w).relu(), threads=1)
     loaded = eqsat.load(tmp_path / "f")
     for other in (again, loaded):
-        assert [other.chain(place) for place in range(len(told))] == told
+        assert [other.chain(place) for place in range(len(chains))] == chains
 
 
 @pytest.mark.slow

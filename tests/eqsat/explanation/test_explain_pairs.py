@@ -52,9 +52,9 @@ def neighbours(run: Exploration) -> list[tuple[int, int, WhyNot]]:
 
 def test_cost_is_told_with_figures(long_chain: Exploration) -> None:
     run = long_chain
-    told = [each for each in neighbours(run) if each[2].kind == "cost"]
-    assert told
-    for first, second, answer in told:
+    priced = [neighbour for neighbour in neighbours(run) if neighbour[2].kind == "cost"]
+    assert priced
+    for first, second, answer in priced:
         assert answer.figures["first_ns"] == run.kernels[first].estimated_ns
         assert answer.figures["second_ns"] == run.kernels[second].estimated_ns
         assert math.isfinite(answer.figures["fused_ns"])
@@ -128,7 +128,7 @@ def test_a_kernel_that_cannot_be_generated_has_no_price() -> None:
 
 
 def test_kernels_that_do_not_touch(run: Exploration) -> None:
-    query, key = (each for each in run.kernels if each.writes[0] in ("n33", "n47"))
+    query, key = (kernel for kernel in run.kernels if kernel.writes[0] in ("n33", "n47"))
     answer = run.why_not(query, key)
     assert answer.kind == "refused"
     assert "accumulators of both" in answer.reasons[0]

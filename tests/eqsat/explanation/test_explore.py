@@ -89,7 +89,7 @@ def test_without_fusion_there_are_more_kernels(run: Exploration) -> None:
 
 @pytest.mark.slow
 def test_without_nothing_is_the_same_run(run: Exploration) -> None:
-    assert [each.name for each in run.without().kernels] == [each.name for each in run.kernels]
+    assert [kernel.name for kernel in run.without().kernels] == [kernel.name for kernel in run.kernels]
     bare = explore(graphs.gemm_bias_relu(), target="cpu", rules=[])
     assert bare.without("fusion").rules == bare.rules == ()
 

@@ -114,10 +114,10 @@ def test_progress_is_shown_on_a_terminal_with_counts(monkeypatch: pytest.MonkeyP
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with telling(True) as told:
-        assert told is not None
-        told("saturate")
-        told.detail("phase 1, 1,234 e-nodes")  # type: ignore[attr-defined]
+    with telling(True) as report:
+        assert report is not None
+        report("saturate")
+        report.detail("phase 1, 1,234 e-nodes")  # type: ignore[attr-defined]
     assert "saturate: phase 1, 1,234 e-nodes" in terminal.text
     with telling(True, steps=3) as step:
         assert step is not None
@@ -135,8 +135,8 @@ def test_other_threads_do_not_write_on_the_screen() -> None:
     found: list[object] = []
 
     def ask() -> None:
-        with telling(True) as told:
-            found.append(told)
+        with telling(True) as report:
+            found.append(report)
 
     thread = threading.Thread(target=ask)
     thread.start()

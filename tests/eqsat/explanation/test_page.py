@@ -110,9 +110,9 @@ def test_a_kernel_shows_its_candidates_and_its_chain(opened: Opened, run: Explor
         rows = opened.page.locator("#details table tbody tr").count()
         assert rows == (len(kernel.selection.rivals) + 1 if kernel.selection.rivals else 0)
         for number, output in enumerate(kernel.writes):
-            chain, told = run.chain(output), opened.page.locator("ol.chain").nth(number)
-            assert told.locator("> li").count() == len(chain.steps) + 2
-            terms = told.locator(".term").all_inner_texts()
+            chain, steps = run.chain(output), opened.page.locator("ol.chain").nth(number)
+            assert steps.locator("> li").count() == len(chain.steps) + 2
+            terms = steps.locator(".term").all_inner_texts()
             assert terms[-1] == f"{chain.output} = {chain.end}"
             assert [step.before for step in chain.steps] == terms[1:-1:2]
             assert [step.after for step in chain.steps] == terms[2:-1:2]
@@ -126,7 +126,7 @@ def test_the_tabs_open_by_click_and_by_key(opened: Opened, run: Exploration) -> 
     panels = ("kernels", "uops", "prices", "rewrites", "source", "rules", "run")
     for number, name in enumerate(panels, 1):
         opened.press(str(number))
-        assert [each for each in panels if opened.page.locator(f"#{each}").is_visible()] == [name]
+        assert [panel for panel in panels if opened.page.locator(f"#{panel}").is_visible()] == [name]
     opened.page.click("#tab-uops")
     opened.page.click("text=All uops")
     assert opened.page.locator("#uops .node").count() == run.uops
@@ -169,7 +169,7 @@ def test_uops_lead_to_their_kernels_and_back(opened: Opened, run: Exploration) -
     opened.press("2")
     opened.page.click("text=All uops")
     opened.press("0")
-    place, kernel = next((place, each) for place, each in enumerate(run.kernels) if each.uops)
+    place, kernel = next((place, kernel) for place, kernel in enumerate(run.kernels) if kernel.uops)
     opened.node("uops", kernel.uops[-1]).click()
     assert opened.title.startswith(kernel.uops[-1])
     opened.page.locator("#details .link", has_text=f"{kernel.writes[0]} = ").first.click()
@@ -270,10 +270,10 @@ def test_a_chain_is_played_with_the_graphs_before_and_after(opened: Opened, run:
     place = max(range(len(run.kernels)), key=lambda place: len(run.chain(place).steps))
     chain = run.chain(place)
     opened.page.evaluate(f"location.hash = 'tab=rewrites&kernel={run.kernels[place].name}'")
-    told = opened.page.locator("#rewrites .told")
+    rewrites = opened.page.locator("#rewrites .step-text")
     for number, step in enumerate(chain.steps, 1):
         assert f"{number} of {len(chain.steps)}" in opened.page.inner_text(".bar-of-player")
-        assert told.locator(".term").all_inner_texts() == [step.before, step.after]
+        assert rewrites.locator(".term").all_inner_texts() == [step.before, step.after]
         assert opened.page.locator("#rewrites .node.gone, #rewrites .node.fresh").count() > 0
         opened.press("ArrowRight")
     after = opened.page.locator("#rewrites .pane").nth(1).locator(".node").all_inner_texts()
@@ -326,11 +326,11 @@ def test_differences_of_times_have_one_sign(chromium: Any, written: Path) -> Non
 def test_tables_are_sorted_by_their_columns(opened: Opened, run: Exploration) -> None:
     opened.press("3")
     shares = opened.page.locator("#prices tbody tr td:nth-child(4)").all_inner_texts()
-    figures = [float(each.split()[0]) for each in shares]
+    figures = [float(share.split()[0]) for share in shares]
     assert figures == sorted(figures, reverse=True)
     opened.page.locator("#prices th button", has_text="#").click()
     opened.page.locator("#prices th button", has_text="#").click()
-    places = [int(each) for each in opened.page.locator("#prices tbody tr td:nth-child(1)").all_inner_texts()]
+    places = [int(text) for text in opened.page.locator("#prices tbody tr td:nth-child(1)").all_inner_texts()]
     assert places == list(range(1, len(run.kernels) + 1))
 
 

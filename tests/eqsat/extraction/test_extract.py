@@ -146,10 +146,10 @@ def test_a_search_that_stops_early_is_a_diagnostic(monkeypatch: pytest.MonkeyPat
     hasty = ExtractorEntry(partial(exact, limits=SolverLimits(seconds=0.0)), needs_all_prices=True)
     monkeypatch.setitem(EXTRACTORS, "exact", hasty)
     graph, view = saturated(softmax_attention())
-    (told,) = extract(view, graph.outputs, ApproximatePricer(), extractor="exact").diagnostics
-    assert told.kind is Kind.RESOURCE_EXCEEDED
-    assert told.severity is Severity.WARNING
-    assert told.details["proven_ns"] <= told.details["cost_ns"]
+    (diagnostic,) = extract(view, graph.outputs, ApproximatePricer(), extractor="exact").diagnostics
+    assert diagnostic.kind is Kind.RESOURCE_EXCEEDED
+    assert diagnostic.severity is Severity.WARNING
+    assert diagnostic.details["proven_ns"] <= diagnostic.details["cost_ns"]
 
 
 def test_several_outputs_one_of_them_an_input_one_inside_another() -> None:
@@ -173,7 +173,7 @@ def test_constants_run_once_and_cost_nothing() -> None:
     assert folded.price is None
     assert folded.time_ns == 0
     assert folded.region.outputs[0].memref.shape == (16,), "not the broadcast one: its readers pay for its bytes"
-    assert [each.constant for each in run.region.inputs] == [False, True]
+    assert [buffer.constant for buffer in run.region.inputs] == [False, True]
 
 
 def test_a_program_of_constants_alone() -> None:

@@ -50,7 +50,7 @@ def graph(op: str, inputs: Mapping[str, np.ndarray], fn: str | None = None, **at
     """A model of one node."""
     return {
         "signature": {"inputs": [{"tensor": name} for name in inputs], "outputs": [{"tensor": "y"}]},
-        "tensors": {name: {"dtype": "fp32", "shape": list(each.shape)} for name, each in inputs.items()},
+        "tensors": {name: {"dtype": "fp32", "shape": list(buffer.shape)} for name, buffer in inputs.items()},
         "graph": [
             {"op": op, "name": "node", "inputs": list(inputs), "outputs": ["y"], "attrs": attrs}
             | ({"fn": fn} if fn else {})
@@ -61,7 +61,7 @@ def graph(op: str, inputs: Mapping[str, np.ndarray], fn: str | None = None, **at
 def play(document: Any, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
     """The first output by NumPy playback."""
     model = read_model(document)
-    bound = model.bind(model.infer({name: each.shape for name, each in inputs.items()}), True)
+    bound = model.bind(model.infer({name: buffer.shape for name, buffer in inputs.items()}), True)
     return playback(bound.graph, {**inputs, **bound.constants})[0]
 
 

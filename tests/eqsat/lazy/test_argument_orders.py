@@ -127,7 +127,7 @@ def test_a_function_of_numpy_is_the_uop_of_its_meaning() -> None:
     for ufunc, uop in UOP_OF.items():
         row = UOPS[uop]
         for element in ("fp64", "i32", "bool"):
-            operands = [each.astype(TensorType.of(element, ()).dtype.numpy) for each in values[: row.arity]]
+            operands = [value.astype(TensorType.of(element, ()).dtype.numpy) for value in values[: row.arity]]
             try:
                 out = row.type_of([TensorType.of(element, (4,))] * row.arity, {})
             except EqsatError:

@@ -15,7 +15,7 @@ X: Any = tensor.input("x", (2, 3))
 MODULE: Any = tensor
 NETWORK: Any = nn
 
-TOLD = [
+HINTS = [
     (X, "squeeze_", "x = x.squeeze(…)"),
     (X, "add_", "x = x.add(…)"),
     (X, "masked_fill_", "x = x.masked_fill(…)"),
@@ -46,12 +46,12 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("owner", "name", "told"), TOLD, ids=[name for _, name, _ in TOLD])
-def test_what_is_not_there_says_what_is(owner: Any, name: str, told: str) -> None:
+@pytest.mark.parametrize(("owner", "name", "hint"), HINTS, ids=[name for _, name, _ in HINTS])
+def test_what_is_not_there_says_what_is(owner: Any, name: str, hint: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(owner, name)
     assert name in str(caught.value)
-    assert told in str(caught.value)
+    assert hint in str(caught.value)
     assert not hasattr(owner, name)
 
 

@@ -67,11 +67,11 @@ def numpys(fn: Callable[..., Any], *operands: Any) -> np.ndarray | None:
 
 def same(fn: Callable[..., Any], *operands: Any) -> None:
     """The lazy tensor does as NumPy does, in dtype, shape and value, or is refused as NumPy refuses."""
-    arrays = [each for each in operands if isinstance(each, np.ndarray)]
+    arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
 
     def build(*inputs: Tensor) -> Tensor:
         left = iter(inputs)
-        result: Tensor = fn(*(next(left) if isinstance(each, np.ndarray) else each for each in operands))
+        result: Tensor = fn(*(next(left) if isinstance(operand, np.ndarray) else operand for operand in operands))
         return result
 
     expected = numpys(fn, *operands)

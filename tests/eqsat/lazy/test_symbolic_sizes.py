@@ -76,7 +76,7 @@ def test_one_symbol_is_one_size() -> None:
 
 def test_a_size_that_is_no_symbol_of_the_program_is_a_warning() -> None:
     program = optimize_and_compile(tensor.program(lambda x: x + 1, X), dims={"B": 2, "Z": 3}, threads=1)
-    assert [each.kind for each in program.diagnostics] == [Kind.UNBOUND_DIM]
+    assert [diagnostic.kind for diagnostic in program.diagnostics] == [Kind.UNBOUND_DIM]
     assert "'Z'" in str(program.diagnostics[0].message)
 
 

@@ -29,13 +29,13 @@ VECTOR = torch.randn(5)
 
 def lazily(call: Call, *arrays: torch.Tensor) -> list[np.ndarray]:
     """The values of the tensors in the result of a call with lazy tensors, by playback."""
-    inputs = [tensor.input(f"x{k}", tuple(each.shape), each.dtype) for k, each in enumerate(arrays)]
+    inputs = [tensor.input(f"x{k}", tuple(array.shape), array.dtype) for k, array in enumerate(arrays)]
     results = call(*inputs)
     listed = list(results) if isinstance(results, list | tuple) else [results]
     source, constants = tensor_to_tiny([each for each in listed if isinstance(each, Tensor)], inputs)
     graph, notes = load(source, strict=True)
     assert not notes
-    return list(playback(graph, {**{f"x{k}": each.numpy() for k, each in enumerate(arrays)}, **constants}))
+    return list(playback(graph, {**{f"x{k}": array.numpy() for k, array in enumerate(arrays)}, **constants}))
 
 
 def same(call: Call, *arrays: torch.Tensor, dtypes: bool = True) -> None:

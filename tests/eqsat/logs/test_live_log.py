@@ -34,18 +34,18 @@ def test_a_caller_hears_of_every_step(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "eqsat"):
         made = optimize_and_compile(nn.softmax(t.input("x", (4, 8))), target="cpu", cache=False)
         made(np.ones((4, 8), np.float32))
-    told = {topic: [r.message for r in caplog.records if r.name == f"eqsat.{topic}"] for topic in TOPICS}
+    messages = {topic: [r.message for r in caplog.records if r.name == f"eqsat.{topic}"] for topic in TOPICS}
     stats, (kernel,) = made.stats, made.kernels
-    assert told["rules"][: len(stats.saturation.phases)] == [
-        message for message in told["rules"] if message.startswith("phase ")
+    assert messages["rules"][: len(stats.saturation.phases)] == [
+        message for message in messages["rules"] if message.startswith("phase ")
     ]
-    assert f"{stats.saturation.nodes:,} e-nodes, {stats.saturation.classes:,} classes" in told["rules"][-2]
-    assert told["extract"][0].startswith(f"1 kernel of {stats.candidates} candidates")
-    assert kernel.name in told["extract"][1]
-    assert "tile:" in told["plan"][0]
-    assert [re.sub(r"[\d.,]+ ms", "…", message) for message in told["compile"]] == ["compile took …", "load took …"]
-    assert re.fullmatch(r"call: 1 kernel in .*s \(estimate .*s\)", told["call"][0])
-    assert re.fullmatch(rf"  {kernel.name}: .*s \(estimate .*s\), .* GFLOP/s, .* GB/s", told["call"][1])
+    assert f"{stats.saturation.nodes:,} e-nodes, {stats.saturation.classes:,} classes" in messages["rules"][-2]
+    assert messages["extract"][0].startswith(f"1 kernel of {stats.candidates} candidates")
+    assert kernel.name in messages["extract"][1]
+    assert "tile:" in messages["plan"][0]
+    assert [re.sub(r"[\d.,]+ ms", "…", message) for message in messages["compile"]] == ["compile took …", "load took …"]
+    assert re.fullmatch(r"call: 1 kernel in .*s \(estimate .*s\)", messages["call"][0])
+    assert re.fullmatch(rf"  {kernel.name}: .*s \(estimate .*s\), .* GFLOP/s, .* GB/s", messages["call"][1])
 
 
 def test_a_call_tells_the_sizes_of_its_free_dims(caplog: pytest.LogCaptureFixture) -> None:

@@ -323,7 +323,7 @@ def test_calls_that_a_program_states_against_its_order_are_left() -> None:
     """`a` needs a result of `b`, and `b` one of `a`: no call does, but a text may say so."""
     graph, _ = load(blocks(4))
     swapped = {"layer0": "a", "layer3": "a", "layer1": "b", "layer2": "b"}
-    nodes = [msgspec.structs.replace(node, calls=tuple(swapped[each] for each in node.calls)) for node in graph.nodes]
+    nodes = [msgspec.structs.replace(node, calls=tuple(swapped[call] for call in node.calls)) for node in graph.nodes]
     stated = Graph.build(nodes, graph.outputs)
     assert [step.name for step in split(stated, ()) if isinstance(step, Part)] == ["main"]
     compiled(stated)

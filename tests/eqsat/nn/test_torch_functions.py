@@ -83,8 +83,8 @@ def same(name: str, *arguments: Any, tolerance: float = 2e-5, **keywords: Any) -
 
     def call(*inputs: Any) -> Any:
         left = iter(inputs)
-        given = [next(left) if isinstance(each, torch.Tensor) else each for each in arguments]
-        named = {key: next(left) if isinstance(each, torch.Tensor) else each for key, each in keywords.items()}
+        given = [next(left) if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+        named = {key: next(left) if isinstance(keyword, torch.Tensor) else keyword for key, keyword in keywords.items()}
         return getattr(nn if isinstance(inputs[0], Tensor) else functional, name)(*given, **named)
 
     expected = call(*arrays)

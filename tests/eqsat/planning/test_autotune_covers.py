@@ -47,8 +47,10 @@ def test_a_cover_that_is_faster_as_measured_is_taken(monkeypatch: pytest.MonkeyP
     program = tuned()
     assert len(program.kernels) > len(first.kernels)
     assert program.cost > first.cost
-    (told,) = [each.message for each in program.diagnostics if "covers that were measured" in each.message]
-    assert "the estimate's choice took" in told
+    (message,) = [
+        diagnostic.message for diagnostic in program.diagnostics if "covers that were measured" in diagnostic.message
+    ]
+    assert "the estimate's choice took" in message
     program.verify()
     assert "cheaper by the estimate" in program.explain()
 

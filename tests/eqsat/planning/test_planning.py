@@ -133,8 +133,8 @@ class Known:
     def refined(self, calls: int = 1) -> Replanned:
         first = self.pricer.rank(REGION)[0]
         module = Module("m", (), tuple(KernelCall(f"k{k}", REGION, ("A", "B", "Y")) for k in range(calls)), (), ())
-        told = {REGION.name: self._takes[tile_of(first.plan)]}
-        return refine(module, (first,) * calls, told, self.pricer, A100, self.compiled)
+        reported = {REGION.name: self._takes[tile_of(first.plan)]}
+        return refine(module, (first,) * calls, reported, self.pricer, A100, self.compiled)
 
 
 def takes(registers: int, spilled: int = 0) -> KernelResources:
@@ -161,9 +161,9 @@ def test_a_plan_that_spills_gives_way_to_the_next() -> None:
     [why] = first.plan.notes
     gave_way = "stages 4 → 3, warp_tile 64x64 → 32x32, vectors 8 → 4, tile 128x256x64 → 64x64x64"
     assert why == f"{gave_way}: 255 registers, 128 bytes spilled, 128 estimated"
-    [told] = found.diagnostics
-    assert (told.kind, told.severity, told.at) == (Kind.RESOURCE_EXCEEDED, Severity.NOTE, REGION.name)
-    assert told.message == why
+    [diagnostic] = found.diagnostics
+    assert (diagnostic.kind, diagnostic.severity, diagnostic.at) == (Kind.RESOURCE_EXCEEDED, Severity.NOTE, REGION.name)
+    assert diagnostic.message == why
 
 
 def test_registers_that_cost_occupancy_give_way_where_another_plan_is_better() -> None:
@@ -181,8 +181,8 @@ def test_where_all_spill_the_first_is_taken_and_says_so() -> None:
     found = known.refined()
     assert found.prices[0].plan == BIG
     assert SPILLS in found.prices[0].stops
-    [told] = found.diagnostics
-    assert (told.severity, "spilled" in told.message) == (Severity.WARNING, True)
+    [diagnostic] = found.diagnostics
+    assert (diagnostic.severity, "spilled" in diagnostic.message) == (Severity.WARNING, True)
 
 
 def test_what_fits_no_multiprocessor_is_resource_exceeded() -> None:
@@ -226,7 +226,7 @@ def test_a_kernel_that_spills_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -
 
     def spilling(source: str, arch: str) -> nvrtc.Cubin:
         made = build(source, arch)
-        worse = tuple(msgspec.structs.replace(each, spill_stores=32, registers=255) for each in made.kernels)
+        worse = tuple(msgspec.structs.replace(kernel, spill_stores=32, registers=255) for kernel in made.kernels)
         return msgspec.structs.replace(made, kernels=worse) if source == text else made
 
     monkeypatch.setattr(nvrtc, "build", spilling)
@@ -238,7 +238,7 @@ def test_a_kernel_that_spills_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -
     assert not found.kernels[0].resources.spills
     assert found.kernels[0].work.thread_registers == found.kernels[0].resources.registers
     assert other.plan.notes[-1] in found.source()
-    assert [each.kind for each in found.diagnostics] == [Kind.RESOURCE_EXCEEDED]
+    assert [diagnostic.kind for diagnostic in found.diagnostics] == [Kind.RESOURCE_EXCEEDED]
     again = optimize_and_compile(a @ b, target="sm_80", cache=False)
     assert again.source() == found.source()
 
@@ -327,8 +327,8 @@ def test_measured_plans_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
     def run(timer: FakeTimer, cache: PlanCache) -> Price:
         found = tune(module, (first, first), Measuring(known.pricer, timer, cache, said.append))
         assert found.prices[0] is found.prices[1]
-        [told] = found.diagnostics
-        assert (told.kind, told.severity, told.at) == (Kind.TUNED, Severity.NOTE, REGION.name)
+        [diagnostic] = found.diagnostics
+        assert (diagnostic.kind, diagnostic.severity, diagnostic.at) == (Kind.TUNED, Severity.NOTE, REGION.name)
         return found.prices[0]
 
     cache, timer = PlanCache(tmp_path, A100, "a device"), FakeTimer(faster)
@@ -388,7 +388,9 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
     monkeypatch.setattr(time_plans, "MOST_RUNS", 3)
     one = regions.matmul((), 16, 32, 32, dtype="bf16")
     plans = [each.plan for each in PlanPricer(A100, analyse, candidates).rank(one)[:2]]
-    arrays = random_inputs({each.name: TensorType.of(each.memref.dtype, each.memref.shape) for each in one.inputs})
+    arrays = random_inputs(
+        {buffer.name: TensorType.of(buffer.memref.dtype, buffer.memref.shape) for buffer in one.inputs}
+    )
     found = time_plans.times_of(
         one, analyse(one).core, plans, arrays, backend=OnFake(), target=A100, flush=True, cache=tmp_path
     )
@@ -412,17 +414,17 @@ def tuned_program(**keywords: Any) -> Program:
 def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[str] = []
     program = tuned_program(verify=True, progress=stages.append)
-    kernels = {each.name for each in program.kernels}
-    tuned = {each.partition(": ")[2].partition(" (")[0] for each in stages if each.startswith("tune ")}
+    kernels = {kernel.name for kernel in program.kernels}
+    tuned = {stage.partition(": ")[2].partition(" (")[0] for stage in stages if stage.startswith("tune ")}
     assert not tuned <= kernels, "kernels of other covers are measured too"
-    told = [each for each in program.diagnostics if each.kind is Kind.TUNED]
-    assert told
-    assert {each.at for each in told} <= {*kernels, None}, "None: the clock chose another cover"
+    notes = [diagnostic for diagnostic in program.diagnostics if diagnostic.kind is Kind.TUNED]
+    assert notes
+    assert {each.at for each in notes} <= {*kernels, None}, "None: the clock chose another cover"
     assert len(list((folder / "plans").iterdir())) >= len(kernels)
     monkeypatch.setattr(replanning, "times_of", lambda *_, **__: pytest.fail("measured twice"))
     again = tuned_program(cache=False)
     assert again.source() == program.source()
-    assert [each for each in again.diagnostics if each.kind is Kind.TUNED] == told
+    assert [diagnostic for diagnostic in again.diagnostics if diagnostic.kind is Kind.TUNED] == notes
 
 
 @pytest.mark.slow
@@ -440,7 +442,7 @@ def test_measured_plans_are_for_those_who_ask(folder: Path, monkeypatch: pytest.
     assert program.source() != before.source()
     first, others = before._compiled.artifact.prices, program._compiled.artifact.prices
     assert any(one.plan != other.plan for one, other in zip(first, others, strict=True))
-    assert any("the estimate's choice took 1.0 µs" in each.message for each in program.diagnostics)
+    assert any("the estimate's choice took 1.0 µs" in diagnostic.message for diagnostic in program.diagnostics)
     assert optimize_and_compile(model(), target="cpu").source() == before.source()
     assert optimize_and_compile(model(), target="cpu", cache=False).source() == before.source()
     assert tuned_program().source() == program.source()
@@ -452,9 +454,11 @@ def test_a_tuned_program_is_saved_and_explained(folder: Path, tmp_path: Path) ->
     program.save(tmp_path / "tuned.eqsat")
     loaded = load(tmp_path / "tuned.eqsat")
     assert loaded.source() == program.source()
-    told, kept = ([each for each in one.diagnostics if each.kind is Kind.TUNED] for one in (program, loaded))
-    assert told
-    assert kept == told
+    notes, kept = (
+        [diagnostic for diagnostic in one.diagnostics if diagnostic.kind is Kind.TUNED] for one in (program, loaded)
+    )
+    assert notes
+    assert kept == notes
     loaded.verify()
     assert program.explain()
 

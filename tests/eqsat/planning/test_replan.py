@@ -27,13 +27,13 @@ def schedules(program: Program, kernel: int) -> list[Schedule]:
 
 
 def present(program: Program, kernel: int) -> Schedule:
-    (first,) = [each for each in schedules(program, kernel) if str(each) == program.dump("plan", kernel)]
+    (first,) = [schedule for schedule in schedules(program, kernel) if str(schedule) == program.dump("plan", kernel)]
     return first
 
 
 def another(program: Program, kernel: int) -> Schedule:
     """A plan with another tile than the present one."""
-    return next(each for each in schedules(program, kernel) if each.tile != present(program, kernel).tile)
+    return next(schedule for schedule in schedules(program, kernel) if schedule.tile != present(program, kernel).tile)
 
 
 def test_the_plans_of_a_kernel_are_listed_best_first(program: Program) -> None:
@@ -55,7 +55,7 @@ def test_a_kernel_takes_the_plan_that_is_named(program: Program, kernel: int) ->
         if place != kernel:
             assert made.dump("plan", place) == program.dump("plan", place)
     assert made.kernels[kernel].estimated_ns >= program.kernels[kernel].estimated_ns
-    (note,) = [each for each in made.diagnostics if each.kind is Kind.TUNED]
+    (note,) = [diagnostic for diagnostic in made.diagnostics if diagnostic.kind is Kind.TUNED]
     assert "chosen by hand: " in note.message
 
 

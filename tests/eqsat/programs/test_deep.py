@@ -69,8 +69,8 @@ def dense_skip(count: int) -> Tensor:
     values = [tensor.input("x", (7, 5))]
     for _ in range(count):
         total = values[-1]
-        for each in values[-6:-1]:
-            total = total + each
+        for value in values[-6:-1]:
+            total = total + value
         values.append(total.tanh())
     return values[-1]
 

@@ -59,8 +59,8 @@ def test_a_row_is_one_kernel_by_its_price(norm: str, arch: str) -> None:
 
 def assert_clean(program: Program, least: int, most: int) -> None:
     assert least <= len(program.kernels) <= most
-    resources = [each.resources for each in program.kernels]
-    assert not [each for each in resources if each is None or each.spills or each.lints]
+    resources = [kernel.resources for kernel in program.kernels]
+    assert not [resource for resource in resources if resource is None or resource.spills or resource.lints]
 
 
 @needs_nvrtc
@@ -77,7 +77,7 @@ def test_resnet50_compiles_whole() -> None:
 def test_bert_compiles_whole(layers: int) -> None:
     program = optimize_and_compile(bert(layers), target="sm_80")
     assert_clean(program, layers * 5, layers * 14)
-    assert len({each.function for each in program.kernels}) < len(program.kernels)
+    assert len({kernel.function for kernel in program.kernels}) < len(program.kernels)
     assert "eq_mma_m16n8k16_f16" in program.source()
 
 

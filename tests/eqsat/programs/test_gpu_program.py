@@ -130,7 +130,7 @@ def test_a_call_without_a_device_names_what_to_try(gemm: Program) -> None:
             call(gemm.random_inputs())
         assert caught.value.kind is Kind.NO_DEVICE
     with pytest.raises(EqsatError) as caught:
-        gemm(*(Array(each) for each in gemm.random_inputs().values()))
+        gemm(*(Array(buffer) for buffer in gemm.random_inputs().values()))
     assert caught.value.kind is Kind.NO_DEVICE
 
 

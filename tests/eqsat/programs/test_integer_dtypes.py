@@ -73,9 +73,9 @@ def check(name: str, family: Family, shape: tuple[int, int], target: str) -> Non
     program = optimize_and_compile(family(x, y), target=target, emulate=target != "cpu")
     results = program(**{key: array for key, array in inputs.items() if key in given})
     for other in (playback(bound.graph, inputs), evaluate(bound.graph, inputs)):
-        for ref, found, wanted in zip(bound.graph.outputs, results, other, strict=True):
-            assert found.dtype == wanted.dtype
-            np.testing.assert_array_equal(found, wanted, err_msg=str(bound.graph.types[ref]))
+        for ref, result, wanted in zip(bound.graph.outputs, results, other, strict=True):
+            assert result.dtype == wanted.dtype
+            np.testing.assert_array_equal(result, wanted, err_msg=str(bound.graph.types[ref]))
 
 
 @pytest.mark.parametrize("target", ["cpu", "sm_80"])

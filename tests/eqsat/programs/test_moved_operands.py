@@ -66,7 +66,7 @@ PROGRAMS: dict[str, Callable[[], Tensor]] = {
 def test_whole_numbers_are_exact(kind: str, target: str) -> None:
     program = optimize_and_compile(PROGRAMS[kind](), target=target, emulate=target != "cpu", threads=2)
     compiled, rng = program._compiled, np.random.default_rng(0)
-    given = {name: rng.integers(-3, 4, each.shape).astype("float32") for name, each in compiled.inputs.items()}
+    given = {name: rng.integers(-3, 4, buffer.shape).astype("float32") for name, buffer in compiled.inputs.items()}
     (wanted,) = playback(compiled.bound.graph, {**given, **compiled.bound.constants})
     np.testing.assert_array_equal(program(**given), wanted)
 

@@ -121,10 +121,10 @@ def test_copies_are_what_would_have_been_chosen(
         made = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
         CoverSearch(made, pareto).cover_with_known_prices()
         buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
-        return {each: list(map(known, made.enumeration.of(each))) for each in buffers}
+        return {buffer: list(map(known, made.enumeration.of(buffer))) for buffer in buffers}
 
     def known(tree: Tree) -> object:
-        found = sorted(str(each) for each in tree.accumulators)
+        found = sorted(str(accumulator) for accumulator in tree.accumulators)
         derived = tree.reads, tree.axes, tree.rank, tree.own, tree.flops, tree.ops, tree.finished, tree.captured
         return str(tree), tree.kinds, found, derived
 

@@ -84,7 +84,7 @@ def inputs_of(graph: Graph, seed: int = 5) -> dict[str, Array]:
         return kept
 
     types = {name: graph.types[node.id] for name, node in graph.inputs.items()}
-    return {name: drawn(each.shape, name).astype(each.dtype.numpy) for name, each in types.items()}
+    return {name: drawn(type_.shape, name).astype(type_.dtype.numpy) for name, type_ in types.items()}
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_the_mask_of_a_long_sequence_is_no_matrix_in_memory() -> None:
     graph = graph_of(lambda: nn.attention(*queries(m=4096, n=4096, d=64, dv=64), causal=True))
     view, _ = saturate(graph, RULES)
     (kernel,) = extract(view, graph.outputs, pricer()).kernels
-    assert sorted(each.name for each in kernel.region.inputs) == ["k", "q", "v"]
+    assert sorted(buffer.name for buffer in kernel.region.inputs) == ["k", "q", "v"]
 
 
 Change = Callable[[dict[str, Array]], None]

@@ -202,7 +202,7 @@ def test_it_is_shown(program: Program) -> None:
     assert [each["algo_choice"] for each in program.dump("plan", as_json=True).values()] == [{"matmul": TF32}]
     assert "eq_mma_m16n8k8_tf32" in program.source()
     assert not program.diagnostics
-    plans = [plan_of(each.plan, GpuContractionPlan) for each in explore(dense(), target="sm_80", tf32=True).prices]
+    plans = [plan_of(price.plan, GpuContractionPlan) for price in explore(dense(), target="sm_80", tf32=True).prices]
     assert {plan.tile.algorithm for plan in plans} == {TF32}
 
 
@@ -216,9 +216,9 @@ def test_attention_rounds_and_verify_knows_by_how_much() -> None:
 
 def test_elsewhere_it_is_a_note_and_changes_nothing() -> None:
     program = optimize_and_compile(dense(), target="cpu", tf32=True, threads=1, verify=True)
-    (told,) = program.diagnostics
-    assert (told.kind, told.severity) == (Kind.INVALID_OPTION, Severity.NOTE)
-    assert "cpu" in told.message
+    (diagnostic,) = program.diagnostics
+    assert (diagnostic.kind, diagnostic.severity) == (Kind.INVALID_OPTION, Severity.NOTE)
+    assert "cpu" in diagnostic.message
     assert program.source() == optimize_and_compile(dense(), target="cpu", threads=1).source()
     for level in (Exactness.EXACT, Exactness.REASSOCIATE):
         options, notes = usable(Options(exactness=level, tf32=True), A100)
@@ -240,8 +240,8 @@ def test_the_command_line_asks_for_it(tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["check", str(path), "--target", "sm_80", "--emulate", "--tf32"])
     assert found.exit_code == 0, found.output
     assert 1e-6 < float(found.stdout.split()[3]) < 1e-3
-    told = CliRunner().invoke(app, ["compile", str(path), "--target", "cpu", "--tf32"])
-    assert "changes nothing on cpu" in told.stderr
+    answer = CliRunner().invoke(app, ["compile", str(path), "--target", "cpu", "--tf32"])
+    assert "changes nothing on cpu" in answer.stderr
     saved = tmp_path / "dense.saved"
     emulated(dense()).save(saved)
     refused = CliRunner().invoke(app, ["compile", str(saved), "--tf32"])

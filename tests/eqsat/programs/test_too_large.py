@@ -55,16 +55,18 @@ CASES: Mapping[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_does_not_fit_is_a_diagnostic(name: str) -> None:
-    call, told = CASES[name]
+    call, message = CASES[name]
     with pytest.raises(EqsatError) as caught:
         call()
     assert caught.value.kind is Kind.RESOURCE_EXCEEDED
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.diagnostics[0].details
 
 
 def test_large_arguments_are_a_warning_since_they_may_be_mapped_files() -> None:
-    (warning,) = [each for each in compiled(x(HUGE).sum()).diagnostics if each.kind is Kind.RESOURCE_EXCEEDED]
+    (warning,) = [
+        diagnostic for diagnostic in compiled(x(HUGE).sum()).diagnostics if diagnostic.kind is Kind.RESOURCE_EXCEEDED
+    ]
     assert warning.severity is Severity.WARNING
     assert warning.details == {"largest": {"x": f"fp32[{HUGE}]"}}
     assert not compiled(x(8).sum()).diagnostics

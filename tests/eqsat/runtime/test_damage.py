@@ -33,7 +33,7 @@ def trials(folder: Path, mode: str, seed: int, count: int) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", SHORT)
 def test_damage_is_found_or_harmless(mode: str, tmp_path: Path) -> None:
-    wrong = [each for each in trials(tmp_path, mode, 5, SHORT[mode]) if "-> WRONG" in each]
+    wrong = [trial for trial in trials(tmp_path, mode, 5, SHORT[mode]) if "-> WRONG" in trial]
     assert not wrong, "\n".join(wrong)
 
 
@@ -41,5 +41,5 @@ def test_damage_is_found_or_harmless(mode: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("mode", LONG)
 def test_much_damage_is_found_or_harmless(mode: str, seed: int, tmp_path: Path) -> None:
-    wrong = [each for each in trials(tmp_path, mode, 100 + seed, LONG[mode]) if "-> WRONG" in each]
+    wrong = [trial for trial in trials(tmp_path, mode, 100 + seed, LONG[mode]) if "-> WRONG" in trial]
     assert not wrong, "\n".join(wrong)

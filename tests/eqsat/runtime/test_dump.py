@@ -185,8 +185,8 @@ def test_every_rule_can_be_shown_with_what_its_words_mean(rule: Rule) -> None:
     assert "\nexample\n" in text
     glossary = " ".join(text.split("\nwhere\n")[1].split("\nexample\n")[0].split())
     for term in (*rule.patterns, rule.rhs, *condition_terms(rule.when)):
-        for each in subterms(term):
-            match each:
+        for subterm in subterms(term):
+            match subterm:
                 case App(ctor):
                     assert f"{ctor.name}({', '.join(ctor.places)}): {ctor.doc}" in glossary
                 case Prim(fn):

@@ -238,7 +238,7 @@ def test_many_threads_call_one_program(free: Program) -> None:
 
     def call(job: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         results: list[np.ndarray] = [free(*job) for _ in range(20)]
-        assert all(np.array_equal(results[0], each) for each in results)
+        assert all(np.array_equal(results[0], result) for result in results)
         return results[0]
 
     with ThreadPoolExecutor(8) as pool:
@@ -292,9 +292,9 @@ def test_thread_counts_give_the_same_bits() -> None:
 
 def test_profile_measures_every_kernel(affine: Program) -> None:
     reports = affine.profile(A, B, repeats=3)
-    assert [each.name for each in reports] == [each.name for each in affine.kernels]
-    assert all(each.measured_ns is not None and each.measured_ns >= 0 for each in reports)
-    assert all(each.measured_ns is None for each in affine.kernels)
+    assert [report.name for report in reports] == [report.name for report in affine.kernels]
+    assert all(report.measured_ns is not None and report.measured_ns >= 0 for report in reports)
+    assert all(kernel.measured_ns is None for kernel in affine.kernels)
     with pytest.raises(EqsatError):
         affine.profile(A, B, repeats=0)
     with pytest.raises(EqsatError):

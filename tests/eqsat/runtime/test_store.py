@@ -110,13 +110,13 @@ def test_the_order_of_the_signature_and_the_names_survive(tmp_path: Path) -> Non
 def test_the_notes_survive(tmp_path: Path) -> None:
     program = optimize_and_compile(t.input("x", (3,)) * 3, dims={"Q": 1}, threads=1)
     program.save(tmp_path / "n")
-    assert [each.message for each in eqsat.load(tmp_path / "n").diagnostics] == [
-        each.message for each in program.diagnostics
+    assert [diagnostic.message for diagnostic in eqsat.load(tmp_path / "n").diagnostics] == [
+        diagnostic.message for diagnostic in program.diagnostics
     ]
 
 
 def free_program() -> Program:
-    """−x·w where x has M rows, w is a constant, and K is told by `dims`."""
+    """−x·w where x has M rows, w is a constant, and `dims` binds K."""
     uops = [
         {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", "K"]}},
         {"id": "w", "uop": "INPUT", "arg": {"tensor_id": "w", "dtype": "fp32", "shape": ["K"]}},
@@ -320,7 +320,7 @@ def test_a_damaged_entry_is_made_again_with_a_note(cache: Path, damage: str) -> 
     stored.write_bytes(body[damage])
     again = fresh()
     works(again)
-    assert [each.severity for each in again.diagnostics] == ["warning"]
+    assert [diagnostic.severity for diagnostic in again.diagnostics] == ["warning"]
     assert stored.read_bytes() != body[damage]
     assert not fresh().diagnostics
 

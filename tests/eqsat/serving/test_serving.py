@@ -216,14 +216,14 @@ def test_wrong_sizes_and_words_are_refused(wrong: Callable[[], object]) -> None:
 
 
 def test_prepare_builds_every_combination_and_tells_of_each() -> None:
-    told: list[str] = []
+    stages: list[str] = []
     made = optimize_and_compile(PLANE, target="cpu", threads=1, dims={"N": [3, 2]})
     assert made.buckets == {"N": Buckets(2, 3)}
-    done = made.prepare(M=[4, 1], progress=told.append)
+    done = made.prepare(M=[4, 1], progress=stages.append)
     wanted = [{"M": 1, "N": 2}, {"M": 1, "N": 3}, {"M": 4, "N": 2}, {"M": 4, "N": 3}]
     assert done.ready == done.sizes == wanted
     assert sorted(map(str, made.variants)) == sorted(map(str, wanted))
-    assert told[-1].endswith("ready, 4 of 4")
+    assert stages[-1].endswith("ready, 4 of 4")
     assert repr(done) == "Preparation(4 of 4 sizes ready)"
     made._variants._specialise = lambda dims: pytest.fail("built twice")
     assert made.prepare({"M": 4}, N=2).is_done

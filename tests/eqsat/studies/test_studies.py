@@ -40,7 +40,7 @@ def test_there_is_a_knockout_of_everything() -> None:
     assert [each.name for each in found if each.kind == "family"] == list(FAMILIES)
     assert [each.name for each in found if each.kind == "term"] == list(TERM_NAMES)
     assert {each.name for each in found if each.kind == "extractor"} == set(EXTRACTORS) - {EVERYTHING.extractor}
-    assert "exact" not in {each.name for each in knockouts(("extractor",), slow=False)}
+    assert "exact" not in {knockout.name for knockout in knockouts(("extractor",), slow=False)}
     assert len(programs()) >= 10
 
 
@@ -51,7 +51,7 @@ def test_covers_differ_and_compute_the_same() -> None:
     prices = [each.predicted_ns for each in running]
     assert max(prices) <= 3 * prices[0]
     assert agree(running)
-    running[-1]._inputs = [2 * each for each in running[-1]._inputs]
+    running[-1]._inputs = [2 * buffer for buffer in running[-1]._inputs]
     assert not agree(running)
 
 

@@ -177,9 +177,9 @@ def test_equal_maps_print_equally(moves: tuple[str, ...]) -> None:
         source, total, result = random_chain(rng, moves, (1, 2, 3, 4), (1, 2))
         texts[source.shape, result.shape, result.tobytes()].append(total)
         assert functions.setdefault((source.shape, str(total)), result.tobytes()) == result.tobytes()
-    met = [each for each in texts.values() if len(each) > 1]
+    met = [text for text in texts.values() if len(text) > 1]
     counts = [[sum(str(one) == text for one in each) for text in {str(one) for one in each}] for each in met]
-    apart = sum(sum(each) - max(each) for each in counts)
+    apart = sum(sum(count) - max(count) for count in counts)
     assert apart <= 0.02 * sum(map(sum, counts)), f"{apart} of {sum(map(sum, counts))}"
     for each in met:  # the oracle agrees that these are one function
         for one, other in itertools.pairwise({str(each_one): each_one for each_one in each}.values()):

@@ -98,4 +98,4 @@ def test_nearly_all_short_chains_of_movements_have_one_spelling() -> None:
         for each in (left, right):
             spellings.setdefault((each.sizes, apply(each, base).tobytes()), set()).add(str(each))
     assert len(spellings) > 100
-    assert sum(len(each) > 1 for each in spellings.values()) <= 2
+    assert sum(len(spelling) > 1 for spelling in spellings.values()) <= 2

@@ -140,7 +140,7 @@ def test_data_dependent_reads_are_of_memory() -> None:
     gathered = IndexInfo(axes(3, first=20), inputs=(InputAccess("V", identity((3,))),), non_scop=True)
     with pytest.raises(EqsatError) as caught:
         verify(IndexBook("by_hand", {**good.values, "G": gathered}))
-    assert [each.kind for each in caught.value.diagnostics] == [Kind.NON_SCOP]
+    assert [diagnostic.kind for diagnostic in caught.value.diagnostics] == [Kind.NON_SCOP]
     verify(book(replace(good.values["V"], non_scop=True), 3))
 
 
@@ -161,7 +161,10 @@ def test_every_violation_is_reported() -> None:
     second = InputAccess("X", identity((4,)))
     with pytest.raises(EqsatError) as caught:
         verify(book(IndexInfo(axes(3, first=10), inputs=(first, second)), 4))
-    assert [each.kind for each in caught.value.diagnostics] == [Kind.MALFORMED_GRAPH, Kind.AXIS_ALIGNMENT_MISMATCH]
+    assert [diagnostic.kind for diagnostic in caught.value.diagnostics] == [
+        Kind.MALFORMED_GRAPH,
+        Kind.AXIS_ALIGNMENT_MISMATCH,
+    ]
 
 
 def test_the_sum_of_a_diagonal_keeps_the_id_of_one_of_its_axes() -> None:

@@ -16,10 +16,12 @@ from tests.support.programs import regions
 def arrays(region: Region, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
     made = {}
-    for each in region.inputs:
-        element = dtype(each.memref.dtype)
-        values = rng.standard_normal(each.memref.shape) if element.is_float else rng.integers(-3, 13, each.memref.shape)
-        made[each.name] = np.asarray(values).astype(element.numpy)
+    for buffer in region.inputs:
+        element = dtype(buffer.memref.dtype)
+        values = (
+            rng.standard_normal(buffer.memref.shape) if element.is_float else rng.integers(-3, 13, buffer.memref.shape)
+        )
+        made[buffer.name] = np.asarray(values).astype(element.numpy)
     return made
 
 
@@ -166,6 +168,6 @@ def test_a_missing_or_misshapen_input_is_a_diagnostic() -> None:
 @pytest.mark.parametrize("region", regions.corpus(), ids=lambda r: f"{r.name}{list(r.outputs[0].memref.shape)}")
 def test_results_have_the_output_s_type(region: Region) -> None:
     results = play_region(region, arrays(region))
-    for each in region.outputs:
-        assert results[each.name].shape == each.memref.shape
-        assert results[each.name].dtype == dtype(each.memref.dtype).numpy
+    for output in region.outputs:
+        assert results[output.name].shape == output.memref.shape
+        assert results[output.name].dtype == dtype(output.memref.dtype).numpy

@@ -33,10 +33,10 @@ REGIONS = (
 def arrays(region: Region, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
     made = {}
-    for each in region.inputs:
-        element = dtype(each.memref.dtype)
-        values = rng.standard_normal(each.memref.shape) if element.is_float else rng.random(each.memref.shape) < 0.6
-        made[each.name] = np.asarray(values).astype(element.numpy)
+    for buffer in region.inputs:
+        element = dtype(buffer.memref.dtype)
+        values = rng.standard_normal(buffer.memref.shape) if element.is_float else rng.random(buffer.memref.shape) < 0.6
+        made[buffer.name] = np.asarray(values).astype(element.numpy)
     return made
 
 

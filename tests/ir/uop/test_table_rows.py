@@ -51,7 +51,7 @@ def _defined(text: str, language: str) -> set[str]:
     ids=["c", "cuda", "emulator"],
 )
 def test_every_prelude_has_the_functions_of_all_rows(text: Callable[[], str], language: str, where: str) -> None:
-    missing = {each.name for each in elementwise_functions()} - _defined(text(), language)
+    missing = {function.name for function in elementwise_functions()} - _defined(text(), language)
     assert not missing, f"no function {', '.join(sorted(missing))}: write it in {where}"
 
 
@@ -66,7 +66,7 @@ def test_a_method_knows_its_dtypes(name: str) -> None:
 
 
 def test_every_function_has_a_meaning_that_is_not_its_rows() -> None:
-    functions = {each.fn for each in elementwise_functions()}
+    functions = {function.fn for function in elementwise_functions()}
     missing = sorted(functions - MEANINGS.keys())
     missing += [
         name

@@ -19,11 +19,11 @@ nan, inf = math.nan, math.inf
 def apply(uop: str, *xs: Any, of: str = "fp32", to: str | None = None, wide: bool = False, **arg: Any) -> Any:
     """A uop on arrays of one dtype (operands that are arrays already keep theirs)."""
     arrays = [each if isinstance(each, np.ndarray) else np.array(each, dtype(of).numpy) for each in xs]
-    types = [TensorType.of(dtype(each.dtype), each.shape) for each in arrays]
+    types = [TensorType.of(dtype(array.dtype), array.shape) for array in arrays]
     out = UOPS[uop].type_of(types, Arg(arg))
     assert to is None or out.dtype.name == to
     result = UOPS[uop].apply(
-        [each.astype(float) if wide and each.dtype.kind == "f" else each for each in arrays], arg, out, wide
+        [array.astype(float) if wide and array.dtype.kind == "f" else array for array in arrays], arg, out, wide
     )
     assert result.shape == out.shape
     return result

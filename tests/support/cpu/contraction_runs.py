@@ -106,7 +106,7 @@ class Built:
 
     def _table(self, kernel: CpuKernel, args: Sequence[str], known: Mapping[str, Array]) -> ctypes.Array[Any]:
         self._space = WorkspaceMemory(kernel.workspace, self.threads)
-        addresses = [*(known[each].ctypes.data for each in args), self._space.address]
+        addresses = [*(known[argument].ctypes.data for argument in args), self._space.address]
         return (ctypes.c_size_t * len(addresses))(*addresses)
 
     def _run(self, kernel: CpuKernel, table: ctypes.Array[Any]) -> None:

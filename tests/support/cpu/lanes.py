@@ -35,7 +35,7 @@ FLOATS, INTS = ("f32", "f64"), ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "
 CELLS = {"f32": "float", "f64": "double", "bool": "uint8_t"}
 CELLS |= {t: f"{'u' * t.startswith('u')}int{t[1:]}_t" for t in INTS}
 
-_ASKED = [(each.fn, each.operands[-1].replace("fp", "f"), each.row) for each in elementwise_functions()]
+_ASKED = [(function.fn, function.operands[-1].replace("fp", "f"), function.row) for function in elementwise_functions()]
 COMPARE = sorted({fn for fn, _, row in _ASKED if row.name.startswith("CMP")})
 RANDOM = [fn for fn in FUNCTIONS if fn.startswith("random")]
 FOLDS = ["hsum", "hprod", "hmax", "hmin"]
@@ -139,7 +139,7 @@ class Lanes:
         self._library = library
 
     def __call__(self, name: str, arrays: list[Array | int], n: int, k: int = 0) -> None:
-        addresses = [each if isinstance(each, int) else each.ctypes.data for each in arrays]
+        addresses = [array if isinstance(array, int) else array.ctypes.data for array in arrays]
         table = (ctypes.c_void_p * len(addresses))(*addresses)
         self._library.function(name, (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64))(table, n, k)
 
@@ -147,7 +147,7 @@ class Lanes:
         """`name` over the elements of `arrays`, padded with ones to whole registers."""
         n = arrays[0].size
         whole = -(-n // self.vl) * self.vl
-        padded = [np.concatenate([each, np.ones(whole - n, each.dtype)]) for each in arrays]
+        padded = [np.concatenate([array, np.ones(whole - n, array.dtype)]) for array in arrays]
         out = np.zeros(whole, result)
         self(name, [*padded, out], whole)
         return out[:n]

@@ -93,13 +93,13 @@ def library(tried: Sequence[CpuCase], where: Machine) -> Library:
 def run(lib: Library, tried: CpuCase, inputs: Arrays, *, threads: int = 2, at_end: bool = True) -> dict[str, Array]:
     """The outputs of one kernel; a touch beyond a buffer kills the process."""
     outputs = unwritten(tried.region)
-    known = (*(inputs[each.name] for each in tried.region.inputs), *outputs.values())
+    known = (*(inputs[buffer.name] for buffer in tried.region.inputs), *outputs.values())
     arrays = [beside_guard(array, at_end=at_end) for array in known]
     space = WorkspaceMemory(tried.kernel.workspace, threads)
-    table = (ctypes.c_void_p * (len(arrays) + 1))(*(each.ctypes.data for each in arrays), space.address)
+    table = (ctypes.c_void_p * (len(arrays) + 1))(*(array.ctypes.data for array in arrays), space.address)
     lib.function(tried.kernel.name, (ctypes.c_void_p, ctypes.c_int32))(ctypes.addressof(table), threads)
     first = len(tried.region.inputs)
-    return {each.name: arrays[first + n].copy() for n, each in enumerate(tried.region.outputs)}
+    return {output.name: arrays[first + n].copy() for n, output in enumerate(tried.region.outputs)}
 
 
 def check(lib: Library, tried: CpuCase, inputs: Arrays, *, exact: bool = False, **how: Any) -> None:

@@ -32,7 +32,7 @@ class Case(Generic[K, P_co]):
     kernel: K
 
     def __str__(self) -> str:
-        shapes = [each.memref.shape for each in self.region.inputs]
+        shapes = [buffer.memref.shape for buffer in self.region.inputs]
         return f"{self.region.name}{shapes} {self.plan}"
 
     def named(self, name: str) -> Case[K, P_co]:
@@ -42,12 +42,14 @@ class Case(Generic[K, P_co]):
 
 def numbered(cases: Sequence[Case[K, P_co]], prefix: str = "eq_k") -> list[Case[K, P_co]]:
     """The cases under names that tell them apart."""
-    return [each.named(f"{prefix}{number}") for number, each in enumerate(cases)]
+    return [case.named(f"{prefix}{number}") for number, case in enumerate(cases)]
 
 
 def unwritten(region: Region) -> dict[str, Array]:
     """Its outputs before a kernel runs: a number that none leaves by chance."""
-    return {each.name: np.full(each.memref.shape, 77, DTYPES[each.memref.dtype].numpy) for each in region.outputs}
+    return {
+        output.name: np.full(output.memref.shape, 77, DTYPES[output.memref.dtype].numpy) for output in region.outputs
+    }
 
 
 def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[str, Array]:
@@ -55,8 +57,8 @@ def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[s
     that indices run beyond both ends."""
     random = np.random.default_rng(seed)
     found = {}
-    for each in region.inputs:
-        kind, shape = DTYPES[each.memref.dtype], each.memref.shape
+    for buffer in region.inputs:
+        kind, shape = DTYPES[buffer.memref.dtype], buffer.memref.shape
         if kind.is_float:
             values: Array = (random.standard_normal(shape) * 2).astype(np.float32)
             if nan:
@@ -67,14 +69,14 @@ def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[s
                 ends = [kind.lowest, kind.highest, int(kind.highest) // 2 + 1, kind.bits - 1, kind.bits]
                 rare = values.reshape(-1)[3::6]
                 rare[:] = random.choice(np.array(ends, kind.numpy), rare.size)
-        found[each.name] = np.asarray(values).astype(kind.numpy)
+        found[buffer.name] = np.asarray(values).astype(kind.numpy)
     return found
 
 
 def assert_played(region: Region, got: Arrays, wanted: Arrays, what: object, *, exact: bool = False) -> None:
     """Outputs against playback's: equal bits where `exact` or not of floats, else within DESIGN's norms."""
-    for each in region.outputs:
-        kind, result, reference = DTYPES[each.memref.dtype], got[each.name], wanted[each.name]
+    for output in region.outputs:
+        kind, result, reference = DTYPES[output.memref.dtype], got[output.name], wanted[output.name]
         assert result.shape == reference.shape
         if exact or not kind.is_float:
             compute = kind.accumulator.numpy

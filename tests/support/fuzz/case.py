@@ -20,6 +20,7 @@ from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from ir.tiny.playback import playback
 from ir.uop.table import ELEMENTARY
+from tests.support.fuzz.error_text import error_text
 from tests.support.fuzz.limited import limited
 from tests.support.fuzz.together import Optimizer, Setting
 from tests.support.oracles.agree import disagreement, excuse_infinities
@@ -60,7 +61,7 @@ class Case:
             stage = "run"
             got = run(self.inputs, self.threads)
         except Exception as error:
-            return stage, told(error)
+            return stage, error_text(error)
         wrong = difference(self.graph, self.inputs, got, self.setting)
         return ("result", wrong) if wrong else NONE
 
@@ -90,15 +91,6 @@ def read_case(path: Path) -> Case:
 @functools.lru_cache(maxsize=4)
 def optimizer_of(setting: Setting) -> Optimizer:
     return Optimizer(setting)
-
-
-def told(error: BaseException) -> str:
-    """The exception, and the last place that it came through."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
-    return f"{type(error).__name__}: {str(error)[:400]}{where}"
 
 
 def difference(

@@ -14,7 +14,8 @@ from codegen.compile.machine import ARCHES, machine
 from ir.term.rule import Exactness
 from ir.tiny.graph import Graph
 from tests.support.damage.odd_values import odd_inputs
-from tests.support.fuzz.case import HANG_SECONDS, NONE, Arrays, Case, Complaint, difference, optimizer_of, told
+from tests.support.fuzz.case import HANG_SECONDS, NONE, Arrays, Case, Complaint, difference, optimizer_of
+from tests.support.fuzz.error_text import error_text
 from tests.support.fuzz.idioms.program import Written, written
 from tests.support.fuzz.limited import HangError, limited
 from tests.support.fuzz.report import Finding, Report
@@ -114,7 +115,7 @@ class _Batch:
             with limited(RUN_SECONDS):
                 program = self.programs[index] = written(self.seed, index, self.emulated)
         except Exception as error:
-            self._found(index, "write", told(error))
+            self._found(index, "write", error_text(error))
             return None
         self.report.valid += 1
         self.report.count(*(f"idiom {name}" for name in program.idioms))
@@ -122,7 +123,7 @@ class _Batch:
             with limited(HANG_SECONDS):
                 found = self.optimizer.optimized(program.model, index)
         except Exception as error:
-            self._reduced(index, 0, ("optimize", told(error)))
+            self._reduced(index, 0, ("optimize", error_text(error)))
             return None
         self.report.count(*found.saturation.matches)
         uops = len(program.graph.nodes)
@@ -140,7 +141,7 @@ class _Batch:
             return list(zip(programs, self.optimizer.compiled(programs), strict=True))
         except Exception as error:
             if len(programs) == 1:
-                self._reduced(programs[0].number, 0, ("compile", told(error)))
+                self._reduced(programs[0].number, 0, ("compile", error_text(error)))
                 return []
             middle = len(programs) // 2
             return self._compiled(programs[:middle]) + self._compiled(programs[middle:])
@@ -159,7 +160,7 @@ class _Batch:
                     same = all(a.tobytes() == b.tobytes() for a, b in zip(got, other, strict=True))
                     wrong = "" if same else "another number of threads gives other bits"
         except Exception as error:
-            self._reduced(index, number, ("run", told(error)))
+            self._reduced(index, number, ("run", error_text(error)))
             return True
         if wrong:
             self._reduced(index, number, ("result", wrong))
@@ -242,6 +243,6 @@ def write_case(folder: Path, case: Case, seed: int, index: int, stage: str, mess
     """The file of a finding."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{case.setting.target}_{seed}_{index}.json"
-    told: Mapping[str, object] = {"seed": seed, "index": index, "stage": stage, "message": message}
-    path.write_text(json.dumps({**told, **case.to_json()}, indent=1) + "\n")
+    record: Mapping[str, object] = {"seed": seed, "index": index, "stage": stage, "message": message}
+    path.write_text(json.dumps({**record, **case.to_json()}, indent=1) + "\n")
     return str(path)

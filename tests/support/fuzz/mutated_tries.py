@@ -22,11 +22,12 @@ from ir.tiny.parse import document_of, parse
 from ir.tiny.playback import playback
 from tests.support.damage.odd_values import WORDS, bad_arguments, damage_text, damaged_text, odd_inputs
 from tests.support.fuzz.batch import Arrays, compile_batch, merged_inputs, run_batch
+from tests.support.fuzz.error_text import error_text
 from tests.support.fuzz.idioms.program import written
 from tests.support.fuzz.limited import limited
 from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.report import Finding, Report
-from tests.support.fuzz.reproduce import load_finding, reduced_finding, told
+from tests.support.fuzz.reproduce import load_finding, reduced_finding
 from tests.support.fuzz.strategies import random_graph
 from tests.support.oracles.agree import disagreement
 from tests.support.programs import graphs as models
@@ -87,8 +88,8 @@ def loaded(source: Any, seed: int, index: int) -> tuple[Graph | None, str]:
         graph, notes = load(source, strict=strict)
     except EqsatError as error:
         json.dumps(error.to_json())
-        told = str(error)
-        return None, str(error.kind) if told else "silent"
+        message = str(error)
+        return None, str(error.kind) if message else "silent"
     assert all(map(str, notes))
     verify(graph)
     again, notes = load(json.dumps(graph.to_json()))
@@ -116,7 +117,7 @@ def reads_arbitrary_bits(graph: Graph) -> bool:
 
 
 def run_chunk(seed: int, tries: Sequence[int], at: Callable[[int | None], object] = lambda index: None) -> Report:
-    """These tries, in this process; `at` is told which is under way, None: all together."""
+    """These tries, in this process; `at` is called with the number of the try that runs; None: all together."""
     began = time.process_time()
     report = Report()
     chosen: dict[int, Graph] = {}
@@ -196,7 +197,7 @@ def _plays(seed: int, index: int, graph: Graph, report: Report) -> bool:
                 playback(graph, inputs_of(graph, seed, index, run), wide=True)
     except Exception as error:
         report.findings.append(
-            reduced_finding(seed, index, graph, inputs_of(graph, seed, index, 0), "graph playback", told(error))
+            reduced_finding(seed, index, graph, inputs_of(graph, seed, index, 0), "graph playback", error_text(error))
         )
         return False
     return True
@@ -221,7 +222,9 @@ def _programs(
             ((index, graph),) = graphs.items()
             if not (isinstance(error, EqsatError) and error.kind in REFUSALS):
                 report.findings.append(
-                    reduced_finding(seed, index, graph, inputs_of(graph, seed, index, 0), "compilation", told(error))
+                    reduced_finding(
+                        seed, index, graph, inputs_of(graph, seed, index, 0), "compilation", error_text(error)
+                    )
                 )
             return
         items = list(graphs.items())
@@ -256,7 +259,7 @@ def _miscalled(
                 continue
             except Exception as error:
                 said = f"a call with {type(bad).__name__} {bad!r:.60} for {right[name].dtype}{right[name].shape}"
-                findings.append(Finding(index, "call", f"{said}: {told(error)}"))
+                findings.append(Finding(index, "call", f"{said}: {error_text(error)}"))
             else:
                 findings.append(Finding(index, "call", f"{bad!r:.60} was taken for {right[name].dtype}"))
     if right:

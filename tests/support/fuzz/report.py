@@ -72,13 +72,13 @@ class Report:
         judged = self.judged / self.elements if self.elements else 0.0
         errors = ", ".join(f"{kind} {count}" for kind, count in sorted(self.errors.items(), key=lambda item: -item[1]))
         rate = 60 * self.tries / self.seconds if self.seconds else 0.0
-        told = [
+        facts = [
             f"{self.tries} tries: {self.valid} valid ({self.valid / max(1, self.tries):.0%})",
             f"{self.compiled} compiled and run",
             f"{judged:.1%} of {self.elements} elements well-conditioned",
         ]
-        told += [f"{self.large} large ones optimized"] if self.large else []
-        told += [f"{self.exact} compared bit for bit, {self.again} programs evaluated again"] if self.again else []
-        told += [f"{rate:.0f} a minute of CPU, {len(self.features)} idioms and rules"] if self.features else []
-        told += [f"the slowest {self.slowest[0][0]:.1f} s"] if self.slowest else []
-        return "; ".join([*told, f"errors: {errors or 'none'}", f"{len(self.findings)} findings"])
+        facts += [f"{self.large} large ones optimized"] if self.large else []
+        facts += [f"{self.exact} compared bit for bit, {self.again} programs evaluated again"] if self.again else []
+        facts += [f"{rate:.0f} a minute of CPU, {len(self.features)} idioms and rules"] if self.features else []
+        facts += [f"the slowest {self.slowest[0][0]:.1f} s"] if self.slowest else []
+        return "; ".join([*facts, f"errors: {errors or 'none'}", f"{len(self.findings)} findings"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import pprint
 import tempfile
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from ir.tiny.playback import playback
 from tests.support.fuzz.batch import Arrays
+from tests.support.fuzz.error_text import error_text
 from tests.support.fuzz.limited import HangError, limited
 from tests.support.fuzz.report import Finding
 from tests.support.fuzz.shrink import shrunk
@@ -24,11 +24,6 @@ from tests.support.stages.path import first_guilty_stage
 
 REDUCE_SECONDS = 80
 HERE = Path(tempfile.gettempdir()) / "eqsat-fuzz"
-
-
-def told(error: Exception) -> str:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {str(error)[:300]} ({Path(place.filename).name}:{place.lineno})"
 
 
 def reduced_finding(seed: int, index: int, graph: Graph, given: Arrays, stage: str, message: str) -> Finding:
@@ -59,8 +54,8 @@ def _same(found: tuple[str, str], wanted: tuple[str, str]) -> bool:
 
 def load_finding(seed: int, index: int, source: Any, error: Exception, stage: str = "load") -> Finding:
     program = pprint.pformat(source, width=110)
-    text = f"from ir.tiny.bind import load\n\n# seed {seed}, try {index}: {told(error)!r}\nload(\n{program}\n)\n"
-    return Finding(index, stage, told(error), _written(seed, index, text))
+    text = f"from ir.tiny.bind import load\n\n# seed {seed}, try {index}: {error_text(error)!r}\nload(\n{program}\n)\n"
+    return Finding(index, stage, error_text(error), _written(seed, index, text))
 
 
 def _written(seed: int, index: int, text: str) -> str:

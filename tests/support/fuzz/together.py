@@ -158,7 +158,7 @@ class Optimizer:
         types = [bound.graph.types[ref] for ref in bound.graph.outputs]
 
         def run(inputs: Arrays, threads: int = 1) -> list[np.ndarray]:
-            outputs = [np.empty(each.shape, each.dtype.numpy) for each in types]
+            outputs = [np.empty(type_.shape, type_.dtype.numpy) for type_ in types]
             given = [np.ascontiguousarray(inputs[name]).reshape(np.shape(inputs[name])) for name in module.inputs]
             executable.run(given, outputs, threads)
             return outputs

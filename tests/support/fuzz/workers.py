@@ -21,7 +21,7 @@ from typing import Any
 from tests.support.fuzz.report import Finding, Report
 
 SILENT_SECONDS = 300
-"""A worker that says nothing for so long hangs: a try on a loaded machine, its reduction told step by step."""
+"""A worker that says nothing for so long hangs: a try on a loaded machine, and its reduction, reported step by step."""
 START_SECONDS = 120
 """More, for a worker that imports all that it needs."""
 MEMORY_BYTES = 8 << 30
@@ -32,7 +32,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 Tries = tuple[int, ...]
 Run = Callable[[str, int, Sequence[int], Path, Callable[[int | None], object]], Report]
-"""Kind, seed, tries, the folder of findings, told which try is under way → what came of them."""
+"""(kind, seed, tries, folder of findings, function called with the number of the try that runs) → report."""
 
 
 def run_tries(kind: str, seed: int, tries: Sequence[int], folder: Path, at: Callable[[int | None], object]) -> Report:
@@ -126,13 +126,13 @@ def _heard(worker: _Worker, silent_seconds: float) -> tuple[Tries, Report, list[
     """What a worker has done: the tries, their report, and what is to be run again; None while it is at it."""
     try:
         while worker.pipe.poll():
-            told = worker.pipe.recv()
+            answer = worker.pipe.recv()
             worker.heard = time.monotonic()
-            if isinstance(told, Report):
+            if isinstance(answer, Report):
                 tries, worker.tries = worker.tries, ()
                 worker.done += 1
-                return tries, told, []
-            worker.at = told
+                return tries, answer, []
+            worker.at = answer
     except (EOFError, OSError):
         return _lost(worker, "the process died")
     if time.monotonic() - worker.heard > silent_seconds:

@@ -58,7 +58,7 @@ def lowered(region: Region, plan: Plan, name: str = "eq_k") -> GpuKernel:
 def arguments_of(region: Region, kernel: GpuKernel, inputs: Arrays) -> tuple[list[Array], dict[str, Array]]:
     """What a launch is given, and the outputs among it."""
     outputs = unwritten(region)
-    given = [np.ascontiguousarray(inputs[each.name]) for each in region.inputs]
+    given = [np.ascontiguousarray(inputs[buffer.name]) for buffer in region.inputs]
     return [*given, *outputs.values(), *workspace_of(kernel)], outputs
 
 
@@ -105,11 +105,11 @@ class Emulated:
             found.append(outputs)
             if not order_matters(report):
                 break
-        for each in region.outputs:
-            kind = DTYPES[each.memref.dtype]
-            wanted = play_region(region, inputs, wide=kind.is_float)[each.name]
-            got = found[0][each.name]
-            assert all(np.array_equal(got, other[each.name], equal_nan=kind.is_float) for other in found[1:])
+        for output in region.outputs:
+            kind = DTYPES[output.memref.dtype]
+            wanted = play_region(region, inputs, wide=kind.is_float)[output.name]
+            got = found[0][output.name]
+            assert all(np.array_equal(got, other[output.name], equal_nan=kind.is_float) for other in found[1:])
             if not kind.is_float:
                 np.testing.assert_array_equal(got, wanted)
             elif wanted.size:
@@ -136,13 +136,13 @@ def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
     """Random inputs; integers span their dtype, so that sums wrap."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
-    for each in region.inputs:
-        kind, shape = DTYPES[each.memref.dtype], each.memref.shape
+    for buffer in region.inputs:
+        kind, shape = DTYPES[buffer.memref.dtype], buffer.memref.shape
         if kind.is_float:
-            found[each.name] = rng.standard_normal(shape).astype(kind.numpy)
+            found[buffer.name] = rng.standard_normal(shape).astype(kind.numpy)
         elif kind.is_bool:
-            found[each.name] = rng.integers(0, 2, shape).astype(np.bool_)
+            found[buffer.name] = rng.integers(0, 2, shape).astype(np.bool_)
         else:
             limits = np.iinfo(kind.numpy)
-            found[each.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
+            found[buffer.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
     return found

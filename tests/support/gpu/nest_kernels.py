@@ -45,7 +45,7 @@ def gpu_cases(
 
 def compiled(cases: Sequence[GpuCase]) -> Kernels:
     """All kernels in one text, ready to run in the emulator."""
-    return compile_kernels("\n".join(cuda_text(each.kernel) for each in cases))
+    return compile_kernels("\n".join(cuda_text(case.kernel) for case in cases))
 
 
 def check(

@@ -75,10 +75,10 @@ def disagreement(
         return near
     samples = [rounded, *(sampled(graph, inputs, rng, products, once=once) for _ in range(SAMPLES))]
     verdicts = _verdicts(graph, wide, samples, got)
-    if any(each.wrong for each in verdicts):
+    if any(verdict.wrong for verdict in verdicts):
         samples += [sampled(graph, inputs, rng, products, once=once) for _ in range(SECOND_LOOK)]
         verdicts = _verdicts(graph, wide, samples, got)
-    if not exact and any(each.wrong for each in verdicts):
+    if not exact and any(verdict.wrong for verdict in verdicts):
         verdicts = _verdicts(graph, wide, samples, excuse_infinities(graph, inputs, wide, got))
     return verdicts
 
@@ -146,7 +146,7 @@ def _verdict(element: DType, truth: Array, samples: Sequence[Array], got: Array)
             max(1, truth.size), truth.size, truth.size, f"{got.dtype}{got.shape}, not {element}{truth.shape}"
         )
     if not element.is_float:
-        judged = np.logical_and.reduce([each == truth for each in samples])
+        judged = np.logical_and.reduce([sample == truth for sample in samples])
         wrong = judged & (got != truth)
         return _summed(wrong, judged, got, truth)
     exact, *others = (_narrow(each, element) for each in (truth, *samples))
@@ -201,7 +201,7 @@ def sampled(
             for own in range(1 if once else 2):
                 operands = [sampler.operand(node, slot, types, values, own) for slot in slots]
                 if node.id in tf32:
-                    operands = [sampler.coarser(each) for each in operands]
+                    operands = [sampler.coarser(operand) for operand in operands]
                 values[node.id].append(sampler.computed(node, types, result, operands))
             values[node.id] *= 2 if once else 1
     return tuple(values[ref][0] for ref in graph.outputs)
@@ -244,7 +244,7 @@ class _Sampler:
         elif _accumulates(node) and element.is_float:
             value = self.accumulated(node, operands[0], types[0].dtype, element)
         elif node.uop == "SCATTER" and element.is_float and self.coin():
-            narrow = [each if slot == 1 else each.astype(element.numpy) for slot, each in enumerate(operands)]
+            narrow = [operand if slot == 1 else operand.astype(element.numpy) for slot, operand in enumerate(operands)]
             value = node.op.apply(narrow, node.arg, result, False).astype(np.float64)
         else:
             value = node.op.apply(operands, node.arg, result, True)

@@ -52,9 +52,9 @@ def sing(view: EGraphView, exactness: Exactness) -> None:
             if node.ctor in ("Pure", "Store", "Load"):
                 (child,) = node.children
                 found |= lone.get(child, set()) if node.ctor != "Load" or _is_identity(node.map) else set()
-        told = " and ".join(sorted(map(str, found)))
+        damage = " and ".join(sorted(map(str, found)))
         alike = len(found) <= 1 or (exactness > Exactness.EXACT and _are_roundings(found))
-        assert alike, f"class {number} is {told}: built by {[view.rules.get(n) for n in nodes]}"
+        assert alike, f"class {number} is {damage}: built by {[view.rules.get(n) for n in nodes]}"
 
 
 def _are_roundings(found: set[tuple[Any, ...]]) -> bool:

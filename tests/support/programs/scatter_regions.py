@@ -32,7 +32,7 @@ def scatter_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[
     """Random inputs; the positions lie in and around the axis, a few at the ends of their dtype."""
     inputs = random_inputs(region, seed, nan=nan)
     op = next(let.op for let in region.body if let.op.kind == "scatter")
-    kind = DTYPES[next(each.memref.dtype for each in region.inputs if each.name == "I")]
+    kind = DTYPES[next(buffer.memref.dtype for buffer in region.inputs if buffer.name == "I")]
     slots, random = op.domain[op.axis or 0], np.random.default_rng(seed)
     index = random.integers(-2 if kind.is_signed else 0, slots + 2, inputs["I"].shape).astype(kind.numpy)
     index.reshape(-1)[6::7] = kind.highest

@@ -76,7 +76,7 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
 
     def run(inputs: Arrays) -> list[np.ndarray]:
         results = [memrefs[slot] for _, slot in module.outputs]
-        outputs = [np.empty(each.shape, dtype(each.dtype).numpy) for each in results]
+        outputs = [np.empty(result.shape, dtype(result.dtype).numpy) for result in results]
         given = [np.ascontiguousarray(inputs[name]).reshape(np.shape(inputs[name])) for name in module.inputs]
         executable.run(given, outputs, 2)
         return outputs

@@ -103,13 +103,13 @@ def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
     """Random inputs; integers span their dtype, so that sums wrap."""
     rng = np.random.default_rng(seed)
     found = {}
-    for each in region.inputs:
-        kind, shape = DTYPES[each.memref.dtype], each.memref.shape
+    for buffer in region.inputs:
+        kind, shape = DTYPES[buffer.memref.dtype], buffer.memref.shape
         if kind.is_float:
-            found[each.name] = rng.standard_normal(shape).astype(kind.numpy)
+            found[buffer.name] = rng.standard_normal(shape).astype(kind.numpy)
         else:
             limits = np.iinfo(kind.numpy)
-            found[each.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
+            found[buffer.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
     return found
 
 
@@ -117,13 +117,13 @@ def assert_plays(built: Built, i: int, inputs: dict[str, Array]) -> None:
     """The i-th kernel's outputs are those of playback: within the dtype's tolerance of the norm, integers exactly."""
     region = built.regions[i]
     found = built.call(i, inputs)
-    for each in region.outputs:
-        kind = DTYPES[each.memref.dtype]
-        wanted = play_region(region, inputs, wide=kind.is_float)[each.name]
+    for output in region.outputs:
+        kind = DTYPES[output.memref.dtype]
+        wanted = play_region(region, inputs, wide=kind.is_float)[output.name]
         if not kind.is_float:
-            np.testing.assert_array_equal(found[each.name], wanted)
+            np.testing.assert_array_equal(found[output.name], wanted)
         elif wanted.size:
-            error = np.abs(found[each.name].astype(np.float64) - wanted).max()
+            error = np.abs(found[output.name].astype(np.float64) - wanted).max()
             assert error <= _TOLERANCE[kind.name] * np.abs(wanted).max()
 
 
@@ -185,9 +185,9 @@ def test_the_error_of_a_long_sum_does_not_grow_with_its_length() -> None:
     assert {plan.blocks.dot for _, plan in cases} == {True, False}
     built, rng = Built(cases), np.random.default_rng(0)
     for i, (region, _) in enumerate(cases):
-        inputs = {each.name: rng.random(each.memref.shape, dtype=np.float32) for each in region.inputs}
+        inputs = {buffer.name: rng.random(buffer.memref.shape, dtype=np.float32) for buffer in region.inputs}
         (wanted,), (found,) = (
-            [values[each.name] for each in region.outputs]
+            [values[output.name] for output in region.outputs]
             for values in (play_region(region, inputs, wide=True), built.call(i, inputs))
         )
         assert np.abs(found / wanted - 1).max() < 6e-7, f"{region.name}: {cases[i][1].blocks}"
@@ -340,7 +340,7 @@ def _sanitized_program(cases: Sequence[tuple[Region, CpuContractionPlan]]) -> st
         lowered = lower_contraction(fit_plan(region, analyse(region).core, plan), plan, f"k{i}")
         for kernel in (*(each.kernel for each in lowered.packed), lowered.kernel):
             text.append(c_text(kernel))
-            sizes = [max(each.elements, 1) * DTYPES[each.dtype].bytes for each in kernel.params]
+            sizes = [max(param.elements, 1) * DTYPES[param.dtype].bytes for param in kernel.params]
             buffers = ", ".join(f"calloc({size}, 1)" for size in sizes)
             space = kernel.workspace
             places = ", ".join(f"aligned_alloc(64, {max(size, 64)})" for size in (space.shared, *[space.private] * 2))

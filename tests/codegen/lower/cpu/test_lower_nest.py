@@ -241,8 +241,8 @@ def test_a_row_with_several_reductions_is_one_kernel() -> None:
     lib, tried = few()
     softmaxes = [each for each in tried if each.region.name == "softmax"]
     assert len(softmaxes) >= 3
-    for each in softmaxes:
-        check(lib, each, random_inputs(each.region))
+    for softmax in softmaxes:
+        check(lib, softmax, random_inputs(softmax.region))
 
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:

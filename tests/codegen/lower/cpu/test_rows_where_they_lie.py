@@ -96,7 +96,7 @@ def test_every_order_of_loops_plays() -> None:
             orders.pop()
         elif plan.places[plan.vector] == "const_pool":
             orders += [with_fields(plan, order=order, prefetch=True) for order in ("knm", "nkm")]
-        built = Built([(region, each) for each in orders])
+        built = Built([(region, order) for order in orders])
         texts = {c_text(each.kernel).replace(f"k{i}", "k") for i, each in enumerate(built.lowered)}
         assert len(texts) >= len(orders) - 2, "with one block of k, the loop over these may stand anywhere"
         for i in range(len(orders)):

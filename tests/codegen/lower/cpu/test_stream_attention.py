@@ -86,16 +86,16 @@ def tried(request: pytest.FixtureRequest) -> Tried:
 @pytest.mark.parametrize("nan", [False, True])
 @pytest.mark.parametrize("at_end", [False, True])
 def test_the_best_plan_is_playback(tried: Tried, nan: bool, at_end: bool) -> None:
-    for each in tried.cases:
-        inputs = random_inputs(each.region, 1, nan=nan)
-        kernels.check(tried.library, each, inputs, at_end=at_end)
+    for case in tried.cases:
+        inputs = random_inputs(case.region, 1, nan=nan)
+        kernels.check(tried.library, case, inputs, at_end=at_end)
 
 
 def test_large_scores_do_not_overflow(tried: Tried) -> None:
-    for each in tried.cases:
-        first, inputs = each.region.inputs[0], random_inputs(each.region, 2)
+    for case in tried.cases:
+        first, inputs = case.region.inputs[0], random_inputs(case.region, 2)
         large = {**inputs, first.name: (inputs[first.name] * 50).astype(inputs[first.name].dtype)}
-        kernels.check(tried.library, each, large)
+        kernels.check(tried.library, case, large)
 
 
 @pytest.mark.slow
@@ -104,11 +104,11 @@ def test_every_plan_is_playback_and_threads_change_no_bit(arch: str) -> None:
     several = [streams.attention(2, 30, 150, 20, 24, bias=True), streams.weighted_rows(9, 40, 20)]
     made = built([(region, plan) for region in several for plan in plans_of(region, arch)], arch)
     assert len(made.cases) > 6
-    for each in made.cases:
-        inputs = random_inputs(each.region, 3)
-        kernels.check(made.library, each, inputs)
-        (name,) = (buffer.name for buffer in each.region.outputs)
-        results = [kernels.run(made.library, each, inputs, threads=threads)[name] for threads in (1, 2, 3)]
+    for case in made.cases:
+        inputs = random_inputs(case.region, 3)
+        kernels.check(made.library, case, inputs)
+        (name,) = (buffer.name for buffer in case.region.outputs)
+        results = [kernels.run(made.library, case, inputs, threads=threads)[name] for threads in (1, 2, 3)]
         assert all(np.array_equal(results[0], other) for other in results[1:])
 
 
@@ -126,9 +126,9 @@ def test_masked_rows_and_infinite_scores() -> None:
     bias[3, 150] = np.inf
     bias[4, :200] = -np.inf
     bias[5, 7] = np.nan
-    for each in made.cases:
-        kernels.check(made.library, each, biased(region, bias))
-        found = kernels.run(made.library, each, biased(region, bias))["O"]
+    for case in made.cases:
+        kernels.check(made.library, case, biased(region, bias))
+        found = kernels.run(made.library, case, biased(region, bias))["O"]
         assert np.isnan(found[:, [0, 3, 5]]).all()
         assert np.isfinite(found[:, [1, 2, 4]]).all()
 
@@ -142,15 +142,15 @@ def test_tiles_that_no_row_sees_are_left_out_unless_a_value_is_no_number() -> No
     regions = [CAUSAL, streams.attention(1, 90, 200, 8, 16, causal=True, dtype="fp64", acc="fp64")]
     stopped = [(region, plan) for region in regions for plan in plans_of(region, "avx512") if plan.blocks.stops]
     made = built(stopped[::3], "avx512")
-    assert {each.region.name for each in made.cases} == {region.name for region in regions}
-    for each in made.cases:
-        assert "is a value infinite or NaN?" in c_text(each.kernel)
-        inputs = random_inputs(each.region, 5)
-        kernels.check(made.library, each, inputs, at_end=True)
+    assert {case.region.name for case in made.cases} == {region.name for region in regions}
+    for case in made.cases:
+        assert "is a value infinite or NaN?" in c_text(case.kernel)
+        inputs = random_inputs(case.region, 5)
+        kernels.check(made.library, case, inputs, at_end=True)
         for wrong in (np.nan, np.inf):
             inputs["V"][0, -1, 3] = wrong
-            kernels.check(made.library, each, inputs)
-            assert np.isnan(kernels.run(made.library, each, inputs)["O"][0, :80, 3]).all()
+            kernels.check(made.library, case, inputs)
+            assert np.isnan(kernels.run(made.library, case, inputs)["O"][0, :80, 3]).all()
 
 
 @pytest.mark.slow
@@ -196,13 +196,13 @@ def test_text_and_result_follow_the_plan() -> None:
         {"blocks.dot": True, "packed": (), "blocks.mr": 2, "blocks.nr": 3},
         {"parallel": False},
     ]
-    plans = [hand_plan(**each) for each in changes]
+    plans = [hand_plan(**change) for change in changes]
     made = built([(ODD, plan) for plan in plans], "avx2")
     texts = [c_text(case(ODD, plan).kernel) for plan in plans]
     assert len(set(texts)) == len(texts)
     for each in made.cases:
         kernels.check(made.library, each, random_inputs(ODD, 5))
-    tasks = [each.kernel.phases[0].tasks for each in made.cases]
+    tasks = [case.kernel.phases[0].tasks for case in made.cases]
     assert (*tasks[:2], tasks[-1]) == (3, 6, 1)
     sizes = {buffer.name: buffer.elements for buffer in made.cases[0].kernel.private}
     assert (sizes["scores"], sizes["A_sums"]) == (8 * (16 + 8), 16 * 16)
@@ -211,10 +211,10 @@ def test_text_and_result_follow_the_plan() -> None:
 def test_blocks_of_terms_that_start_between_registers_touch_no_other_memory() -> None:
     region = streams.attention(2, 6, 40, 4, 9, key_rows=True)  # the keys of neighbouring terms are neighbours
     changes: list[dict[str, Any]] = [{}, {"packed": ()}, {"blocks.nr": 16}]
-    plans = [hand_plan(**{"blocks.bm": 8, "blocks.bc": 13, **each}) for each in changes]
+    plans = [hand_plan(**{"blocks.bm": 8, "blocks.bc": 13, **change}) for change in changes]
     made = built([(region, plan) for plan in plans], "avx2")
-    for each in made.cases:
-        kernels.check(made.library, each, random_inputs(region, 6), at_end=True)
+    for case in made.cases:
+        kernels.check(made.library, case, random_inputs(region, 6), at_end=True)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -50,16 +50,16 @@ def tried(request: pytest.FixtureRequest) -> Tried:
 @pytest.mark.parametrize("nan", [False, True])
 @pytest.mark.parametrize("at_end", [False, True])
 def test_every_plan_is_playback(tried: Tried, nan: bool, at_end: bool) -> None:
-    for each in tried.cases:
-        inputs = random_inputs(each.region, 1, nan=nan)
-        kernels.check(tried.library, each, inputs, at_end=at_end, threads=1 + at_end)
+    for case in tried.cases:
+        inputs = random_inputs(case.region, 1, nan=nan)
+        kernels.check(tried.library, case, inputs, at_end=at_end, threads=1 + at_end)
 
 
 @pytest.mark.slow
 def test_scores_that_are_infinite(tried: Tried) -> None:
-    for each in tried.cases:
-        inputs = random_inputs(each.region, 2)
-        kernels.check(tried.library, each, {**inputs, "X": infinite(inputs["X"])})
+    for case in tried.cases:
+        inputs = random_inputs(case.region, 2)
+        kernels.check(tried.library, case, {**inputs, "X": infinite(inputs["X"])})
 
 
 def infinite(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -74,9 +74,9 @@ def infinite(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @pytest.mark.slow
 def test_large_scores_do_not_overflow(tried: Tried) -> None:
-    for each in tried.cases:
-        inputs = random_inputs(each.region, 3)
-        kernels.check(tried.library, each, {**inputs, "X": (inputs["X"] * 500).astype(inputs["X"].dtype)})
+    for case in tried.cases:
+        inputs = random_inputs(case.region, 3)
+        kernels.check(tried.library, case, {**inputs, "X": (inputs["X"] * 500).astype(inputs["X"].dtype)})
 
 
 @pytest.mark.parametrize("region", [streams.log_sum_exp(), streams.attention()], ids=lambda each: each.name)

@@ -373,7 +373,7 @@ MODELS = {
 def test_kernels_compile_without_spills(arch: str, step: int) -> None:
     target, models = A100 if arch == "sm_80" else H100, dict(list(MODELS.items())[::step])
     kernels = [lowered(one, plans_of(one, target)[0][0], f"eq_k{i}") for i, one in enumerate(models.values())]
-    found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), arch).kernels}
+    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for kernel, name in zip(kernels, models, strict=True):
         made = found[kernel.name]
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
@@ -384,7 +384,7 @@ def test_kernels_compile_without_spills(arch: str, step: int) -> None:
 def test_no_candidate_spills() -> None:
     cases = [(name, plan, lowered(one, plan)) for name, one in MODELS.items() for plan, _ in plans_of(one)]
     text = "\n".join(cuda_text(kernel).replace(" eq_k(", f" eq_k{i}(") for i, (_, _, kernel) in enumerate(cases))
-    spilling = {each.name for each in build(text, "sm_80").kernels if each.spills}
+    spilling = {kernel.name for kernel in build(text, "sm_80").kernels if kernel.spills}
     assert not {(name, sizes(plan)) for i, (name, plan, _) in enumerate(cases) if f"eq_k{i}" in spilling}
 
 

@@ -218,7 +218,7 @@ def test_digits_that_lie_together_are_copied_as_one() -> None:
     assert _moves(regions.conv(1, 16, 32, (6, 6), 1, 1, 0), CpAsync) == [16]
     pointwise = regions.conv(1, 16, 32, (6, 6), 1, 1, 0)
     params = lowered(pointwise, plans_of(pointwise)[0][0]).params
-    assert [each.shape for each in params] == [(1, 16, 36), (32, 16), (1, 32, 6, 6)]
+    assert [param.shape for param in params] == [(1, 16, 36), (32, 16), (1, 32, 6, 6)]
 
 
 def test_results_leave_as_wide_as_they_lie() -> None:

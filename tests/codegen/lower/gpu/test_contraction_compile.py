@@ -43,7 +43,7 @@ MODELS = {
 def compiled(request: pytest.FixtureRequest) -> dict[str, KernelResources]:
     """What the kernels of the models take by their best plans."""
     kernels = [lowered(one, plans_of(one)[0][0], f"eq_k{i}") for i, one in enumerate(MODELS.values())]
-    found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), request.param).kernels}
+    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), request.param).kernels}
     return {name: found[kernel.name] for kernel, name in zip(kernels, MODELS, strict=True)}
 
 
@@ -58,14 +58,14 @@ def test_registers_are_about_as_estimated(compiled: dict[str, KernelResources]) 
     estimates = {name: plans_of(one)[0][1].thread_registers for name, one in MODELS.items()}
     errors = {name: estimates[name] - made.registers for name, made in compiled.items()}
     assert sum(map(abs, errors.values())) / len(errors) < 16, errors
-    assert all(abs(each) <= 60 for each in errors.values()), errors
+    assert all(abs(error) <= 60 for error in errors.values()), errors
 
 
 @pytest.mark.exhaustive
 def test_no_candidate_spills() -> None:
     cases = [(name, plan, lowered(one, plan)) for name, one in MODELS.items() for plan, _ in plans_of(one)]
     text = "\n".join(cuda_text(kernel).replace(" eq_k(", f" eq_k{i}(") for i, (_, _, kernel) in enumerate(cases))
-    spilling = {each.name for each in build(text, "sm_80").kernels if each.spills}
+    spilling = {kernel.name for kernel in build(text, "sm_80").kernels if kernel.spills}
     assert not {(name, sizes(plan)) for i, (name, plan, _) in enumerate(cases) if f"eq_k{i}" in spilling}
 
 

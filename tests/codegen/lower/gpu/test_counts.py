@@ -94,7 +94,9 @@ def counted(
     kernels: Mapping[str, GpuKernel], modules: Sequence[NvrtcResult]
 ) -> tuple[dict[str, dict[str, int]], list[str]]:
     """How often each kernel names the instructions, and who spills or is warned of."""
-    found: dict[str, KernelResources] = {each.name: each for module in modules for each in resources(module.log)}
+    found: dict[str, KernelResources] = {
+        resource.name: resource for module in modules for resource in resources(module.log)
+    }
     texts = {name: text for module in modules for name, text in by_kernel(module.ptx).items()}
     counts = {name: {k: n for k, n in ptx_counts(texts[one.name]).items() if n} for name, one in kernels.items()}
     bad = [f"{name}: {found[one.name]}" for name, one in kernels.items() if not _is_clean(found[one.name])]
@@ -116,7 +118,7 @@ def as_text(rows: Mapping[str, object]) -> str:
 def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureRequest) -> None:
     if nvrtc_version() != PINNED:
         pytest.skip(f"the golden counts are of NVRTC {PINNED}, this is {nvrtc_version()}")
-    small = {each.name: each.kernel for each in small_kernels()}
+    small = {kernel.name: kernel.kernel for kernel in small_kernels()}
     of_small, bad = counted(small, assembled(small, "sm_80"))
     of_large, worse = counted(large_kernels(), assembled_large())
     assert not bad + worse
@@ -124,7 +126,7 @@ def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureReque
     files = {
         "instructions_small.json": as_text(of_small),
         "instructions_large.json": as_text(of_large),
-        "emulator_small.json": as_text({name: _counted(each) for name, each in reports.items()}),
+        "emulator_small.json": as_text({name: _counted(report) for name, report in reports.items()}),
     }
     compare("gpu", files, request.config)
 
@@ -165,20 +167,20 @@ def test_attention_waits_for_tensor_cores_not_for_instructions(target: Target) -
 @needs_nvrtc
 @pytest.mark.exhaustive
 def test_sm90_compiles_the_same_kernels_as_well() -> None:
-    kernels = {**{each.name: each.kernel for each in small_kernels()}, **large_kernels()}
+    kernels = {**{kernel.name: kernel.kernel for kernel in small_kernels()}, **large_kernels()}
     assert not counted(kernels, assembled(kernels, ARCHES[1]))[1]
 
 
 @cache
 def emulated() -> dict[str, Report]:
     """Every small kernel run once, without a finding."""
-    kernels = compile_kernels("\n".join(cuda_text(each.kernel) for each in small_kernels()))
+    kernels = compile_kernels("\n".join(cuda_text(kernel.kernel) for kernel in small_kernels()))
     found = {}
-    for each in small_kernels():
-        arguments, _ = each.arguments()
-        one = each.kernel
-        found[each.name] = kernels[one.name].launch(one.grid, arguments, shared_bytes=one.shared_bytes)
-        found[each.name].require_clean()
+    for kernel in small_kernels():
+        arguments, _ = kernel.arguments()
+        one = kernel.kernel
+        found[kernel.name] = kernels[one.name].launch(one.grid, arguments, shared_bytes=one.shared_bytes)
+        found[kernel.name].require_clean()
     return found
 
 
@@ -210,7 +212,7 @@ def test_tensor_core_kernels_meet_no_conflicts() -> None:
 
 
 def test_every_template_is_counted() -> None:
-    kinds = {each.name.partition(": ")[2] for each in small_kernels()}
+    kinds = {kernel.name.partition(": ")[2] for kernel in small_kernels()}
     firsts = {kind.split()[0] for kind in kinds}
     assert firsts >= {"matmul", "conv", "attention", "rows", "points", "tile"}
     assert any(kind.endswith("split") for kind in kinds)

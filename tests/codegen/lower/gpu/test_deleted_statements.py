@@ -45,10 +45,10 @@ MAKERS: Sequence[Callable[[int, int, int], Region]] = [
 def deletable(kernels: Sequence[Small]) -> list[tuple[Small, type, int]]:
     """Every synchronising statement of the kernels."""
     return [
-        (each, kind, number)
-        for each in kernels
+        (kernel, kind, number)
+        for kernel in kernels
         for kind in ORDERING
-        for number in range(sum(isinstance(stmt, kind) for stmt in walk(each.kernel.body)))
+        for number in range(sum(isinstance(stmt, kind) for stmt in walk(kernel.kernel.body)))
     ]
 
 

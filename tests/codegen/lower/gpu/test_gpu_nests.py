@@ -206,7 +206,7 @@ def test_rows_are_loaded_once() -> None:
     loads = [each for each in walk(kernel.body) if isinstance(each, LdGlobalVec)]
     stores = [each for each in walk(kernel.body) if isinstance(each, StGlobalVec)]
     assert [each.count for each in loads] == [8]
-    assert [each.count for each in stores] == [8]
+    assert [store.count for store in stores] == [8]
     normed = best_case(layer_norm(64, 1024), "rows", keep="reg").kernel
     loaded = [each.buffer for each in walk(normed.body) if isinstance(each, LdGlobalVec)]
     assert sorted(loaded) == ["X", "gain", "shift"]
@@ -216,7 +216,7 @@ def test_rows_are_loaded_once() -> None:
 def test_odd_arrays_are_still_vectors() -> None:
     """1031 elements: 257 vectors of four and a rest of three; rows of 67 run on into each other."""
     for region in (r.pointwise((1031,)), r.pointwise((3, 67))):
-        kernels = [each.kernel for each in gpu_cases([region])]
+        kernels = [case.kernel for case in gpu_cases([region])]
         assert any(isinstance(each, StGlobalVec) and each.count == 4 for one in kernels for each in walk(one.body))
 
 
@@ -264,7 +264,7 @@ def test_the_compiler_spills_nothing(arch: str) -> None:
     ]
     tried = gpu_cases(big, step=5)
     made = nvrtc.assemble("\n".join(cuda_text(each.kernel) for each in tried), arch)
-    found = {each.name: each for each in resources(made.log)}
+    found = {resource.name: resource for resource in resources(made.log)}
     for each in tried:
         report = found[each.kernel.name]
         assert not report.spills, str(each)
@@ -284,9 +284,9 @@ def test_the_compiler_spills_nothing(arch: str) -> None:
 )
 def test_sixteen_bytes_at_once_in_ptx(region: Region, nest: str, wide_loads: int, wide_stores: int) -> None:
     case = next(
-        each
-        for each in gpu_cases([region])
-        if nest_of(each.plan) == nest and (nest == "rows" or sizes(each.plan)[1] == 1)
+        case
+        for case in gpu_cases([region])
+        if nest_of(case.plan) == nest and (nest == "rows" or sizes(case.plan)[1] == 1)
     )
     made = nvrtc.assemble(cuda_text(case.kernel), "sm_80")
     assert ptx_counts(made.ptx)["st_global_16"] == wide_stores
@@ -294,7 +294,7 @@ def test_sixteen_bytes_at_once_in_ptx(region: Region, nest: str, wide_loads: int
 
 
 def test_long_rows_are_loaded_once_into_shared_memory() -> None:
-    tried = [each for each in gpu_cases(LONG) if isinstance(each.plan, GpuRowsPlan) and each.plan.rows.in_shared]
+    tried = [case for case in gpu_cases(LONG) if isinstance(case.plan, GpuRowsPlan) and case.plan.rows.in_shared]
     kernels = compiled(tried)
     assert len(tried) >= len(LONG)
     for number, case in enumerate(tried):
@@ -316,7 +316,7 @@ def test_a_barrier_that_is_not_there_is_found() -> None:
         r.column_reduce(70, 40),
         permuted((40, 50), (1, 0)),
     ]
-    tried = [each for region in regions for each in gpu_cases([region]) if each.kernel.shared]
+    tried = [case for region in regions for case in gpu_cases([region]) if case.kernel.shared]
     texts, names = [], []
     for number, case in enumerate(tried):
         kernel = msgspec.structs.replace(case.kernel, name=f"eq_k{number}")

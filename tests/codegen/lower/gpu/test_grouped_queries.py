@@ -33,7 +33,8 @@ def interleaved(one: Region, heads: int) -> Region:
     body = []
     for let in one.body:
         inputs = tuple(
-            other(each) if isinstance(each, Operand) and each.value in names else each for each in let.op.inputs
+            other(buffer) if isinstance(buffer, Operand) and buffer.value in names else buffer
+            for buffer in let.op.inputs
         )
         body.append(msgspec.structs.replace(let, op=msgspec.structs.replace(let.op, inputs=inputs)))
     return msgspec.structs.replace(one, body=tuple(body))

@@ -25,13 +25,13 @@ LAUNCHES = 3
 @pytest.mark.parametrize("make", DEVICES)
 def test_kernels_compute_what_their_regions_do(make: Callable[[], Device]) -> None:
     device = make()
-    text = "\n".join(cuda_text(each.kernel) for each in small_kernels())
-    for each in small_kernels():
-        found = [launched(device, text, each) for _ in range(LAUNCHES)]
+    text = "\n".join(cuda_text(kernel.kernel) for kernel in small_kernels())
+    for kernel in small_kernels():
+        found = [launched(device, text, kernel) for _ in range(LAUNCHES)]
         for name, got in found[0].items():
             for other in found[1:]:
-                np.testing.assert_array_equal(other[name].view(np.uint8), got.view(np.uint8), err_msg=each.name)
-        assert_plays(each, found[0])
+                np.testing.assert_array_equal(other[name].view(np.uint8), got.view(np.uint8), err_msg=kernel.name)
+        assert_plays(kernel, found[0])
 
 
 TF32 = 2.0**-11
@@ -52,11 +52,11 @@ def assert_plays(small: Small, outputs: dict[str, Array]) -> None:
     """Floats as far from playback in fp64 as their dtype allows, or as four times the playback that rounds, or as one
     rounding to tf32: of the weights of attention, which the kernel computes."""
     exact, rounded = (play_region(small.region, small.inputs(), wide=wide) for wide in (True, False))
-    for each in small.region.outputs:
-        kind, got = each.memref.dtype, outputs[each.name]
+    for output in small.region.outputs:
+        kind, got = output.memref.dtype, outputs[output.name]
         if DTYPES[kind].is_float:
-            allowed = 4 * relative_error(rounded[each.name], exact[each.name])
+            allowed = 4 * relative_error(rounded[output.name], exact[output.name])
             narrowed = TF32 if rounds_to_tf32(small.plan) else 0.0
-            assert relative_error(got, exact[each.name]) <= max(TOLERANCE[kind], allowed, narrowed), small.name
+            assert relative_error(got, exact[output.name]) <= max(TOLERANCE[kind], allowed, narrowed), small.name
         else:
-            np.testing.assert_array_equal(got, rounded[each.name], err_msg=small.name)
+            np.testing.assert_array_equal(got, rounded[output.name], err_msg=small.name)

@@ -188,9 +188,9 @@ def test_no_long_row_is_left_to_one_block() -> None:
     for name, (output, most) in outputs.items():
         program = optimize_and_compile(output, target="sm_80", emulate=True)
         assert len(program.kernels) <= most, name
-        for each in program.kernels:
-            assert each.geometry is not None
-            assert np.prod(each.geometry.grid) >= 100, (name, each.name)
+        for kernel in program.kernels:
+            assert kernel.geometry is not None
+            assert np.prod(kernel.geometry.grid) >= 100, (name, kernel.name)
 
 
 def test_log_sum_exp_of_a_long_row_is_one_kernel() -> None:
@@ -225,8 +225,8 @@ def test_parts_compile_without_spills(arch: str) -> None:
     ]
     target = A100 if arch == "sm_80" else H100
     kernels = [lowered(one, plans_of(one, target)[0][0], f"eq_k{i}") for i, one in enumerate(large)]
-    for each in kernels:
-        verify(each)
-        assert each.workspace
-    for made in build("\n".join(map(cuda_text, kernels)), arch).kernels:
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), made.name
+    for kernel in kernels:
+        verify(kernel)
+        assert kernel.workspace
+    for resources in build("\n".join(map(cuda_text, kernels)), arch).kernels:
+        assert (resources.spills, resources.stack, resources.lints) == (False, 0, ()), resources.name

@@ -165,7 +165,7 @@ def test_launches_follow_one_another_on_one_workspace() -> None:
         arrays = [*inputs, out, *workspace]
         run(kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=4).require_clean()
         results.append(out)
-    assert all(np.array_equal(each, results[0]) for each in results[1:])
+    assert all(np.array_equal(result, results[0]) for result in results[1:])
 
 
 # --- when -----------------------------------------------------------------------------------------
@@ -254,10 +254,10 @@ def test_no_synchronisation_is_spare(one: Region, split: int) -> None:
 def _findings(one: Region, kernel: GpuKernel, launch: Callable[..., Report]) -> set[FindingKind]:
     found: set[FindingKind] = set()
     for order in Order:
-        outputs = [np.zeros(each.memref.shape, values_of(one)[one.inputs[0].name].dtype) for each in one.outputs]
+        outputs = [np.zeros(output.memref.shape, values_of(one)[one.inputs[0].name].dtype) for output in one.outputs]
         arrays = [*values_of(one).values(), *outputs, *workspace_of(kernel)]
         report = launch(kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order)
-        found |= {each.kind for each in report.findings}
+        found |= {finding.kind for finding in report.findings}
     return found
 
 
@@ -291,6 +291,6 @@ def test_decode_compiles_without_spills(arch: str) -> None:
         classifier_log_sum_exp(4, 32000, 512),
     ]
     kernels = [lowered(one, plan, f"eq_k{i}") for i, one in enumerate(ones) for plan, _ in plans_of(one, target)[:1]]
-    assert all(each.workspace for each in kernels)
-    for made in build("\n".join(map(cuda_text, kernels)), arch).kernels:
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), made.name
+    assert all(kernel.workspace for kernel in kernels)
+    for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels:
+        assert (kernel.spills, kernel.stack, kernel.lints) == (False, 0, ()), kernel.name

@@ -28,7 +28,7 @@ def shared_product(one: Region) -> GpuKernel:
 
 
 def shared_rows(one: Region) -> GpuKernel:
-    return next(each.kernel for each in gpu_cases([one]) if plan_to_schedule(each.plan).layout_hints.get("split_k"))
+    return next(case.kernel for case in gpu_cases([one]) if plan_to_schedule(case.plan).layout_hints.get("split_k"))
 
 
 CASES = [
@@ -52,5 +52,5 @@ def test_every_run_gives_the_same_bits(
         launch(device, cuda_text(kernel), kernel.name, kernel.grid, kernel.threads, arrays, kernel.shared_bytes)
         assert not workspace[-1].any()
         results.append(out)
-    assert all(np.array_equal(each, results[0]) for each in results[1:])
+    assert all(np.array_equal(result, results[0]) for result in results[1:])
     assert np.linalg.norm(results[0].astype(np.float64) - wanted) <= tolerance * np.linalg.norm(wanted)

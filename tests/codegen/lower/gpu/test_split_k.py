@@ -100,7 +100,7 @@ def test_launches_follow_one_another_on_one_workspace() -> None:
             kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order, seed=4
         ).require_clean()
         results.append(out)
-    assert all(np.array_equal(each, results[0]) for each in results[1:])
+    assert all(np.array_equal(result, results[0]) for result in results[1:])
 
 
 def test_only_small_grids_of_sums_in_any_order_are_split() -> None:
@@ -196,5 +196,5 @@ def test_parts_compile_without_spills(arch: str) -> None:
         lowered(one, plan, f"eq_k{i}_{j}") for i, one in enumerate(models) for j, plan in enumerate(split_plans(one, 2))
     ]
     assert len(kernels) >= len(models)
-    for made in build("\n".join(map(cuda_text, kernels)), arch).kernels:
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), made.name
+    for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels:
+        assert (kernel.spills, kernel.stack, kernel.lints) == (False, 0, ()), kernel.name

@@ -87,7 +87,7 @@ def split_of(plan: Plan) -> int:
 
 
 def split_cases(step: int) -> list[GpuCase]:
-    found = [each for each in gpu_cases(REGIONS) if split_of(each.plan) > 1]
+    found = [case for case in gpu_cases(REGIONS) if split_of(case.plan) > 1]
     return found[::step]
 
 
@@ -100,8 +100,8 @@ def check_all(cases: list[GpuCase]) -> None:
 @pytest.mark.slow
 def test_parts_of_rows_are_playback_in_every_order() -> None:
     cases = split_cases(5)
-    assert {each.region.name for each in cases} == {each.name for each in REGIONS}
-    assert {plan_of(each.plan, GpuRowsPlan).rows.near for each in cases} == {True, False}
+    assert {case.region.name for case in cases} == {case.name for case in REGIONS}
+    assert {plan_of(case.plan, GpuRowsPlan).rows.near for case in cases} == {True, False}
     check_all(cases)
 
 
@@ -116,14 +116,14 @@ def test_teams_and_parts_of_every_size() -> None:
     cases: list[played.Case[GpuKernel, GpuRowsPlan]] = []
     for one in (moments(3, 700), regions.total((1999,)), columns(333, 40)):
         core = analyse(one).core
-        rows = [each.plan for each in gpu_cases([one]) if isinstance(each.plan, GpuRowsPlan)]
-        for tile, plan in {sizes(each): each for each in rows}.items():
+        rows = [case.plan for case in gpu_cases([one]) if isinstance(case.plan, GpuRowsPlan)]
+        for tile, plan in {sizes(row): row for row in rows}.items():
             shared = with_fields(plan, **{"rows.split": 2 + tile[0] % 3, "rows.keep": "none", "rows.dear": ()})
             with contextlib.suppress(EqsatError):  # rows of fewer turns than that
                 kernel = lower_gpu_nest(fit_plan(one, core, shared), shared, f"eq_k{len(cases)}")
                 cases.append(played.Case(one, shared, kernel))
     assert len(cases) > 12
-    assert min(each.plan.rows.team for each in cases) <= 32
+    assert min(case.plan.rows.team for case in cases) <= 32
     kernels = compiled(cases)
     for case in cases:
         verify(case.kernel)
@@ -139,10 +139,10 @@ def test_large_reductions_take_the_whole_chip_and_one_kernel() -> None:
 
 def test_what_may_not_be_split() -> None:
     """Sums in index order, rows in shared memory, and rows enough."""
-    assert all(split_of(each.plan) == 1 for each in gpu_cases([regions.total((1 << 20,))], ordered=True))
-    assert all(split_of(each.plan) == 1 for each in gpu_cases([regions.row_reduce(4096, 4096)]))
+    assert all(split_of(case.plan) == 1 for case in gpu_cases([regions.total((1 << 20,))], ordered=True))
+    assert all(split_of(case.plan) == 1 for case in gpu_cases([regions.row_reduce(4096, 4096)]))
     one = regions.row_reduce(2, 1 << 16)
-    plan = next(each.plan for each in gpu_cases([one]) if split_of(each.plan) > 1)
+    plan = next(case.plan for case in gpu_cases([one]) if split_of(case.plan) > 1)
     for fields in ({"rows.split": 1000}, {"rows.keep": "smem"}):
         with pytest.raises(EqsatError):
             fit_plan(one, analyse(one).core, with_fields(plan, **fields))
@@ -151,7 +151,7 @@ def test_what_may_not_be_split() -> None:
 @pytest.mark.parametrize("team", ["near", "far"])
 def test_nothing_of_the_meeting_is_spare(team: str) -> None:
     """A barrier before it is there where threads besides the first leave parts."""
-    found = [each for each in gpu_cases([moments(2, 4000)]) if split_of(each.plan) > 1]
+    found = [case for case in gpu_cases([moments(2, 4000)]) if split_of(case.plan) > 1]
     case = next(each for each in found if plan_of(each.plan, GpuRowsPlan).rows.near == (team == "near"))
     kinds = [type(each) for each in walk(case.kernel.body)]
     broken = [without(case.kernel, Fence, 0), without(case.kernel, Fence, 1)]
@@ -173,14 +173,14 @@ def test_nothing_of_the_meeting_is_spare(team: str) -> None:
 @first_few(1, "arch", ["sm_80", "sm_90"])
 def test_parts_of_rows_compile_without_spills(arch: str) -> None:
     large = [regions.total((1 << 24,)), moments(2, 1 << 20), columns(1 << 16, 64)]
-    cases = [each for each in gpu_cases(large, arch=arch) if split_of(each.plan) > 1][::4]
-    for made in build("\n".join(cuda_text(each.kernel) for each in cases), arch).kernels:
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), made.name
+    cases = [case for case in gpu_cases(large, arch=arch) if split_of(case.plan) > 1][::4]
+    for kernel in build("\n".join(cuda_text(case.kernel) for case in cases), arch).kernels:
+        assert (kernel.spills, kernel.stack, kernel.lints) == (False, 0, ()), kernel.name
 
 
 def test_a_number_that_is_not_one_reaches_the_end() -> None:
     one = regions.total((4099,), "max")
-    [case] = [each for each in gpu_cases([one]) if split_of(each.plan) > 1][:1]
+    [case] = [case for case in gpu_cases([one]) if split_of(case.plan) > 1][:1]
     inputs = values_of(one)
     inputs["X"][4098] = np.nan
     assert np.isnan(play_region(one, inputs)["Y"])

@@ -109,7 +109,7 @@ def is_split(case: GpuCase) -> bool:
 
 
 def split_cases(regions: Sequence[Region], step: int = 1) -> list[GpuCase]:
-    return [each for each in gpu_cases(regions) if is_split(each)][::step]
+    return [case for case in gpu_cases(regions) if is_split(case)][::step]
 
 
 def by_hand(region: Region, /, number: int = 0, **fields: object) -> GpuCase:
@@ -133,7 +133,7 @@ def check_all(cases: Sequence[GpuCase], orders: Sequence[Order] = tuple(Order)) 
 @every(3)
 def test_parts_of_scans_are_playback_in_every_order(step: int) -> None:
     cases = split_cases(REGIONS)
-    assert {each.region.name for each in cases} == {each.name for each in REGIONS}
+    assert {case.region.name for case in cases} == {case.name for case in REGIONS}
     loaded_twice = [by_hand(one, number + 900, split=3, team=64) for number, one in enumerate(REGIONS)]
     check_all([*cases[::step], *loaded_twice])
 
@@ -301,9 +301,9 @@ def test_barriers_around_the_number_of_a_part_are_needed() -> None:
 @first_few(1, "arch", ["sm_80", "sm_90"])
 def test_parts_of_scans_compile_without_spills(arch: str) -> None:
     large = [scan(1 << 20, dtype=dtype) for dtype in ("fp16", "fp32", "fp64")]
-    cases = [each for each in gpu_cases([*large, spread(2, 1 << 18)], arch=arch) if is_split(each)][::3]
-    for made in build("\n".join(cuda_text(each.kernel) for each in cases), arch).kernels:
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), made.name
+    cases = [case for case in gpu_cases([*large, spread(2, 1 << 18)], arch=arch) if is_split(case)][::3]
+    for kernel in build("\n".join(cuda_text(case.kernel) for case in cases), arch).kernels:
+        assert (kernel.spills, kernel.stack, kernel.lints) == (False, 0, ()), kernel.name
 
 
 def test_dtypes_of_scans_are_all_tried() -> None:

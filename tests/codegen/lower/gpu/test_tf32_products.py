@@ -111,7 +111,8 @@ def rounded(one: Region, inputs: Mapping[str, Array]) -> dict[str, Array]:
     product = next(let.op for let in one.body if let.op.kind == "contraction")
     factors = set(product.reads)
     return {
-        name: to_tf32(each) if name in factors and each.dtype == np.float32 else each for name, each in inputs.items()
+        name: to_tf32(buffer) if name in factors and buffer.dtype == np.float32 else buffer
+        for name, buffer in inputs.items()
     }
 
 
@@ -223,7 +224,7 @@ def test_kernels_of_models_compile_without_spills(arch: str) -> None:
     kernels = [
         lowered(one, plan, f"eq_k{i}") for i, (one, (plan, _)) in enumerate(zip(MODELS.values(), best, strict=True))
     ]
-    found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), arch).kernels}
+    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for name, kernel, (plan, work) in zip(MODELS, kernels, best, strict=True):
         made = found[kernel.name]
         assert rounds_to_tf32(plan), name

@@ -79,7 +79,7 @@ def various(one: Region) -> list[GpuStreamPlan]:
 def rounded(one: Region, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Queries, keys and values rounded to tf32."""
     factors = {"Q", "K", "V", "W"} | ({"X"} if one.name == "classifier_log_sum_exp" else set())
-    return {name: to_tf32(each) if name in factors else each for name, each in inputs.items()}
+    return {name: to_tf32(buffer) if name in factors else buffer for name, buffer in inputs.items()}
 
 
 def assert_rounded(one: Region, inputs: Mapping[str, Array], got: Mapping[str, Array], what: object) -> None:
@@ -166,7 +166,7 @@ def test_the_best_plans_compile_without_spills(arch: str) -> None:
     ]
     cases = [(one, *stream_plans_of(one, tf32=True)[0]) for one in ones]
     kernels = [lowered(one, plan, f"eq_k{i}") for i, (one, plan, _) in enumerate(cases)]
-    found = {each.name: each for each in build("\n".join(map(cuda_text, kernels)), arch).kernels}
+    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for kernel, (_, plan, work) in zip(kernels, cases, strict=True):
         made = found[kernel.name]
         assert rounds_to_tf32(plan)

@@ -53,7 +53,7 @@ def stays_inside(arch: str, dtypes: tuple[str, ...], layout: str, whole: bool) -
     """Runs the products; the algorithms that did."""
     lhs_t, rhs_t = LAYOUTS[layout]
     products = [
-        r.matmul(m=m, n=n, k=k, lhs_t=lhs_t, rhs_t=rhs_t, dtype=each) for each in dtypes for m, n, k in sizes(whole)
+        r.matmul(m=m, n=n, k=k, lhs_t=lhs_t, rhs_t=rhs_t, dtype=dtype) for dtype in dtypes for m, n, k in sizes(whole)
     ]
     cases = [(region, plan) for region in products for plan in variants(region, arch).values()]
     built = Built(cases, restrict(machine(), arch), threads=1)

@@ -60,16 +60,16 @@ def test_plans_are_right_with_and_without_their_rows(arch: str, dtype: str, step
         straight = exp_over_sum(rows, terms, dtype=dtype)
         turned = exp_over_sum(rows, terms, backwards.replace("{2}", str(terms - 1)), dtype)
         for region in (straight, turned):
-            for each in nest_kernels.cases([region], arch, step=step):
-                for edges in {each.plan.kept, ()}:
-                    plan = msgspec.structs.replace(each.plan, kept=edges)
+            for case in nest_kernels.cases([region], arch, step=step):
+                for edges in {case.plan.kept, ()}:
+                    plan = msgspec.structs.replace(case.plan, kept=edges)
                     core = analyse(region).core
                     tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
     assert any(kept(each.plan) for each in tried)
     lib = nest_kernels.library(tried, where)
-    for each in tried:
+    for case in tried:
         for at_end in (True, False):
-            nest_kernels.check(lib, each, random_inputs(each.region, nan=True), at_end=at_end)
+            nest_kernels.check(lib, case, random_inputs(case.region, nan=True), at_end=at_end)
 
 
 def weighted(images: int, rows: int, terms: int, columns: int) -> Region:
@@ -102,9 +102,9 @@ def weighted(images: int, rows: int, terms: int, columns: int) -> Region:
 def test_a_row_is_read_after_it_was_filled_for_this_point(sizes: tuple[int, int, int, int]) -> None:
     cases = nest_kernels.cases([weighted(*sizes)], machine().arch)
     lib = nest_kernels.library(cases, machine())
-    for each in cases:
-        nest_kernels.check(lib, each, random_inputs(each.region))
-    assert sizes != (2, 3, 5, 4) or any(each.plan.kept for each in cases)
+    for case in cases:
+        nest_kernels.check(lib, case, random_inputs(case.region))
+    assert sizes != (2, 3, 5, 4) or any(case.plan.kept for case in cases)
 
 
 def products_and_total(rows: int, terms: int) -> Region:
@@ -128,9 +128,9 @@ def products_and_total(rows: int, terms: int) -> Region:
 def test_a_sum_over_several_rows_computes_their_values_again(sizes: tuple[int, int]) -> None:
     cases = nest_kernels.cases([products_and_total(*sizes)], machine().arch)
     lib = nest_kernels.library(cases, machine())
-    for each in cases:
-        assert not each.plan.kept or sizes[0] == 1
-        nest_kernels.check(lib, each, random_inputs(each.region))
+    for case in cases:
+        assert not case.plan.kept or sizes[0] == 1
+        nest_kernels.check(lib, case, random_inputs(case.region))
 
 
 def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
@@ -152,21 +152,21 @@ def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None
     for sizes in SIZES[:2]:
         region = softmaxes(*sizes, dtype=dtype)
         core = analyse(region).core
-        for each in nest_kernels.cases([region], arch):
-            for count in range(len(each.plan.kept) + 1):
-                for edges in combinations(each.plan.kept, count):
-                    plan = msgspec.structs.replace(each.plan, kept=edges)
+        for case in nest_kernels.cases([region], arch):
+            for count in range(len(case.plan.kept) + 1):
+                for edges in combinations(case.plan.kept, count):
+                    plan = msgspec.structs.replace(case.plan, kept=edges)
                     tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
     assert any(len(each.plan.kept) == 2 for each in tried)
     lib = nest_kernels.library(tried, where)
-    for each in tried:
-        nest_kernels.check(lib, each, random_inputs(each.region, nan=True))
+    for case in tried:
+        nest_kernels.check(lib, case, random_inputs(case.region, nan=True))
 
 
 def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
     region = exp_over_sum(64, 1000)
     core = analyse(region).core
-    (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
+    (plan, *_) = [case.plan for case in nest_kernels.cases([region], machine().arch) if kept(case.plan)]
     text = c_text(lower_nest(fit_plan(region, core, plan), plan))
     without = msgspec.structs.replace(plan, kept=())
     rereads = c_text(lower_nest(fit_plan(region, core, without), without))
@@ -196,7 +196,7 @@ def test_what_is_cheap_or_read_once_is_not_kept() -> None:
 )
 def test_a_row_that_cannot_be_kept_is_refused(changes: dict[str, object]) -> None:
     region = exp_over_sum(6, 40)
-    (plan, *_) = [each.plan for each in nest_kernels.cases([region], machine().arch) if kept(each.plan)]
+    (plan, *_) = [case.plan for case in nest_kernels.cases([region], machine().arch) if kept(case.plan)]
     with pytest.raises(EqsatError) as caught:
         fit_plan(region, analyse(region).core, msgspec.structs.replace(plan, **changes))
     assert caught.value.diagnostics[0].kind is Kind.UNSUPPORTED_OP

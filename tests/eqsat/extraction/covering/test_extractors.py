@@ -307,7 +307,7 @@ def test_no_swap_betters_a_refined_cover(seed: int) -> None:
     assert problem.cost_of(found) <= problem.cost_of(start.columns)
     assert resolve(problem, found) is not None
     swaps = Swaps(problem, found)
-    rivals = [index for index, each in enumerate(problem.columns) if swaps.writer.get(each.writes, index) != index]
+    rivals = [index for index, column in enumerate(problem.columns) if swaps.writer.get(column.writes, index) != index]
     extra = [swap.extra_ns for index in rivals if (swap := swaps.with_column(index)) is not None]
     assert min(extra, default=0.0) >= -1e-6
 

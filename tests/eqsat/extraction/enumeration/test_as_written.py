@@ -95,7 +95,7 @@ def test_kernels_as_written_read_what_earlier_uops_wrote(build: Callable[[], tup
     for buffer in place.keys() - inputs:
         written = as_written(forest, buffer)
         assert written is not None
-        reads = {read for each in subtrees(written) if (read := each.node.source) is not None}
+        reads = {read for subtree in subtrees(written) if (read := subtree.node.source) is not None}
         assert all(place[read] < place[buffer] for read in reads)
 
 

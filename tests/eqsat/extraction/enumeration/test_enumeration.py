@@ -59,7 +59,7 @@ def test_the_best_candidate_of_a_gemm_with_epilogue_is_one_kernel() -> None:
     verify(built)
     assert [let.op.kind for let in built.body] == ["contraction", "ewise", "unary"]
     assert built.name == "dot_add_relu"
-    assert [each.memref.shape for each in built.inputs] == [(4, 8), (8, 6), (6,)]
+    assert [buffer.memref.shape for buffer in built.inputs] == [(4, 8), (8, 6), (6,)]
 
 
 def test_as_written_is_one_uop() -> None:

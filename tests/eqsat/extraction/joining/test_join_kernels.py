@@ -96,7 +96,7 @@ SIZES = ((3, 13), (1, 1), (0, 4), (4, 0))
 
 
 def running(cover: Cover) -> list[tuple[str, ...]]:
-    return [tuple(cover.names[each] for each in kernel.writes) for kernel in cover.kernels if kernel.price]
+    return [tuple(cover.names[write] for write in kernel.writes) for kernel in cover.kernels if kernel.price]
 
 
 def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:

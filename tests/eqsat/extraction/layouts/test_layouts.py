@@ -1,5 +1,5 @@
 """Orders of axes of what lies between kernels: whatever they are the program computes the same; what is chosen gains,
-is the least of all choices, and is told."""
+is the least of all choices, and the diagnostics say so."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ print(optimize_and_compile(depthwise(), cache=False).dump("module", as_json=True
 
 @pytest.mark.exhaustive
 def test_the_choice_does_not_depend_on_hashes() -> None:
-    told = {
+    chosen = {
         subprocess.run(
             [sys.executable, "-c", _CHOICE],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -184,7 +184,7 @@ def test_the_choice_does_not_depend_on_hashes() -> None:
         ).stdout
         for seed in ("0", "1")
     }
-    assert len(told) == 1
+    assert len(chosen) == 1
 
 
 # --- the least sum ---
@@ -203,7 +203,7 @@ def random_costs(rng: np.random.Generator, counts: list[int]) -> list[Cost]:
 
 
 def total(costs: list[Cost], chosen: tuple[int, ...]) -> float:
-    return float(sum(cost.table[tuple(chosen[each] for each in cost.variables)] for cost in costs))
+    return float(sum(cost.table[tuple(chosen[variable] for variable in cost.variables)] for cost in costs))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -241,7 +241,7 @@ def test_few_combinations_are_priced_and_none_is_chosen_unpriced() -> None:
     def time(labels: Combination) -> tuple[float, float]:
         priced.append(labels)
         *reads, written = labels
-        return (100.0 + 10 * sum(each != written for each in reads) - 5 * written, 94.0)
+        return (100.0 + 10 * sum(read != written for read in reads) - 5 * written, 94.0)
 
     times = Times([2] * 6, time)
     assert priced == [(0,) * 6, (1,) * 6]

@@ -103,9 +103,9 @@ def covers(graph: Graph, view: EGraphView, count: int = 20) -> list[Cover]:
     found += [extract(view, graph.outputs, ApproximatePricer(), extractor=extractor) for extractor in EXTRACTORS]
     roundings = Roundings(view)
     for cover in found:
-        assert find_dispute(roundings.marks(each.trees, each.price is None) for each in cover.kernels) is None
-        assert not any(roundings.disagree(each.trees) for each in cover.kernels)
-        assert not any(roundings.repeats_sums(each.trees, each.region) for each in cover.kernels)
+        assert find_dispute(roundings.marks(kernel.trees, kernel.price is None) for kernel in cover.kernels) is None
+        assert not any(roundings.disagree(kernel.trees) for kernel in cover.kernels)
+        assert not any(roundings.repeats_sums(kernel.trees, kernel.region) for kernel in cover.kernels)
     return found
 
 

@@ -37,8 +37,10 @@ def model_of(
 ) -> Any:
     """A ModelProto; `inputs` are arrays, or (element type, sizes)."""
     described = []
-    for name, each in inputs.items():
-        kind, shape = each if isinstance(each, tuple) else (helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+    for name, buffer in inputs.items():
+        kind, shape = (
+            buffer if isinstance(buffer, tuple) else (helper.np_dtype_to_tensor_dtype(buffer.dtype), buffer.shape)
+        )
         described.append(helper.make_tensor_value_info(name, kind, shape))
     initializers = [numpy_helper.from_array(each, name) for name, each in (constants or {}).items()]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
@@ -358,7 +360,7 @@ def test_a_symbolic_batch() -> None:
     for batch in (2, 5):
         x = normal(batch, 4)
         np.testing.assert_allclose(program(x), np.maximum(x @ w, 0), rtol=1e-5, atol=1e-6)
-    assert [each["batch_size"] for each in program.variants] == [2, 5]
+    assert [variant["batch_size"] for variant in program.variants] == [2, 5]
     assert optimize_and_compile(model, dims={"batch_size": 3}, threads=1).random_inputs()["x"].shape == (3, 4)
 
 
@@ -381,7 +383,10 @@ def test_automatic_padding_of_symbolic_sizes() -> None:
         program(normal(1, 2, 9, 8), normal(1, 1, 1, 1))
     assert "side" in str(caught.value)
     fixed = optimize_and_compile(model, dims={"n": 1, "side": 9}, threads=1)
-    assert {name: each.shape for name, each in fixed.random_inputs().items()} == {"x": (1, 2, 9, 9), "z": (1, 1, 1, 1)}
+    assert {name: buffer.shape for name, buffer in fixed.random_inputs().items()} == {
+        "x": (1, 2, 9, 9),
+        "z": (1, 1, 1, 1),
+    }
 
 
 def test_sizes_without_a_name_are_free_and_apart() -> None:

@@ -51,7 +51,7 @@ def both(model: bytes, inputs: Arrays) -> tuple[Sequence[np.ndarray], Sequence[n
     bound = loaded.bind(loaded.infer({}), strict=False)
     found = playback(bound.graph, {**{name: inputs[name] for name in bound.signature}, **bound.constants})
     session = onnxruntime.InferenceSession(model)
-    given = {each.name: inputs[each.name] for each in session.get_inputs()}
+    given = {buffer.name: inputs[buffer.name] for buffer in session.get_inputs()}
     return found, session.run(None, given), bound.graph
 
 

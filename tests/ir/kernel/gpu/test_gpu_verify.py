@@ -163,7 +163,7 @@ def test_copies_need_a_commit_and_an_end() -> None:
 
 def _bound(kernel: GpuKernel, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Statements of the prologue in its loops, so that their variables are bound."""
-    names = [each.name for each in kernel.variables]
+    names = [variable.name for variable in kernel.variables]
     outer, inner = names.index("stage"), names.index("a_piece")
     loop = GpuFor(inner, ZERO, constant(1), body, unroll=True)
     return (GpuFor(outer, ZERO, constant(1), (loop,), unroll=True),)
@@ -353,7 +353,7 @@ REFUSED: dict[str, tuple[Callable[[], GpuKernel], Kind, str]] = {
         lambda: msgspec.structs.replace(
             (kernel := gemm(bias=True)),
             variables=tuple(
-                Variable("e", 0, each.high - 1) if each.name == "e" else each for each in kernel.variables
+                Variable("e", 0, one.high - 1) if one.name == "e" else one for one in kernel.variables
             ),
         ),
         Kind.MALFORMED_GRAPH,
@@ -477,7 +477,7 @@ def test_refused(name: str) -> None:
     make, kind, message = REFUSED[name]
     error = refusal(make())
     assert message in str(error)
-    assert kind in {each.kind for each in error.diagnostics}
+    assert kind in {diagnostic.kind for diagnostic in error.diagnostics}
 
 
 def test_what_counts_beyond_64_bits_is_too_much() -> None:
