@@ -12,14 +12,13 @@ from typing import Any
 
 from codegen.measure import doctor
 from eqsat.building.workers import can_build_apart, make_apart, stalls_others
-from eqsat.compile_model import compile_model
+from eqsat.compile_model import Make, compile_model
 from eqsat.executors import check_executor
 from eqsat.explanation.kernel_by_name import Wanted
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load, of_making
 from eqsat.find_target import find_target
 from eqsat.load_program import load_stored, unpickled
-from eqsat.make_artifact import Make, make_artifact
 from eqsat.model import BoundModel, Model, read_model
 from eqsat.options import (
     Budget,
@@ -32,7 +31,7 @@ from eqsat.options import (
     check_switches,
     check_threads,
 )
-from eqsat.replan_kernels import WantedPlan, with_plans
+from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
@@ -42,6 +41,7 @@ from eqsat.serving.when_missing import WhenMissing, check_when_missing, serving
 from eqsat.shown_progress import ProgressChoice, telling
 from eqsat.version import __version__
 from ir.diagnostics import EqsatError, Kind, fail
+from ir.plan.plan import WantedPlan
 from ir.target import Target
 from ir.term.rule import Exactness
 
@@ -137,18 +137,24 @@ def optimize_and_compile(
     sizes, buckets = split_dims(dims)
     model = read_model(source, constants, sizes)
 
-    here = partial(make_artifact, executor=executor) if executor is not None else make_artifact
+    def make_here(*job: Any) -> Artifact:
+        from eqsat.make_artifact import make_artifact  # programs from the cache need no optimizer
 
-    def compile_bound(bound: BoundModel, make: Make = here) -> Compiled:
+        return partial(make_artifact, executor=executor)(*job)
+
+    def compile_bound(bound: BoundModel, make: Make = make_here) -> Compiled:
         with telling(progress) as report:
             compiled = compile_model(bound, chosen, options, cache, report, running, make)
-            compiled = with_plans(compiled, plans) if plans else compiled
+        if plans:
+            from eqsat.replan_kernels import with_plans
+
+            compiled = with_plans(compiled, plans)
         if verify:
             verify_compiled(compiled, workers)
         return compiled
 
     def specialise(sizes: Mapping[str, int]) -> Compiled:
-        make = make_apart if executor is None and stalls_others() and can_build_apart(options) else here
+        make = make_apart if executor is None and stalls_others() and can_build_apart(options) else make_here
         return compile_bound(model.bind(sizes, strict), make)
 
     bound = _bound_or_free(model, strict)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from codegen.backends.backend_of import backend_of
 from codegen.plan.poly_core_to_report import poly_report
 from codegen.poly.analyse import analyse
+from eqsat.build_code import build_code, reporter_of
 from eqsat.clock import Clock, Progress
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_compile
 from eqsat.load_compiled import load_compiled
-from eqsat.make_artifact import Make, build_code, make_artifact, reporter_of
 from eqsat.model import BoundModel
-from eqsat.options import ON_TARGET, Options, Running, usable
-from eqsat.pipeline import lower_module
+from eqsat.options import Options, Running, usable
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.artifact_cache import key_of, recall
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.dump import Stages
+from ir.backend import Lowered
 from ir.grammar import with_count
 from ir.host.cache_folder import writable_cache
 from ir.target import Target
+
+Make = Callable[[BoundModel, Target, Options, Running, Clock, Path], Artifact]
+"""A function that does what `eqsat.make_artifact.make_artifact` does, in this process or in another one."""
 
 
 @public_call(of_compile)
@@ -29,8 +35,8 @@ def compile_model(
     options: Options,
     cache: bool,
     progress: Progress | None,
-    running: Running = ON_TARGET,
-    make: Make = make_artifact,
+    running: Running,
+    make: Make,
 ) -> Compiled:
     """Tiny graph → artifact, or the artifact that an earlier call kept → code → program."""
     clock = Clock(progress)
@@ -55,7 +61,10 @@ def compile_model(
 
 def stages_of(artifact: Artifact, bound: BoundModel) -> Stages:
     """The dumps of a program; those between module and text are made again when somebody asks for them."""
-    backend = backend_of(artifact.target)
-    return Stages(
-        artifact, bound, lambda: lower_module(artifact.module, artifact.prices, backend), analyse, poly_report
-    )
+
+    def lower() -> dict[str, Lowered]:
+        from eqsat.pipeline import lower_module
+
+        return lower_module(artifact.module, artifact.prices, backend_of(artifact.target))
+
+    return Stages(artifact, bound, lower, analyse, poly_report)

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from codegen.backends.backend_of import backend_of
 from codegen.compile.machine import machine
 from eqsat.clock import Clock
 from eqsat.compile_model import stages_of
-from eqsat.cost.pricing import PlanPricer
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_load
 from eqsat.load_compiled import load_compiled
 from eqsat.options import Running, check_running, check_threads
-from eqsat.pipeline import write
-from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime import store
-from eqsat.runtime.artifact import Artifact, Recipe
+from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
-from ir.backend import Backend
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.host.cache_folder import writable_cache
-from ir.plan.plan import Plan
-from ir.pricer import Price
-from ir.region.region import Region
 
 
 def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False, recompile: bool = False) -> Program:
@@ -66,36 +57,12 @@ def _load_variant(stored: store.LoadedVariant, running: Running, clock: Clock) -
         artifact = stored.recipe
         code = backend.load(stored.code, artifact.units, artifact.target.arch)
     else:
+        from eqsat.rewrite_recipe import rewrite
+
         folder, notes = writable_cache()
         artifact = rewrite(stored.recipe, backend)
         code = backend.build(artifact.units, artifact.target.arch, folder)
     return load_compiled(artifact, stored.bound, code, running, clock, stages_of(artifact, stored.bound), notes)
-
-
-def rewrite(recipe: Recipe, backend: Backend) -> Artifact:
-    """The program of a recipe that is not trusted, its texts written anew.
-
-    A plan counts only as the choice of one that the planner itself makes for the region, which is the plan that is
-    lowered; so no plan from a file reaches a template, and no price either.
-
-    Raises:
-        EqsatError: MalformedGraph for a plan that its region does not have; what the analyses find wrong with a region.
-    """
-    pricer = pricer_for(recipe.target, recipe.options)
-    prices = tuple(
-        _same_plan(call.region, price.plan, pricer)
-        for call, price in zip(recipe.module.running, recipe.prices, strict=True)
-    )
-    return write(recipe, prices, backend)
-
-
-def _same_plan(region: Region, wanted: Plan, pricer: PlanPricer) -> Price:
-    """The region's own plan that is the wanted one, notes aside."""
-    for price in pricer.rank(region):
-        if msgspec.structs.replace(price.plan, notes=wanted.notes) == wanted:
-            return price
-    message = "the plan in the file is none that the planner makes for the region"
-    fail(Kind.MALFORMED_GRAPH, "load", message, at=region.name)
 
 
 @public_call(of_load)

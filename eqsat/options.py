@@ -242,10 +242,10 @@ def check_path(path: object) -> Path:
 
 
 def _chosen_rules(rules: RuleChoice, level: Exactness) -> tuple[str, ...] | None:
-    from rules import FAMILIES, select
-
     if rules is None:
         return None
+    from rules import FAMILIES, select
+
     listed = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
     if not all(isinstance(item, Rule) or (isinstance(item, str) and "@" not in item) for item in listed):
         contents = "names of families, -names to leave out, and rules"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
 
 import msgspec
 
 from codegen.backends.backend_of import backend_of
 from codegen.poly.analyse import checked_core
+from eqsat.build_code import build_code
 from eqsat.clock import Clock
 from eqsat.compile_model import stages_of
 from eqsat.explanation.kernel_by_name import Wanted, place_of
 from eqsat.load_compiled import load_compiled
-from eqsat.make_artifact import build_code
 from eqsat.pipeline import write
 from eqsat.planning.choose_plan import STAGE, PlanOption, choose_plan, note_of_choice, options_of
 from eqsat.planning.plan_by_hand import price_plan
@@ -21,12 +20,9 @@ from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.compiled import Compiled
 from ir.diagnostics import Kind, fail
 from ir.host.cache_folder import writable_cache
-from ir.plan.plan import HandPlan, Plan
+from ir.plan.plan import HandPlan, Plan, WantedPlan
 from ir.pricer import Price, Work
 from ir.region.region import Region
-
-WantedPlan: TypeAlias = "Plan | Mapping[str, Any]"
-"""A plan, or fields of the printed form of one that the planner makes."""
 
 
 def plans_at(compiled: Compiled, place: int) -> list[PlanOption]:

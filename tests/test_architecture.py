@@ -24,6 +24,7 @@ SEES_CODEGEN = {
     for name in (
         *(
             "api",
+            "build_code",
             "compile_model",
             "find_target",
             "load_compiled",

@@ -12,11 +12,12 @@ from typing import BinaryIO
 
 import numpy as np
 
+from eqsat.build_code import build_code
 from eqsat.building.job import BuildAnswer, BuildJob, receive, send
 from eqsat.clock import Clock
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_compile
-from eqsat.make_artifact import build_code, make_artifact
+from eqsat.make_artifact import make_artifact
 from eqsat.model import BoundModel, zero_constants
 from eqsat.options import Options, Running
 from eqsat.runtime.artifact import Artifact

@@ -24,7 +24,7 @@ from ir.tiny.dims import require_sizes
 def frontend_to_tiny(
     graph: FrontendGraph, dims: Mapping[str, int], constants: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The model as a Tiny graph with bound sizes, and its constants by tensor_id.
+    """The model as a Tiny graph with bound sizes, and its constants by tensor_id, which share the arrays given.
 
     Raises:
         EqsatError: UnsupportedOp for an op without a lowering, UnboundDim for a size without a value, errors of the
@@ -36,7 +36,7 @@ def frontend_to_tiny(
     for name in (item.tensor for item in graph.signature.inputs):
         info = graph.tensors[name]
         if name in constants:
-            values[name] = tensor.constant(constants[name], name=name)
+            values[name] = tensor.own_constant(constants[name], name)
         else:
             shape = [dims[size] if isinstance(size, str) else size for size in info.shape]
             argument = tensor.input(name, shape, info.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from eqsat.egraph.saturate import SaturationStats
+from eqsat.egraph.saturation_stats import SaturationStats
 from eqsat.explanation.price_text import span
 from eqsat.extraction.cover import Cover
 from eqsat.logs.topics import CALL, EXTRACT, PLAN, RULES

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from eqsat.cost.roofline import unfused_ns
-from eqsat.egraph.saturate import SaturationStats, whole_saturation
+from eqsat.egraph.saturation_stats import SaturationStats, whole_saturation
 from eqsat.extraction.cover import Cover
 from eqsat.looping.parts import Part
 from eqsat.options import Options

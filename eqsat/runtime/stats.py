@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from eqsat.egraph.saturate import SaturationStats
+from eqsat.egraph.saturation_stats import SaturationStats
 from ir.diagnostics import Diagnostic
 
 

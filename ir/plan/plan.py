@@ -6,6 +6,9 @@ plan in the fields of seed 000 §8.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuScatterPlan, CpuStreamPlan
 from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
 from ir.plan.gpu_nest import GpuPointsPlan, GpuRowsPlan, GpuScatterPlan, GpuTilesPlan
@@ -15,6 +18,8 @@ GpuPlan = GpuContractionPlan | GpuStreamPlan | GpuPointsPlan | GpuRowsPlan | Gpu
 Plan = CpuPlan | GpuPlan
 HandPlan = CpuContractionPlan | CpuStreamPlan | CpuNestPlan
 """The plans that a caller may write: their work is known for any sizes."""
+WantedPlan = Plan | Mapping[str, Any]
+"""What a caller asks for: a plan, or fields of the printed form of one that the planner makes."""
 
 
 def rounds_to_tf32(plan: Plan) -> bool:

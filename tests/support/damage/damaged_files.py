@@ -246,14 +246,14 @@ def trials_of_entries(
     folder: Path, mode: str, target: str, rng: np.random.Generator
 ) -> Iterator[tuple[str, Callable[[], str]]]:
     """Damaged entries of the cache: of programs, and of objects with their checksums."""
-    import eqsat.compile_model as compile_model
+    import eqsat.make_artifact as make_artifact
 
     expected = compiled(target)(X)
     (entry,) = (folder / "cache" / "programs").iterdir()
     whole = entry.read_bytes()
     body = whole.partition(b"\n")[2]
     made = from_json(body, Artifact)
-    vars(compile_model)["optimize"] = lambda *_: made  # an entry is made again in no time
+    vars(make_artifact)["optimize"] = lambda *_: made  # an entry is made again in no time
     objects = [path for path in (folder / "cache").rglob("*") if path.suffix in (".so", ".sha256")]
     kept = {path: path.read_bytes() for path in objects}
     while True:

@@ -22,7 +22,7 @@ from codegen.poly.analyse import checked_core
 from codegen.text.cpu_to_c import ENTRY, SUPPORT
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import fold
-from eqsat.egraph.saturate import SaturationStats
+from eqsat.egraph.saturation_stats import SaturationStats
 from eqsat.extraction.extract import extract
 from eqsat.find_target import find_target
 from eqsat.model import BoundModel

@@ -12,7 +12,7 @@ import ml_dtypes
 
 from eqsat.egraph import saturate as saturation
 from eqsat.egraph.enode import ENode
-from eqsat.egraph.saturate import SaturationStats
+from eqsat.egraph.saturation_stats import SaturationStats
 from eqsat.egraph.view import EGraphView
 from ir.dtype import dtype
 from ir.index.map import AxisMap, identity

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqsat.egraph.loading import Marked
-from eqsat.egraph.saturate import Saturation, SaturationStats
+from eqsat.egraph.saturate import Saturation
+from eqsat.egraph.saturation_stats import SaturationStats
 from eqsat.egraph.view import EGraphView
 from eqsat.options import Budget
 from ir.term.language import App
