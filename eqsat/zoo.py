@@ -31,12 +31,12 @@ def light_model(name: str, seed: int = 0) -> Any:
     shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     roles = {name: (node.op_type, place) for node in model.graph.node for place, name in enumerate(node.input)}
     kept = []
-    for number, node in enumerate(model.graph.node):
-        node.name = f"{node.op_type.lower()}_{number}"  # the files number their nodes: n0, n1, …
+    for node in model.graph.node:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
             array = _weights(rng, tuple(shapes[node.input[0]].tolist()), *roles.get(node.output[0], ("", 0)))
             model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
         else:
+            node.name = f"{node.op_type.lower()}_{len(kept)}"  # the files number their nodes: n0, n1, …
             kept.append(node)
     del model.graph.node[:]
     model.graph.node.extend(kept)
