@@ -52,7 +52,7 @@ class NearerError(AssertionError):
 
 
 class RecordingBackend:
-    """eqsat's backend. `model` and `inputs` are what it ran last."""
+    """eqsat's backend. `model` and `inputs` are of its last run."""
 
     supports_device = staticmethod(onnx_backend.supports_device)
     is_compatible = staticmethod(onnx_backend.is_compatible)

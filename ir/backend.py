@@ -85,7 +85,7 @@ class Backend(Protocol):
         ...
 
     def reporter(self) -> str:
-        """The compiler that tells what a kernel takes of a multiprocessor, which plans are corrected by; "" where none
+        """The compiler that reports the resources of a kernel, by which plans are corrected; "" where none
         does."""
         ...
 

@@ -22,8 +22,8 @@ Batch = Mapping[str, Any]
 class Family(NamedTuple):
     """A model and a batch, built when they are wanted. small: whether to build the small ones.
 
-    labels: what training adds to the batch. loss: from the results and the batch to the loss; None: the model is not
-    trained here.
+    labels: the part that training adds to the batch. loss: from the results and the batch to the loss; None: the model
+    is not trained here.
     """
 
     model: Callable[[bool], Any]

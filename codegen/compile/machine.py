@@ -28,8 +28,8 @@ _FEATURES = (
 
 class Machine(msgspec.Struct, frozen=True):
     """A CPU. arch: "avx512", "avx2", "sse2" or "generic". features: Linux's names of the instruction sets that code may
-    use, in a fixed order. cores: those that this process may use. Cache sizes are in bytes: L1 and L2 of one core, L3
-    of the machine."""
+    use, in a fixed order. cores: the cores that this process may use. Cache sizes are in bytes: L1 and L2 of one core,
+    L3 of the machine."""
 
     arch: str
     vector_bytes: int

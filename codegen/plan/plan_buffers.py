@@ -28,8 +28,8 @@ class PlannedBuffer(NamedTuple):
 
 
 def buffers(region: Region, view: TemplateView, plan: Plan) -> tuple[PlannedBuffer, ...]:
-    """Accumulators first, then what the plan keeps, the other values, the outputs. A value that the plan does not keep
-    is in registers where it is read."""
+    """Accumulators first, then the buffers that the plan keeps, the other values, the outputs. A value that the plan
+    does not keep is in registers where it is read."""
     kept = {planned.buffer.value: planned for planned in _kept_buffers(region, view, plan)}
     outputs = {output.name: PlannedBuffer(MinBuffer(output.name, "gmem")) for output in region.outputs}
     names = dict.fromkeys((*_accumulators(region), *kept, *(let.name for let in region.body), *outputs))

@@ -1,4 +1,4 @@
-"""Poly-View → Poly Core: whether a region is one kernel, and what its plans and its code are made from.
+"""Poly-View → Poly Core: whether a region is one kernel, and the facts from which its plans and its code are made.
 
 Pricing does this for every candidate kernel, so it works on index maps alone: their intervals are exact where the
 verdict needs them. isl checks every kernel that is lowered once (`codegen.poly.contraction_check`), and tests compare

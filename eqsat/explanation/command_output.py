@@ -137,8 +137,8 @@ def measured_kernels(model: str, **keywords: Any) -> Profile:
 
 
 def write_egraph_of(runs: Mapping[str, Exploration], path: Path, around: str | None = None, steps: int = 0) -> None:
-    """Write the e-graph of the run, or what is around a class, a kernel or a uop. Raises EqsatError, InvalidOption, for
-    the runs of several parts."""
+    """Write the e-graph of the run, or the part around a class, a kernel or a uop. Raises EqsatError, InvalidOption,
+    for the runs of several parts."""
     run = _only(runs, "a file holds the e-graph of one part")
     run.write_egraph(path, kernel_argument(around), steps)
 

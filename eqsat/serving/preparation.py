@@ -1,4 +1,4 @@
-"""`Program.prepare`: sizes that are built ahead of calls, and what the caller holds of them meanwhile."""
+"""`Program.prepare`: sizes that are built ahead of calls, and the handle by which the caller awaits the builds."""
 
 from __future__ import annotations
 

@@ -33,16 +33,16 @@ class Answer(Protocol):
 
 
 class StandIn:
-    """Chooses what answers a call. model, variants: of the program. serving: what the user allows."""
+    """Chooses the answer to a call. model, variants: of the program. serving: the user's choices."""
 
     def __init__(self, model: Model, variants: Variants[Compiled], serving: Serving) -> None:
         self._model, self._variants, self._serving = model, variants, serving
         self._proven: dict[tuple[Key, Key], BoundModel] = {}
 
     def answer(self, dims: Mapping[str, int]) -> Compiled | Answer:
-        """The code for these sizes if it is ready; else its build begins, and the answer is what stands in for it.
-        Where nothing can, or where the build has failed before, the code, after a wait. A program that cannot build
-        only pads.
+        """The code for these sizes if the code is ready. Else its build begins, and a stand-in answers.
+        Where no stand-in can answer, or where the build has failed before, the call waits for the code. A program
+        that cannot build only pads.
 
         Raises:
             EqsatError: UnsupportedOp where padding would change results; all that a build raises.

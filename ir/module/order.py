@@ -88,7 +88,7 @@ class _Walk:
             self._write(copy.target, loop)
 
     def _keep_through(self, loop: Loop, before: set[str], start: int) -> None:
-        """Uses, through all trips, of the slots that the loop shares with what comes before and after it."""
+        """Uses, through all trips, of the slots that the loop shares with the calls before and after the loop."""
         inside = (use.slot for use in self.uses[start:] if use.slot in before)
         carried = (name for window in loop.windows for name in window.bases)
         copied = [copy.source for copy in loop.copies] + [copy.target for copy in loop.loads]

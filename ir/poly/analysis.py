@@ -12,7 +12,7 @@ from ir.poly.view import PolyView
 
 class RegionAnalysis(NamedTuple):
     """`book` says where the values lie, `view` which blocks compute them, `core` whether the region is one kernel and
-    what its plans and its code are made from."""
+    the facts from which its plans and its code are made."""
 
     book: IndexBook
     view: PolyView

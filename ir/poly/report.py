@@ -60,7 +60,7 @@ Apart = Literal["swizzle", "pad"]
 
 
 class BankConflict(msgspec.Struct, frozen=True):
-    """A buffer in shared memory whose lines would meet in the same banks, and what keeps them apart."""
+    """A buffer in shared memory whose fibers would meet in the same banks, and the means that keeps them apart."""
 
     buffer: str
     advice: Apart

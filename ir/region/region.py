@@ -2,7 +2,7 @@
 
 Only the buffers at a region's edge are in memory; inside there are SSA values. An op has an iteration domain (a box of
 sizes, reduced axes last) and reads every operand through an `AxisMap` from the domain to the operand's coordinates.
-Broadcast, padding and every other movement are in those maps. A value's coordinates are its domain without the reduced
+Broadcast, padding and every other movement are in the maps. A value's coordinates are its domain without the reduced
 axes; a value is defined only over the axes that it depends on.
 
     region dot_add_relu(A: fp32[4,8], B: fp32[8,16], bias: fp32[16]) -> (C: fp32[4,16])

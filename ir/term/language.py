@@ -1,4 +1,4 @@
-"""The e-graph language. Its sorts decide what can be one kernel:
+"""The e-graph language. Its sorts decide which values can be one kernel:
 
     Buf   a tensor in memory
     Pro   a value that can be computed at any index inside a kernel

@@ -18,7 +18,7 @@ KEPT_RULES = 4096
 
 
 class Exactness(enum.IntEnum):
-    """How far a rule's sides may differ on numbers; each level admits those before it.
+    """How far a rule's sides may differ on numbers; every level admits the levels before it.
 
     EXACT       the same numbers, NaN where it was NaN
     REASSOCIATE another order or grouping of the same sums and products

@@ -35,7 +35,7 @@ class PlacedBox:
 
 
 def place_box(frame: CpuContractionFrame, box: RowBox, buffer: str, row: AxisExpr) -> PlacedBox:
-    """The box of the block of rows that starts at `row`, where the other digits are those of the frame."""
+    """The box of the block of rows that starts at `row`, where the frame binds the other digits."""
     rows = frame.view.rows
     inner = frame.view.extent(rows[box.cut + 1 :])
     digits = frame.along(rows[: box.cut + 1], floordiv(row, inner, frame.writer.box))

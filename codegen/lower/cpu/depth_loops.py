@@ -12,7 +12,7 @@ from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.cpu.nodes import CompilerFence
 
 UNROLLED = 9
-"""Terms along the innermost digits that a register tile takes without loops, such as those of a 3 × 3 window: a core
+"""Terms along the innermost digits that a register tile takes without loops, such as the nine of a 3 × 3 window: a core
 does not foresee the end of a loop of few turns, and waits for some twenty cycles."""
 
 AtTerm = Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None]
@@ -75,7 +75,7 @@ def over_terms(
     *,
     unroll: bool = False,
 ) -> None:
-    """Calls body(frame, block, term) inside loops over all terms but those of the digits `done`. unroll: without loops
+    """Calls body(frame, block, term) inside loops over all digits of k but the digits `done`. unroll: without loops
     over few terms along the innermost digits."""
     left = [position for position in depth_digits(depth) if position not in (done or {})]
     short = _short_digits(frame, depth, left) if unroll else []

@@ -78,7 +78,7 @@ class _LoopPosition:
 
 
 _Inner = Callable[[CpuContractionFrame, CpuBlock, _LoopPosition], None]
-"""Writes what is inside a loop."""
+"""Writes the body of a loop."""
 
 
 class _CpuContractionTemplate:

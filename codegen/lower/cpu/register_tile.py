@@ -75,7 +75,7 @@ class PrefetchShare:
 class RegisterTile:
     """One register tile: a block of k, the first row and column, and the accumulator `into`. Where the condition
     `resumed` holds (None: never), the block's sums are added to those in the accumulator, times a `factor` per row.
-    `prefetch`: what is prefetched meanwhile."""
+    `prefetch`: the share of the next panel that the tile prefetches."""
 
     depth: DepthBlock
     row: AxisExpr
@@ -188,7 +188,7 @@ class _Dots:
         stop: AxisExpr,
         limit: int | None,
     ) -> None:
-        """Adds the vectors of terms from `start` to `stop`, of those before `limit` (None: all)."""
+        """Adds the vectors of terms from `start` to `stop`, up to `limit` (None: all)."""
         k = frame.writer.variable("k", 0, run.size - 1)
         body = block.inner({k})
         lanes_along(body, k, (), whole=True)

@@ -99,8 +99,8 @@ class OperandTile:
     def _pieces(
         self, block: GpuBlock, step: AxisExpr = ZERO, steps: int = 1
     ) -> Iterator[tuple[GpuBlock, AxisExpr, AxisExpr, AxisExpr]]:
-        """The body of a loop over a thread's pieces, or over those of one of so many steps; the piece's number, its
-        fiber of the tile, its position in the fiber."""
+        """The body of a loop over a thread's pieces, or over its pieces of step `step` of `steps`; the piece's number,
+        its fiber of the tile, its position in the fiber."""
         tile, writer = self.frame.tile, self.frame.writer
         fibers, length = (self.extent, tile.bk) if self.staged.along_k else (tile.bk, self.extent)
         length //= self.staged.width

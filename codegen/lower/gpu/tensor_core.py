@@ -137,7 +137,7 @@ class TensorCore(MatrixFragment):
             between(body, step, self.steps)
 
     def _first(self, step: AxisExpr, *, rows: bool) -> AxisExpr:
-        """The first register of the fragments of a step; those of the next step follow."""
+        """The first register of the fragments of a step; the fragments of the next step follow."""
         return mod(step, self.turns[rows], self.writer.box) * (A * self.mi if rows else B * self.ni)
 
     def _load(self, block: GpuBlock, step: AxisExpr, stage: AxisExpr) -> None:

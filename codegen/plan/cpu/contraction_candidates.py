@@ -5,10 +5,9 @@ The template has two algorithms:
     outer   lanes run along the columns; a register tile of MR rows × NR columns takes one rank-1 update per k
     dot     lanes run along k; MR × NR sums of vectors, whose lanes are summed at the end; for few columns
 
-A plan says which side has the columns, the register tile, the blocks of a task, from where operands are read, and what
-runs in parallel. Rows that lie at equal distances may be read in memory or in a box. Other rows come from panels, or
-from memory if each row is used once.
-`codegen.plan.cpu.contraction_work` gives the work of a plan.
+A plan says which side has the columns, the register tile, the blocks of a task, from where operands are read, and
+whether tasks run in parallel. Rows that lie at equal distances may be read in memory or in a box. Other rows come from
+panels, or from memory if each row is used once. `codegen.plan.cpu.contraction_work` gives the work of a plan.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class ContractionValues:
 
     @cached_property
     def epilogue(self) -> tuple[float, float]:
-        """Additions-worth of the epilogue of one vector of sums, waits included; and of what is computed once for all
-        vectors of a row, because it does not change along the row."""
+        """Additions-worth of the epilogue of one vector of sums, waits included; and of the values that are computed
+        once for all vectors of a row, because they do not change along the row."""
         inside = {name for side in (0, 1) for name in self._values(self.view.operand(side).value)}
         per_vector = per_row = 0.0
         for name, op in self.view.ops.items():

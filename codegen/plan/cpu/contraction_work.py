@@ -3,7 +3,7 @@
 The model counts cycles of one core: multiply-adds or loads, whichever take longer, the prologue, the epilogue, packing
 and stores. Memory traffic is the size of the tensors, and of operands that are read again and that no cache holds.
 
-Cycles of constants are those in which a core starts two vector multiply-adds.
+A cycle of the constants is the time in which a core starts two vector multiply-adds.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _UNIT_PACK = 5.0
 _NARROW_PACK = 3.0
 """Cycles to pack a row of a panel at the least, however narrow."""
 _LANE_PACK = 1.5
-"""Cycles to pack one element of those that lie evenly apart."""
+"""Cycles to pack one element where elements lie evenly apart."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
 """The same where the epilogue takes the sums from the registers."""
 _UNEVEN_PACK = 5.0
-"""Cycles to pack one element of those that are not evenly spaced, as in an image that is read enlarged."""
+"""Cycles to pack one element where elements lie unevenly apart, as in an image that is read enlarged."""
 _TESTED = 6.0
 """Cycles to find which lanes of a vector lie inside the image, where padding is no copy of zeros."""
 _TURN, _CUT_TURN = 6.0, 36.0
@@ -292,7 +292,8 @@ class CpuContractionWork:
         return self.view.n > 1 and self.view.out_step(self.view.columns) != 1
 
     def _reread(self, times: tuple[int, int]) -> float:
-        """Cycles to read operands more than once, where the last cache does not hold them: each is read `times`."""
+        """Cycles to read operands more than once, where the last cache does not hold them: every operand is read
+        `times`."""
         far = self._far
         return (far[0] * (times[0] - 1) + far[1] * (times[1] - 1)) * self._refetch_cycles
 

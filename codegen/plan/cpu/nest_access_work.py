@@ -35,7 +35,7 @@ class AccessShape(NamedTuple):
 
     axes         the axes along which the access moves
     sizes, steps size of every axis, and elements per step along it, None where that varies; the first `rank` axes are
-                 those of the outputs
+                 the axes of the outputs
     inner        accesses per point of the outputs
     """
 

@@ -1,4 +1,4 @@
-"""A GPU plan → what the threads of its kernel wait for.
+"""A GPU plan → the waits of the threads of its kernel.
 
 cp.async.commit_group / wait_group   copies into a ring, by the thread that started them
 bar.sync                             all threads of a block
@@ -74,7 +74,7 @@ def _ring(loop: str, *, copied: bool) -> Iterator[_Need]:
 
 
 def _after(region: Region, parts: str, staged: bool, split: int) -> Iterator[_Need]:
-    """Of what follows the sums: blocks that share a tile meet, and results are put together."""
+    """The barriers after the sums: blocks that share a tile meet, and results are put together."""
     if split > 1:
         yield "bar.sync", parts
     if staged:

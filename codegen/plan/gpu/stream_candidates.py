@@ -51,7 +51,7 @@ _STAGES = (2, 3, 4)
 _FULL_WARPS = 8
 """Warps from which a multiprocessor is full."""
 _PADDED = 4
-"""Rows of a tiling, padding included, at most: times those of the tiling with the least padding."""
+"""Rows of a tiling, padding included, at most: times the rows of the tiling with the least padding."""
 _WIDEST = 256
 """Columns of all products in one block, at most. Wider products are cut, and every block computes the scores again."""
 _CUT = 128
@@ -91,7 +91,7 @@ class StreamCandidate(NamedTuple):
 def fitting_streams(
     region: Region, core: PolyCore, target: Target, *, finite: bool = False, tf32: bool = False
 ) -> list[StreamCandidate]:
-    """The tiles that fit the machine, the fastest first; of equally fast tiles, those that round to tf32 last."""
+    """The tiles that fit the machine, the fastest first; of equally fast tiles, tiles that round to tf32 come last."""
     priced: list[StreamCandidate] = []
     for view in stream_views(region, core):
         priced += _view_candidates(view, target, finite, tf32)
@@ -119,8 +119,8 @@ def _view_candidates(view: StreamView, target: Target, finite: bool, tf32: bool)
 
 
 def _shapes(view: StreamView, finite: bool, *, tf32: bool = False) -> Iterator[StreamTile]:
-    """Tiles that are not mostly padding, with the shortest ring and the queries in registers. `tf32`: those that round
-    to tf32."""
+    """Tiles that are not mostly padding, with the shortest ring and the queries in registers. `tf32`: tiles that
+    round to tf32."""
     matrix, m = tf32 or streams_on_tensor_cores(view), max(view.m, 1)
     shapes = _MATRIX_TILES if matrix else _THREAD_TILES
     least = min(-(-m // shape[0]) * shape[0] for shape in shapes)

@@ -50,7 +50,8 @@ _WORD_LOAD = 0.75
 _ADDRESSES = 40
 """Registers for indices, addresses and rows, as ptxas reports for the template."""
 _IN_TIME, _EARLY = 24, 12
-"""Registers for fragments of values that are loaded when they are used, and for those that ptxas loads early anyhow."""
+"""Registers for fragments of values that are loaded when they are used, and for values that ptxas loads early
+anyhow."""
 _PIECE, _COMPUTED = 1.0, 3.0
 """Registers for a copy's address, and for an element that is computed."""
 
@@ -175,8 +176,8 @@ class GpuStreamWork:
         return sum(product_tile.bn for product_tile in tile.sums) if self.view.products else 0
 
     def _product_slots(self, tile: StreamTile) -> float:
-        """Instructions of threads for the products of a stage: mma, and loads of fragments; with tf32 also those to
-        round the words of keys, values, and queries that are not held, and values are loaded word by word."""
+        """Instructions of threads for the products of a stage: mma, and loads of fragments; with tf32 also instructions
+        that round the words of keys, values, and queries that are not held, and values are loaded word by word."""
         if not tile.tensor_cores:
             return 0.0
         slots = self._flops(tile) / _MMA_FLOPS + self._traffic(tile) / _MATRIX_BYTES

@@ -166,7 +166,7 @@ def _steps_to(saved: Any) -> list[Any] | None:
 
 
 def _draw_in(backward: Any, argument: Any, seeds: Any, steps: Sequence[Any]) -> None:
-    """Makes an argument of the backward graph the seeds, and computes in the graph what the argument was."""
+    """Makes an argument of the backward graph the seeds, and computes the former argument in the graph."""
     users = list(argument.users)
     argument.meta = {**argument.meta, "val": seeds.meta["val"]}
     copies: dict[Any, Any] = {seeds: argument}

@@ -1,4 +1,4 @@
-"""Which nodes of an FX graph eqsat can lower, and what it lacks for the others.
+"""Which nodes of an FX graph eqsat can lower, and which operators and types eqsat lacks for the other nodes.
 
 A node can be lowered if its own lowering succeeds on arguments with the types that torch infers. So a lowering that
 refuses some of an operator's modes leaves only nodes with these modes to eager.

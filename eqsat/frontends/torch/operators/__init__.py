@@ -1,4 +1,4 @@
-"""The lowerings of ATen's operators, by what they do. A file of this folder registers its operators when imported."""
+"""The lowerings of ATen's operators, by topic. A file of this folder registers its operators when imported."""
 
 from eqsat.frontends.torch.operators import (
     attention,

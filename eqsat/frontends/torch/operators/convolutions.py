@@ -46,7 +46,7 @@ def _gradients(
     groups: int,
     wanted: list[bool],
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of x, weight and bias; None for those that are not wanted."""
+    """The gradients of x, weight and bias; None for gradients that are not wanted."""
     element, count = x.dtype, x.ndim - 2
     gradient, x, weight = _wide(gradient, x, weight)
     by, around, apart = (_per_axis(sizes, count) for sizes in (stride, padding, dilation))

@@ -106,7 +106,7 @@ def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
 
 @pointwise(operands=2)
 def _truncate_divide(x: Tensor, y: Tensor) -> Tensor:
-    """x / y without what is behind the point."""
+    """x / y without its fraction."""
     if _is_float(x, y):
         return _towards_zero(as_tensor(x) / y)
     below = as_tensor(x) // y

@@ -31,8 +31,8 @@ def _embedding_bag(
     memory: OperandMemory,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Per bag the sum, mean or maximum of the rows of `weight` at its positions in `index`; a bag without rows is 0.
-    Then what the gradient reads: the bag of each position, the number of rows of each bag, and, for maxima, the row of
-    each maximum, else the number of rows once more."""
+    Then the operands of the gradient: the bag of each position, the number of rows of each bag, and, for maxima, the
+    row of each maximum, else the number of rows once more."""
     bags = offsets.shape[0] - with_last_offset
     count, width = index.shape[0], weight.shape[1]
     bag_of_position = _bag_of_positions(offsets, bags, count)
