@@ -30,7 +30,7 @@ def light_model(name: str, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     roles = {name: (node.op_type, place) for node in model.graph.node for place, name in enumerate(node.input)}
-    kept = []
+    kept: list[Any] = []
     for node in model.graph.node:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
             array = _weights(rng, tuple(shapes[node.input[0]].tolist()), *roles.get(node.output[0], ("", 0)))

@@ -52,10 +52,14 @@ class Schedule(msgspec.Struct, frozen=True):
     cut by a predicate (for m and n of a contraction on a CPU: register tile); the tile divides all other axes.
     epilogue: the ops applied to the accumulator, in order. ordered: every floating-point sum and product takes its
     terms one by one in index order.
-    layout_hints: how data lies and moves. On a GPU also the order of blocks ("raster"), the number of blocks that share
-    a tile of the result or a row, with a part of the terms each ("split_k"), and whether rows come from several heads
-    ("heads"). Of a scatter on a CPU the axis of lanes and the tile of a task while updates are combined.
-    notes: degradations and choices, for people.
+    layout_hints: how data lies and moves; a hint is absent where it has its usual value. On a CPU: the operand with the
+    columns ("vector"), the loops of a task ("loops"), columns that are prefetched ("prefetch"), sums that the epilogue
+    takes from registers ("sums"), tiles of scores that are left out ("unseen"), and for a scatter the axis of lanes and
+    the tile of a task while updates are combined. On a GPU: the way of the results to memory ("C_store"), the results
+    of a thread without tensor cores ("thread_tile"), the place of queries ("queries"), when fragments are loaded
+    ("fragments"), the order of blocks ("raster"), the number of blocks that share a tile of the result or a row
+    ("split_k") or the scans of a row ("split_scan"), and whether rows come from several heads ("heads"). notes:
+    degradations and choices, for people.
     """
 
     arch: str

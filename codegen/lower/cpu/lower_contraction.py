@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_epilogue import epilogue, held_epilogue
@@ -28,27 +28,22 @@ from codegen.lower.cpu.contraction_frame import (
     depth_block,
     depth_blocks,
 )
-from codegen.lower.cpu.copy_box import PlacedBox, copy_box, place_box
-from codegen.lower.cpu.pack import Panel, pack
+from codegen.lower.cpu.contraction_places import ContractionPlaces
+from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.pack_constant import (
     pack_constant,
-    packed_name,
-    product_base,
-    unused_name,
 )
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
-from codegen.plan.contraction_view import Contraction, lanes_along_k
-from codegen.plan.cpu.contraction_tiling import kept_tiles
-from codegen.plan.cpu.row_box import RowBox, row_box
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.kernel.cpu.kernel import CpuParam, Phase, Scratch
+from ir.kernel.cpu.kernel import CpuParam, Phase
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.nodes import Comment, Within
-from ir.plan.cpu import CpuContractionPlan, Place
+from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.target import CACHE_LINE_BYTES
 
@@ -82,11 +77,11 @@ _Inner = Callable[[CpuContractionFrame, CpuBlock, _LoopPosition], None]
 
 
 class _CpuContractionTemplate:
-    """The template for one plan. `sums`, `rows`, `columns` are the names of its scratch buffers."""
+    """The template for one plan."""
 
     def __init__(self, view: Contraction, plan: CpuContractionPlan) -> None:
         self.view, self.plan, self.blocks, self.lanes = view, plan, plan.blocks, plan.blocks.lanes
-        self.sums, self.rows, self.columns = (unused_name(name, view.region) for name in ("sums", "rows", "columns"))
+        self.places = ContractionPlaces(view, plan)
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> LoweredCpuKernel:
         view, region = self.view, self.view.region
@@ -106,7 +101,7 @@ class _CpuContractionTemplate:
     # --- the loop nest ---
 
     def _tasks(self, frame: CpuContractionFrame) -> Phase:
-        self._scratch(frame.writer)
+        self.places.add_scratch(frame.writer)
         loops = {"batch": self.view.repeats, "m.o": self._row_blocks, "n.o": self._column_blocks}
         return task_phase(frame.writer, self.plan.parallel, loops, lambda block, *at: self._task(frame, block, *at))
 
@@ -120,19 +115,8 @@ class _CpuContractionTemplate:
         o = bound(block, "o", mod(repeat, outer, box), outer - 1)
         b = bound(block, "b", floordiv(repeat, outer, frame.writer.box), batch - 1)
         frame = frame.with_digits({**frame.along(view.outer, o), **frame.along(view.batch, b)})
-        at = _LoopPosition(m0, n0, self._copy_box(frame, block, m0))
+        at = _LoopPosition(m0, n0, self.places.copy_box(frame, block, m0))
         self._loops(frame, block, at, self.plan.order)
-
-    def _copy_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
-        """Adds the copying of the box of the block of rows at `m0`, and returns the box; None where the plan reads rows
-        elsewhere."""
-        box = self._box
-        if box is None:
-            return None
-        block.add(Comment(f"copy the box of {self.view.operand(1 - self.view.vector).value}"))
-        placed = place_box(frame, box, self.rows, m0)
-        copy_box(frame, block, placed)
-        return placed
 
     def _loops(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, left: str) -> None:
         """Writes the loops `left`, outermost first, and the register tile in the innermost one."""
@@ -155,9 +139,9 @@ class _CpuContractionTemplate:
         body = block.inner({number}) if count > 1 else block
         at = replace(at, number=frame.writer.axis(number))
         frame, depth = depth_block(frame, body, at.number)
-        if self._operand_place(1 - self.view.vector) == "packed":
+        if self.places.row_place == "packed":
             body.add(Comment(f"pack the rows of {self.view.operand(1 - self.view.vector).value}"))
-            self._pack_rows(frame, body, at.m0, depth)
+            self.places.pack_rows(frame, body, at.m0, depth)
         at = replace(at, depth=depth)
         self._pack_columns(frame, body, at)
         inner(frame, body, at)
@@ -184,9 +168,8 @@ class _CpuContractionTemplate:
 
     def _pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition) -> None:
         """Packs a panel of columns, once its columns and terms are known."""
-        if self._operand_place(self.view.vector) == "packed" and at.depth is not None and at.column is not None:
-            block.add(Comment(f"pack a panel of {self.view.operand(self.view.vector).value}"))
-            pack(frame, block, self._column_panel(at.column), at.depth)
+        if self.places.column_place == "packed" and at.depth is not None and at.column is not None:
+            self.places.pack_columns(frame, block, at.column, at.depth)
 
     def _tile(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition) -> None:
         """Writes one register tile, and the epilogue where its sums are complete."""
@@ -195,12 +178,12 @@ class _CpuContractionTemplate:
         assert row is not None
         assert column is not None
         last = depth_blocks(self.view, blocks) - 1
-        columns = self._column_side(frame, column, depth)
+        columns = self.places.column_side(frame, column, depth)
         tile = RegisterTile(
             depth,
             row,
             column,
-            TileSums(frame.writer.buffer(self.sums), self._offset_of_sums(at) if last else ZERO, blocks.nr),
+            TileSums(frame.writer.buffer(self.places.sums), self._offset_of_sums(at) if last else ZERO, blocks.nr),
             resumed=Within(at.number, 1, last + 1) if last else None,
             prefetch=self._prefetch_share(columns, depth, row - at.m0) if columns and self.plan.prefetch else None,
         )
@@ -208,7 +191,7 @@ class _CpuContractionTemplate:
         if blocks.dot:
             self._dot(frame, block, tile)
         else:
-            rows = at.box or self._row_side(frame, at)
+            rows = at.box or self.places.row_side(frame, at.m0, row, depth)
             sums = outer_tile(frame, block, tile, rows, columns, store=not self.plan.held)
             if self.plan.held:
                 held_epilogue(frame, block, self.plan.epilogue, row, column, sums)
@@ -265,7 +248,7 @@ class _CpuContractionTemplate:
         else:
             block.add(*cut.statements)
 
-    # --- panels ---
+    # --- sizes, comment, buffers ---
 
     @property
     def _row_blocks(self) -> int:
@@ -274,81 +257,6 @@ class _CpuContractionTemplate:
     @property
     def _column_blocks(self) -> int:
         return -(-self.view.n // self.blocks.bn)
-
-    @cached_property
-    def _box(self) -> RowBox | None:
-        """The box in which the plan reads rows, if so."""
-        return row_box(self.view, self.blocks.bm) if self._operand_place(1 - self.view.vector) == "box" else None
-
-    @property
-    def _kept_tiles(self) -> int:
-        """Tiles whose sums lie in the workspace at the same time."""
-        return kept_tiles(self.blocks, self.plan.order) if depth_blocks(self.view, self.blocks) > 1 else 1
-
-    def _operand_place(self, side: int) -> Place:
-        return self.plan.operands[side].place
-
-    @property
-    def _rows_along_k(self) -> int | None:
-        """The stride between rows where the terms of a packed row are contiguous; None for column panels."""
-        view = self.view
-        if not view.rows or not lanes_along_k(view, 1 - view.vector, view.rows, self.lanes):
-            return None
-        return self.blocks.bk + self.lanes
-
-    def _scratch(self, writer: CpuWriter) -> None:
-        view, blocks = self.view, self.blocks
-        sizes = {} if self.plan.held else {self.sums: blocks.mr * blocks.nr * self._kept_tiles}
-        if self._operand_place(view.vector) == "packed":
-            sizes[self.columns] = blocks.bk * blocks.nr
-        if self._operand_place(1 - view.vector) == "packed":
-            sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.lanes
-        elif self._box is not None:
-            sizes[self.rows] = self._box.elements + self.lanes
-        writer.private += [Scratch(writer.buffer(name), view.accumulator, size) for name, size in sizes.items()]
-
-    def _column_panel(self, column: AxisExpr) -> Panel:
-        view, nr = self.view, self.blocks.nr
-        return Panel(view.vector, view.columns, column, nr, view.n, self.columns, ZERO, nr, 1)
-
-    def _column_side(self, frame: CpuContractionFrame, column: AxisExpr, depth: DepthBlock) -> Side | None:
-        view, nr = self.view, self.blocks.nr
-        where = self._operand_place(view.vector)
-        if where == "packed":
-            return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
-        if where == "memory":
-            return None
-        base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
-        return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
-
-    def _row_side(self, frame: CpuContractionFrame, at: _LoopPosition) -> Side | None:
-        """The panel of the tile's rows; None where rows are in memory."""
-        view, blocks = self.view, self.blocks
-        assert at.depth is not None
-        assert at.row is not None
-        side, row = 1 - view.vector, at.row - at.m0
-        where = self._operand_place(side)
-        if where == "packed":
-            stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
-            return Side(name, row * stride, 1, stride) if stride else Side(name, row * blocks.bk, blocks.mr, 1)
-        if where != "const_pool":
-            return None
-        base = product_base(frame, side, blocks.mr, view.m) + at.row * view.depth + at.depth.first * blocks.mr
-        return Side(frame.writer.buffer(packed_name(view, side)), base, blocks.mr, 1)
-
-    def _pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
-        view, blocks = self.view, self.blocks
-        side = 1 - view.vector
-        stride = self._rows_along_k
-        if stride is not None:
-            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.rows, ZERO, 1, stride), depth)
-            return
-        m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
-        body = block.inner({m})
-        row = frame.writer.axis(m)
-        base = (row - m0) * blocks.bk
-        pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.rows, base, blocks.mr, 1), depth)
-        block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
 
     def _comment(self) -> str:
         view, blocks = self.view, self.blocks
@@ -367,7 +275,7 @@ class _CpuContractionTemplate:
     def _still_read(self) -> set[str]:
         """Buffers that are read other than through a packed operand."""
         view = self.view
-        packed = {view.operand(side).value for side in (0, 1) if self._operand_place(side) == "const_pool"}
+        packed = {view.operand(side).value for side in (0, 1) if self.plan.places[side] == "const_pool"}
         pending = [result.value for result in view.region.yields]
         bodies = {let.name: let.op for let in view.region.body}
         seen: set[str] = set()
