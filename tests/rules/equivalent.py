@@ -46,6 +46,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("sum_of_cast_products", "c ↔ w in accumulates(w, d)"): LEVEL,
     ("sum_of_cast_products", "d ↔ w in accumulates(w, d)"): LEVEL,
     ("sum_of_cast_products", "p ↔ q on the right"): COMMUTES,
+    ("round_trip", "p ↔ q on the right"): COMMUTES,
     ("divide_by_number", "without accumulates_exactly(d)"): LEVEL,
     ("regroup_numbers", "without accumulates_exactly(d)"): LEVEL,
     ("extremum_of_extremum", "p ↔ q on the right"): COMMUTES,
