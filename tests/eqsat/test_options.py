@@ -140,14 +140,14 @@ def matched(rules: Any, **keywords: Any) -> dict[str, int]:
 @pytest.mark.slow
 def test_rules_can_be_left_out_and_added() -> None:
     everything = set(matched(None))
-    assert set(matched(["-fusion"])) == {each.name for each in select() if each.family != "fusion"}
+    assert set(matched(["-fusion"])) == {rule.name for rule in select() if rule.family != "fusion"}
     assert everything - set(matched(["-fuse_epilogue", "-casts"])) >= {"fuse_epilogue", "identity_cast"}
     assert set(matched(["movement", "-compose_load"])) == {
-        each.name for each in select(["movement"]) if each.name != "compose_load"
+        rule.name for rule in select(["movement"]) if rule.name != "compose_load"
     }
     assert matched([FACTOR_OUT])["factor_out"] > 0
     assert set(matched([FACTOR_OUT])) == everything | {"factor_out"}
-    assert set(matched(["movement", FACTOR_OUT])) == {each.name for each in select(["movement"])} | {"factor_out"}
+    assert set(matched(["movement", FACTOR_OUT])) == {rule.name for rule in select(["movement"])} | {"factor_out"}
     assert not matched([])
 
 

@@ -28,7 +28,7 @@ def numbered(shape: Shape, start: int = 1) -> np.ndarray:
 
 def along(domain: Shape, *axes: int) -> AxisMap:
     """Reads a buffer of these axes of the domain."""
-    gone = [each for each in range(len(domain)) if each not in axes]
+    gone = [number for number in range(len(domain)) if number not in axes]
     return insert_axes(identity([domain[each] for each in axes]), gone, [domain[each] for each in gone])
 
 

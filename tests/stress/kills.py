@@ -29,9 +29,9 @@ def after_kills(folder: Path, kills: int, seed: int, whole_seconds: float | None
         if number % 5 == 4:
             complaints += _bad(f"after {number + 1} kills", answer(started(place)))
     age(folder)
-    for each in files_below(place.cache):
-        if each.suffix in (".json", ".so"):
-            each.unlink()  # whoever writes nothing removes nothing
+    for path in files_below(place.cache):
+        if path.suffix in (".json", ".so"):
+            path.unlink()  # whoever writes nothing removes nothing
     last = answer(started(place))
     return complaints + _bad("at last", last), last
 

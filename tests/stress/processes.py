@@ -81,4 +81,4 @@ def killed(process: subprocess.Popen[str], alone: bool = False) -> None:
 
 def files_below(folder: Path) -> list[Path]:
     """Every file in a folder."""
-    return sorted(each for each in folder.rglob("*") if not each.is_dir())
+    return sorted(path for path in folder.rglob("*") if not path.is_dir())

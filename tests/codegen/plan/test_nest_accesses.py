@@ -43,7 +43,7 @@ def wide() -> tuple[Region, ...]:
     )
 
 
-@pytest.mark.parametrize("tried", [*wide(), *regions.corpus()], ids=lambda each: str(each.name))
+@pytest.mark.parametrize("tried", [*wide(), *regions.corpus()], ids=lambda tried: str(tried.name))
 def test_an_access_that_is_left_out_costs_nothing(tried: Region) -> None:
     for accesses, nest in nests(tried):
         for access, may in zip(accesses._distinct, accesses._may_be_lost, strict=True):

@@ -39,20 +39,20 @@ def compiled() -> tuple[Any, list[Case]]:
     return library(tried, where), tried
 
 
-@pytest.mark.parametrize("region", NESTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("region", NESTS, ids=lambda region: region.name)
 def test_every_candidate_of_a_nest_has_the_same_bits(compiled: tuple[Any, list[Case]], region: Region) -> None:
     lib, tried = compiled
     inputs = random_inputs(region, 1)
-    mine = [each for each in tried if each.region == region]
-    assert all(each.plan.ordered for each in mine)
-    found = [{name: array.tobytes() for name, array in run(lib, each, inputs).items()} for each in mine]
-    assert all(each == found[0] for each in found), [str(each) for each in mine]
+    mine = [case for case in tried if case.region == region]
+    assert all(case.plan.ordered for case in mine)
+    found = [{name: array.tobytes() for name, array in run(lib, case, inputs).items()} for case in mine]
+    assert all(case == found[0] for case in found), [str(case) for case in mine]
 
 
 def test_rows_and_columns_are_summed_term_by_term(compiled: tuple[Any, list[Case]]) -> None:
     lib, tried = compiled
     for region, axis in ((NESTS[0], 1), (NESTS[2], 0)):
-        mine = next(each for each in tried if each.region == region)
+        mine = next(case for case in tried if case.region == region)
         inputs = random_inputs(region, 2)
         (array,), (got,) = inputs.values(), run(lib, mine, inputs).values()
         assert got.tobytes() == np.add.accumulate(array, axis).take(-1, axis).tobytes()
@@ -67,7 +67,7 @@ CONTRACTIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("region", CONTRACTIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("region", CONTRACTIONS, ids=lambda region: region.name)
 def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) -> None:
     """Products of numbers of 11 bits are exact in fp32, so that the sums alone tell."""
     found = candidates(region, analyse(region).core, target_of(), Exactness.EXACT)

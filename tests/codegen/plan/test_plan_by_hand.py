@@ -174,8 +174,8 @@ def test_a_nest_runs_at_any_width_of_whole_registers(width: int) -> None:
     tried = [nest_kernels.case(ROWS, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
     assert f"i1 += {width})" in c_text(tried[1].kernel)
     lib = nest_kernels.library(tried, machine())
-    for each in tried:
-        nest_kernels.check(lib, each, random_inputs(ROWS), exact=True)
+    for case in tried:
+        nest_kernels.check(lib, case, random_inputs(ROWS), exact=True)
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_a_split_reduction_s_parts_are_the_plan_s() -> None:
     tried = [nest_kernels.case(region, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
     assert split.part is not None
     parts = -(-300_000 // split.part)
-    assert [each.kernel.phases[0].tasks for each in tried] == [parts, -(-300_000 // (7 * LANES))]
+    assert [case.kernel.phases[0].tasks for case in tried] == [parts, -(-300_000 // (7 * LANES))]
     lib = nest_kernels.library(tried, machine())
-    for each in tried:
-        nest_kernels.check(lib, each, random_inputs(region))
+    for case in tried:
+        nest_kernels.check(lib, case, random_inputs(region))
 
 
 def test_sums_of_a_stream_are_rescaled_as_often_as_the_plan_says() -> None:
@@ -226,10 +226,10 @@ def test_sums_of_a_stream_are_rescaled_as_often_as_the_plan_says() -> None:
     plan = nest_candidates(region, core, target_of())[0][0]
     plans = [with_fields(plan, rescaled=rescaled) for rescaled in (2, plan.rescaled, 16)]
     tried = [nest_kernels.case(region, core, plan, f"eq_k{n}") for n, plan in enumerate(plans)]
-    assert len({c_text(each.kernel).partition("{")[2] for each in tried}) == len(plans)
+    assert len({c_text(case.kernel).partition("{")[2] for case in tried}) == len(plans)
     lib = nest_kernels.library(tried, machine())
-    for each in tried:
-        nest_kernels.check(lib, each, random_inputs(region))
+    for case in tried:
+        nest_kernels.check(lib, case, random_inputs(region))
 
 
 def test_what_planners_make_is_accepted() -> None:

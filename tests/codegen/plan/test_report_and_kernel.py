@@ -147,7 +147,7 @@ def test_nests_are_those_of_the_kernels_loops(program: Callable[[], t.Tensor], t
     assert bool(nested) == any({"K", "V"} <= names and output not in names for names in inside)
 
 
-@pytest.mark.parametrize("small", small_kernels(), ids=lambda each: each.name)
+@pytest.mark.parametrize("small", small_kernels(), ids=lambda small: small.name)
 def test_every_gpu_template_waits_as_its_report_says(small: Small) -> None:
     found = poly_report(small.region, analyse(small.region).core, small.plan)
     dump = found.to_dump()["analysis"]

@@ -210,7 +210,7 @@ def _move(draw: st.DrawFn, shape: tuple[int, ...]) -> AxisMap:
     return moves.shrink(shape, low, shape, [draw(st.integers(1, 2)) for _ in shape])
 
 
-@pytest.mark.parametrize("given_region", regions.corpus(), ids=lambda each: each.name)
+@pytest.mark.parametrize("given_region", regions.corpus(), ids=lambda given_region: given_region.name)
 def test_every_kind_of_region_verifies_and_survives_json(given_region: Region) -> None:
     book = index_book(given_region)
     verify(book)

@@ -31,7 +31,7 @@ from tests.support.programs import regions
 from tests.support.programs.regions import buffer, contraction, ewise, index_map, read, reduction, region, same
 
 TARGET = cpu_target(arch="avx512", cores=4, lanes=16, clock_hz=3e9, source="assumed for tests")
-by_name = pytest.mark.parametrize("given", regions.corpus(), ids=lambda each: each.name)
+by_name = pytest.mark.parametrize("given", regions.corpus(), ids=lambda given: given.name)
 
 
 def core(given: Region) -> PolyCore:
@@ -109,7 +109,7 @@ def test_corpus_is_legal(given: Region) -> None:
 # --- dependences, against isl's dataflow ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [*regions.corpus(), regions.conv_then_pool()], ids=lambda each: each.name)
+@pytest.mark.parametrize("given", [*regions.corpus(), regions.conv_then_pool()], ids=lambda given: given.name)
 def test_true_dependences_are_isls(given: Region) -> None:
     found = dependences(given, core(given))
     mine = {(each.src, each.dst): islpy.Map(each.relation) for each in found}

@@ -26,7 +26,7 @@ from tests.support.programs import regions
 from tests.support.programs.regions import index_map
 
 AFFINE = [each for each in regions.corpus() if each.body[0].op.kind != "gather"]
-by_name = pytest.mark.parametrize("given", AFFINE, ids=lambda each: each.name)
+by_name = pytest.mark.parametrize("given", AFFINE, ids=lambda given: given.name)
 
 
 def poly_view(given: Region) -> PolyView:

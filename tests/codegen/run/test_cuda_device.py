@@ -42,7 +42,7 @@ def assert_product(device: Device, kernel: GpuKernel) -> None:
 
 
 @pytest.mark.parametrize("make", DEVICES)
-@pytest.mark.parametrize("kernel", PRODUCTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("kernel", PRODUCTS, ids=lambda kernel: kernel.name)
 def test_products(kernel: GpuKernel, make: Callable[[], Device]) -> None:
     assert_product(make(), kernel)
 

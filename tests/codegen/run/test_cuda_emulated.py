@@ -51,7 +51,7 @@ def product(kernel: GpuKernel, order: Order) -> tuple[Report, float]:
         gemm_kernel(66, 68, 64, tile=SMALL),
         gemm_kernel(130, 136, 200, stages=4, warps=(2, 4), out="bf16"),
     ],
-    ids=lambda each: each.name,
+    ids=lambda kernel: kernel.name,
 )
 def test_products(kernel: GpuKernel) -> None:
     for order in Order:
@@ -93,7 +93,7 @@ _EDITED = (WaitGroup, CommitGroup, Barrier, CpAsync, LdMatrix, StSharedVec, LdSh
 
 def _edit(kernel: GpuKernel, rng: random.Random) -> GpuKernel:
     """One random change to what orders the kernel's threads."""
-    there = [type(each) for each in walk(kernel.body) if isinstance(each, _EDITED)]
+    there = [type(stmt) for stmt in walk(kernel.body) if isinstance(stmt, _EDITED)]
     kind = rng.choice(list(dict.fromkeys(there)))
     number = rng.randrange(there.count(kind))
     if kind in (CpAsync, LdMatrix):
@@ -110,7 +110,7 @@ def _edit(kernel: GpuKernel, rng: random.Random) -> GpuKernel:
         return changed(kernel, kind, number, pending=rng.randrange(4))
     if kind in (StSharedVec, LdSharedVec) or rng.random() < 0.5:
         return without(kernel, kind, number)
-    chosen = [each for each in walk(kernel.body) if isinstance(each, kind)][number]
+    chosen = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)][number]
     return edited(kernel, lambda stmt: (stmt, stmt) if stmt is chosen else (stmt,))
 
 

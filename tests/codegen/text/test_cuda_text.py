@@ -50,7 +50,7 @@ FORBIDDEN = re.compile(
 )
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.name)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_bodies_call_device_functions_and_nothing_else(kernel: GpuKernel) -> None:
     text = cuda_text(kernel)
     assert not FORBIDDEN.findall(text)

@@ -62,7 +62,7 @@ def numpys(fn: Callable[..., Any], *operands: Any) -> np.ndarray | None:
             result = np.asarray(fn(*operands))
         except (TypeError, OverflowError, ValueError):
             return None
-    return result if any(result.dtype == each.numpy for each in DTYPES.values()) else None
+    return result if any(result.dtype == element.numpy for element in DTYPES.values()) else None
 
 
 def same(fn: Callable[..., Any], *operands: Any) -> None:

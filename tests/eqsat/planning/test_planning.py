@@ -419,7 +419,7 @@ def test_autotune_measures_and_keeps_plans_on_a_cpu(folder: Path, monkeypatch: p
     assert not tuned <= kernels, "kernels of other covers are measured too"
     notes = [diagnostic for diagnostic in program.diagnostics if diagnostic.kind is Kind.TUNED]
     assert notes
-    assert {each.at for each in notes} <= {*kernels, None}, "None: the clock chose another cover"
+    assert {note.at for note in notes} <= {*kernels, None}, "None: the clock chose another cover"
     assert len(list((folder / "plans").iterdir())) >= len(kernels)
     monkeypatch.setattr(replanning, "times_of", lambda *_, **__: pytest.fail("measured twice"))
     again = tuned_program(cache=False)

@@ -138,7 +138,7 @@ def test_several_outputs(several: Program) -> None:
     assert not np.shares_memory(results[0], results[3])
     results[2][:] = 7
     np.testing.assert_array_equal(several(x)[2], wanted[2])
-    outs = tuple(np.empty_like(each) for each in wanted)
+    outs = tuple(np.empty_like(array) for array in wanted)
     assert several(x, out=outs) is outs
     for result, expected in zip(outs, wanted, strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-6)
@@ -276,8 +276,8 @@ def test_variants_of_many_threads_are_made_once() -> None:
 
     variants = Variants(specialise, {})
     with ThreadPoolExecutor(8) as pool:
-        found: list[Any] = list(pool.map(lambda size: variants({"M": size}), [each % 10 for each in range(200)]))
-    assert found == [each % 10 for each in range(200)]
+        found: list[Any] = list(pool.map(lambda size: variants({"M": size}), [number % 10 for number in range(200)]))
+    assert found == [number % 10 for number in range(200)]
     assert sorted(made) == list(range(10))
 
 

@@ -79,4 +79,4 @@ def test_unfinished_files_of_killed_processes_go_with_the_next_write(tmp_path: P
     make_old(left)
     make_old(other)
     write_atomically(tmp_path / "file", b"whole")
-    assert {each.name for each in tmp_path.iterdir()} == {young.name, other.name, "file"}
+    assert {path.name for path in tmp_path.iterdir()} == {young.name, other.name, "file"}

@@ -53,8 +53,12 @@ def test_dtypes() -> None:
     assert dtype("f16") is fp16
     assert dtype("int32") is i32
     assert dtype(np.dtype(ml_dtypes.bfloat16)) is bf16
-    assert [each.bytes for each in DTYPES.values()] == [2, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1]
-    assert all(dtype(each.numpy) is each and dtype(alias) is each for each in DTYPES.values() for alias in each.aliases)
+    assert [element.bytes for element in DTYPES.values()] == [2, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1]
+    assert all(
+        dtype(element.numpy) is element and dtype(alias) is element
+        for element in DTYPES.values()
+        for alias in element.aliases
+    )
     unsigned = [dtype(f"uint{bits}") for bits in (8, 16, 32, 64)]
     assert [(each.name, each.lowest, each.highest, each.is_signed) for each in unsigned] == [
         (f"u{bits}", 0, 2**bits - 1, False) for bits in (8, 16, 32, 64)

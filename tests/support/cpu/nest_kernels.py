@@ -83,8 +83,8 @@ def case(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "eq_k") 
 
 def library(tried: Sequence[CpuCase], where: Machine) -> Library:
     """All kernels in one translation unit."""
-    texts = [c_text(each.kernel).replace(f"\nvoid {each.kernel.name}(", f"\n{EXPORT}void {each.kernel.name}(")
-             for each in tried]  # fmt: skip
+    texts = [c_text(case.kernel).replace(f"\nvoid {case.kernel.name}(", f"\n{EXPORT}void {case.kernel.name}(")
+             for case in tried]  # fmt: skip
     unit = vector_prelude() + pool_declarations() + SUPPORT + "\n".join(texts)
     sources = {"kernels": unit, POOL: pool_source()}
     return build(sources, where, flags=quick_flags(where), common=frozenset([POOL]))

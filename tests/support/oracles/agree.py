@@ -108,7 +108,7 @@ def _decided(graph: Graph) -> set[Ref]:
     """The values that depend on values which are no floats: on comparisons, or on integers made of floats."""
     decided: set[Ref] = set()
     for node in graph.nodes:
-        refs = [each for each in node.src if not isinstance(each, Imm)]
+        refs = [source for source in node.src if not isinstance(source, Imm)]
         if not graph.types[node.id].dtype.is_float or not decided.isdisjoint(refs):
             decided.add(node.id)
     return decided
@@ -124,8 +124,8 @@ def _of_numbers(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
                 value = _wide(inputs[node.arg["tensor_id"]], result.dtype)
             else:
                 operands = [
-                    _immediate(each, type_.dtype) if isinstance(each, Imm) else values[each]
-                    for each, type_ in zip(node.src, types, strict=True)
+                    _immediate(source, type_.dtype) if isinstance(source, Imm) else values[source]
+                    for source, type_ in zip(node.src, types, strict=True)
                 ]
                 value = np.broadcast_to(node.op.apply(operands, node.arg, result, True), result.shape)
             values[node.id] = np.clip(value, -1e60, 1e60) if result.dtype.is_float else value
@@ -212,7 +212,9 @@ def _same_values(graph: Graph) -> dict[Ref, Ref]:
     first: dict[object, Ref] = {}
     same: dict[Ref, Ref] = {}
     for node in graph.nodes:
-        operands = tuple((each.value, type(each.value)) if isinstance(each, Imm) else same[each] for each in node.src)
+        operands = tuple(
+            (source.value, type(source.value)) if isinstance(source, Imm) else same[source] for source in node.src
+        )
         same[node.id] = first.setdefault((node.uop, operands, node.arg, graph.types[node.id].dtype), node.id)
     return same
 

@@ -156,8 +156,8 @@ def built(arch: str) -> tuple[Library, list[Case]]:
 @pytest.mark.parametrize("nan", [False, True])
 def test_every_plan_writes_what_playback_does(nan: bool) -> None:
     lib, tried = built(next(arch for arch in ARCHES if available(arch)))
-    for number, each in enumerate(tried):
-        check(lib, each, random_inputs(each.region, number, nan=nan), at_end=not nan)
+    for number, case in enumerate(tried):
+        check(lib, case, random_inputs(case.region, number, nan=nan), at_end=not nan)
 
 
 def test_several_reductions_are_cut_into_parts_together() -> None:

@@ -79,7 +79,7 @@ def test_large_scores_do_not_overflow(tried: Tried) -> None:
         kernels.check(tried.library, case, {**inputs, "X": (inputs["X"] * 500).astype(inputs["X"].dtype)})
 
 
-@pytest.mark.parametrize("region", [streams.log_sum_exp(), streams.attention()], ids=lambda each: each.name)
+@pytest.mark.parametrize("region", [streams.log_sum_exp(), streams.attention()], ids=lambda region: region.name)
 def test_sums_in_index_order_are_no_streams(region: Region) -> None:
     core = analyse(region).core
     assert candidates(region, core, kernels.target("avx2"), Exactness.EXACT) == []

@@ -234,9 +234,9 @@ def test_scores_and_weights_stay_in_registers() -> None:
     """All that a kernel on tensor cores writes to shared memory are the copies of its inputs."""
     one = attention(2, 64, 64, 64, 64, dtype="bf16", causal=True)
     kernel = lowered(one, plans_of(one)[0][0])
-    assert not [each for each in walk(kernel.body) if isinstance(each, StShared)]
-    assert {each.nbytes for each in walk(kernel.body) if isinstance(each, CpAsync)} == {16}
-    assert {each.trans for each in walk(kernel.body) if isinstance(each, LdMatrix)} == {True, False}
+    assert not [stmt for stmt in walk(kernel.body) if isinstance(stmt, StShared)]
+    assert {stmt.nbytes for stmt in walk(kernel.body) if isinstance(stmt, CpAsync)} == {16}
+    assert {stmt.trans for stmt in walk(kernel.body) if isinstance(stmt, LdMatrix)} == {True, False}
 
 
 def test_weights_are_rounded_where_the_results_are() -> None:
@@ -259,7 +259,7 @@ def test_weights_are_rounded_where_the_results_are() -> None:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", [A100, H100], ids=lambda each: each.name)
+@pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
 def test_plans_and_tiles_say_the_same(target: Target) -> None:
     ones = [*SHAPES, *MASKED[:4], classifier_log_sum_exp(9, 40, 12), attention(16, 2048, 2048, 128, 128, dtype="bf16")]
     for one in ones:
@@ -345,7 +345,7 @@ def test_no_synchronisation_is_spare(one: Region) -> None:
 def _assert_all_needed(one: Region, kernel: GpuKernel) -> None:
     inputs = [*values_of(one).values(), np.zeros(kernel.params[-1].shape, DTYPES[kernel.params[-1].dtype].numpy)]
     for kind in (Barrier, SyncWarp, WaitGroup, CommitGroup):
-        for number in range(sum(isinstance(each, kind) for each in walk(kernel.body))):
+        for number in range(sum(isinstance(stmt, kind) for stmt in walk(kernel.body))):
             broken = without(kernel, kind, number)
             with contextlib.suppress(EqsatError):
                 verify(broken)

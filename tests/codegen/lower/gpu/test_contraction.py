@@ -197,7 +197,7 @@ def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
 def _moves(one: Region, kind: type) -> list[int]:
     """Bytes of the copies to shared memory, or elements of the stores, of the best plan, each once."""
     kernel = lowered(one, plans_of(one)[0][0])
-    found = [each for each in walk(kernel.body) if isinstance(each, kind)]
+    found = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)]
     return sorted({getattr(each, "nbytes", 0) or getattr(each, "count", 1) for each in found})
 
 
@@ -346,7 +346,7 @@ def test_an_axis_without_a_tail_has_no_predicate() -> None:
     one = matmul((), 128, 128, 128, dtype="bf16")
     plan = plans_of(one)[0][0]
     assert plan.tails == ()
-    conditions = [each.where for each in walk(lowered(one, plan).body) if isinstance(each, CpAsync | StGlobalVec)]
+    conditions = [stmt.where for stmt in walk(lowered(one, plan).body) if isinstance(stmt, CpAsync | StGlobalVec)]
     assert conditions
     assert not any(conditions)
 
@@ -369,14 +369,14 @@ def test_plans_and_tiles_say_the_same() -> None:
 @pytest.mark.parametrize(
     "one",
     [matmul((), 100, 104, 296, dtype="bf16"), matmul((), 65, 67, 133, dtype="fp16"), matmul((), 40, 44, 130)],
-    ids=lambda each: each.inputs[0].memref.dtype,
+    ids=lambda one: one.inputs[0].memref.dtype,
 )
 def test_no_synchronisation_is_spare(one: Region) -> None:
     """Without any one of them the kernel is refused, or the emulator finds what it was for."""
     kernel = lowered(one, plans_of(one)[0][0])
     inputs = [*values_of(one).values(), np.zeros(kernel.params[-1].shape, DTYPES[kernel.params[-1].dtype].numpy)]
     for kind in (Barrier, WaitGroup, CommitGroup):
-        for number in range(sum(isinstance(each, kind) for each in walk(kernel.body))):
+        for number in range(sum(isinstance(stmt, kind) for stmt in walk(kernel.body))):
             broken = without(kernel, kind, number)
             with contextlib.suppress(EqsatError):
                 verify(broken)

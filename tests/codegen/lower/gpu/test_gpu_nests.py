@@ -166,7 +166,7 @@ def test_every_region_has_few_candidates_of_its_kinds() -> None:
     assert not nest_candidates(*(lambda one: (one, analyse(one).core, A100))(r.matmul()))
 
 
-@pytest.mark.parametrize("target", [GPUS["a100"], GPUS["h100"]], ids=lambda each: each.name)
+@pytest.mark.parametrize("target", [GPUS["a100"], GPUS["h100"]], ids=lambda target: target.name)
 def test_prices_prefer_what_reads_in_order(target: object) -> None:
     """Row kernels keep rows on chip, copies cross through a tile, columns are read along rows."""
 
@@ -203,21 +203,21 @@ def best_case(region: Region, nest: str, **choice: str) -> GpuCase:
 
 def test_rows_are_loaded_once() -> None:
     kernel = best_case(softmax(64, 4096, "fp16"), "rows", keep="reg").kernel
-    loads = [each for each in walk(kernel.body) if isinstance(each, LdGlobalVec)]
-    stores = [each for each in walk(kernel.body) if isinstance(each, StGlobalVec)]
+    loads = [stmt for stmt in walk(kernel.body) if isinstance(stmt, LdGlobalVec)]
+    stores = [stmt for stmt in walk(kernel.body) if isinstance(stmt, StGlobalVec)]
     assert [each.count for each in loads] == [8]
     assert [store.count for store in stores] == [8]
     normed = best_case(layer_norm(64, 1024), "rows", keep="reg").kernel
-    loaded = [each.buffer for each in walk(normed.body) if isinstance(each, LdGlobalVec)]
+    loaded = [stmt.buffer for stmt in walk(normed.body) if isinstance(stmt, LdGlobalVec)]
     assert sorted(loaded) == ["X", "gain", "shift"]
-    assert sum(isinstance(each, Barrier) for each in walk(normed.body)) <= 2
+    assert sum(isinstance(stmt, Barrier) for stmt in walk(normed.body)) <= 2
 
 
 def test_odd_arrays_are_still_vectors() -> None:
     """1031 elements: 257 vectors of four and a rest of three; rows of 67 run on into each other."""
     for region in (r.pointwise((1031,)), r.pointwise((3, 67))):
         kernels = [case.kernel for case in gpu_cases([region])]
-        assert any(isinstance(each, StGlobalVec) and each.count == 4 for one in kernels for each in walk(one.body))
+        assert any(isinstance(stmt, StGlobalVec) and stmt.count == 4 for one in kernels for stmt in walk(one.body))
 
 
 def test_gathered_rows_are_vectors() -> None:
@@ -228,7 +228,7 @@ def test_gathered_rows_are_vectors() -> None:
         inputs = random_inputs(case.region)
         inputs["index"][...] = np.resize([3, -1, 0, 10**12, -(10**12), 9], inputs["index"].shape)
         check(kernels, case, inputs, exact=True, orders=tuple(Order))
-        loads = (each for each in walk(case.kernel.body) if isinstance(each, LdGlobalVec) and each.buffer == "T")
+        loads = (stmt for stmt in walk(case.kernel.body) if isinstance(stmt, LdGlobalVec) and stmt.buffer == "T")
         shape = case.region.outputs[0].memref.shape
         widest[shape] = max(widest.get(shape, 1), *(each.count for each in loads), 1)
     assert (widest[9, 64], widest[9, 6], widest[9, 5]) == (4, 2, 1)
@@ -263,13 +263,13 @@ def test_the_compiler_spills_nothing(arch: str) -> None:
         *(r.maxpool(8, 64, (112, 112)), r.cumsum(64, 5000), channel_norm(32, 64, 56), moments(100, 900)),
     ]
     tried = gpu_cases(big, step=5)
-    made = nvrtc.assemble("\n".join(cuda_text(each.kernel) for each in tried), arch)
+    made = nvrtc.assemble("\n".join(cuda_text(case.kernel) for case in tried), arch)
     found = {resource.name: resource for resource in resources(made.log)}
-    for each in tried:
-        report = found[each.kernel.name]
-        assert not report.spills, str(each)
-        assert not report.lints, str(each)
-        assert report.registers * each.kernel.threads <= 65536
+    for case in tried:
+        report = found[case.kernel.name]
+        assert not report.spills, str(case)
+        assert not report.lints, str(case)
+        assert report.registers * case.kernel.threads <= 65536
 
 
 @needs_nvrtc
@@ -300,7 +300,7 @@ def test_long_rows_are_loaded_once_into_shared_memory() -> None:
     for number, case in enumerate(tried):
         report = check(kernels, case, random_inputs(case.region, number, nan=number % 2 == 1))
         assert report.counters.shared_bank_conflicts == 0 or case.plan.vectors is None
-        loads = [each for each in walk(case.kernel.body) if isinstance(each, LdGlobalVec) and each.buffer == "X"]
+        loads = [stmt for stmt in walk(case.kernel.body) if isinstance(stmt, LdGlobalVec) and stmt.buffer == "X"]
         assert len(loads) <= 2
 
 
@@ -401,7 +401,7 @@ def test_a_long_chain_of_reductions_is_one_kernel() -> None:
     """Eight of them, in rows of a thread, of a warp and of a block."""
     regions = [r.softmaxes(*sizes, times=4) for sizes in [(5, 3), (3, 40), (2, 700)]]
     tried = gpu_cases(regions, step=3)
-    assert {each.region for each in tried} == set(regions)
+    assert {case.region for case in tried} == set(regions)
     kernels = compiled(tried)
     for case in tried:
         check(kernels, case, random_inputs(case.region, nan=True))

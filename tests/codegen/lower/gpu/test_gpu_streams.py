@@ -28,7 +28,7 @@ def other_value(m: int, n: int) -> Region:
     return msgspec.structs.replace(one, body=tuple(body))
 
 
-@pytest.mark.parametrize("one", [*REGIONS, other_value(4, 9)], ids=lambda each: f"{each.name}{each.inputs[0].memref}")
+@pytest.mark.parametrize("one", [*REGIONS, other_value(4, 9)], ids=lambda one: f"{one.name}{one.inputs[0].memref}")
 def test_reductions_say_what_streams_say(one: Region) -> None:
     plain = without_streams(one)
     verify(plain)

@@ -105,7 +105,7 @@ def test_one_view_where_heads_share_nothing() -> None:
         assert not together(one)
 
 
-@pytest.mark.parametrize("target", [A100, H100], ids=lambda each: each.name)
+@pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
 def test_decode_reads_keys_once(target: Target) -> None:
     """The best plan takes all heads of a group at once, with a quarter of the work of one tile for each."""
     one = attention(32, 1, 8192, 128, 128, group=4, dtype="bf16")

@@ -206,11 +206,11 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     kernel = lowered(one, split_plans(one)[0])
     broken = [msgspec.structs.replace(without(kernel, Fence, i), name=f"eq_b{i}") for i in (0, 1)]
     runs = compile_kernels("\n".join(map(cuda_text, broken)))
-    for each in broken:
-        assert workspace_hazards(each)
+    for mutant in broken:
+        assert workspace_hazards(mutant)
         for order in Order:
-            arrays = [*values_of(one).values(), *(np.zeros(2, np.float32) for _ in one.outputs), *workspace_of(each)]
-            report = runs[each.name].launch(each.grid, arrays, shared_bytes=each.shared_bytes, order=order)
+            arrays = [*values_of(one).values(), *(np.zeros(2, np.float32) for _ in one.outputs), *workspace_of(mutant)]
+            report = runs[mutant.name].launch(mutant.grid, arrays, shared_bytes=mutant.shared_bytes, order=order)
             assert FindingKind.BLOCK_RACE in report.kinds
 
 

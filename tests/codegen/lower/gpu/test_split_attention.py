@@ -171,7 +171,7 @@ def test_launches_follow_one_another_on_one_workspace() -> None:
 # --- when -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", [A100, H100], ids=lambda each: each.name)
+@pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
 def test_few_queries_take_the_whole_chip(target: Target) -> None:
     decodes = [
         attention(32, 1, 4096, 128, 128, dtype="bf16"),
@@ -239,7 +239,7 @@ def test_no_synchronisation_is_spare(one: Region, split: int) -> None:
     kernel = lowered(one, parted(one, plans[0], split) if split else plans[0])
     broken: list[GpuKernel] = []
     for kind in (Barrier, SyncWarp, WaitGroup, CommitGroup, Fence):
-        for number in range(sum(isinstance(each, kind) for each in walk(kernel.body))):
+        for number in range(sum(isinstance(stmt, kind) for stmt in walk(kernel.body))):
             changed = msgspec.structs.replace(without(kernel, kind, number), name=f"eq_b{len(broken)}")
             try:
                 verify(changed)
@@ -247,8 +247,8 @@ def test_no_synchronisation_is_spare(one: Region, split: int) -> None:
                 continue
             broken.append(changed)
     runs = compile_kernels("\n".join(map(cuda_text, broken))) if broken else {}
-    for each in broken:
-        assert _findings(one, each, runs[each.name].launch), each.name
+    for mutant in broken:
+        assert _findings(one, mutant, runs[mutant.name].launch), mutant.name
 
 
 def _findings(one: Region, kernel: GpuKernel, launch: Callable[..., Report]) -> set[FindingKind]:
@@ -265,14 +265,14 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     """Without a fence, or the barrier before it, the kernel is refused, and parts race."""
     one = attention(1, 20, 300, 16, 16, dtype="bf16")
     kernel = lowered(one, split_plans(one)[0])
-    kinds = [type(each) for each in walk(kernel.body)]
+    kinds = [type(stmt) for stmt in walk(kernel.body)]
     before = kinds[: kinds.index(TakeTicket)].count(Barrier) - 1
     broken = [without(kernel, Fence, 0), without(kernel, Fence, 1), without(kernel, Barrier, before)]
-    broken = [msgspec.structs.replace(each, name=f"eq_b{number}") for number, each in enumerate(broken)]
+    broken = [msgspec.structs.replace(mutant, name=f"eq_b{number}") for number, mutant in enumerate(broken)]
     runs = compile_kernels("\n".join(map(cuda_text, broken)))
-    for each in broken:
-        assert workspace_hazards(each)
-        assert FindingKind.BLOCK_RACE in _findings(one, each, runs[each.name].launch)
+    for mutant in broken:
+        assert workspace_hazards(mutant)
+        assert FindingKind.BLOCK_RACE in _findings(one, mutant, runs[mutant.name].launch)
 
 
 # --- compiled -------------------------------------------------------------------------------------

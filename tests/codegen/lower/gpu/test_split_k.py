@@ -129,14 +129,15 @@ def test_nothing_of_the_meeting_is_spare() -> None:
     one = matmul((), 33, 40, 700, dtype="bf16")
     kernel = lowered(one, split_plans(one)[0])
     broken = {f"fence {number}": without(kernel, Fence, number) for number in (0, 1)}
-    [place] = [at for at, each in enumerate(walk(kernel.body)) if isinstance(each, TakeTicket)]
-    before = sum(isinstance(each, Barrier) for each in list(walk(kernel.body))[:place])
+    [place] = [at for at, stmt in enumerate(walk(kernel.body)) if isinstance(stmt, TakeTicket)]
+    before = sum(isinstance(stmt, Barrier) for stmt in list(walk(kernel.body))[:place])
     broken["barrier"] = without(kernel, Barrier, before - 1)
     broken["count"] = changed(kernel, TakeTicket, 0, count=lambda stmt: stmt.count.shift(1))
-    for name, each in broken.items():
-        assert bool(workspace_hazards(each)) == (name != "count"), name
+    for name, mutant in broken.items():
+        assert bool(workspace_hazards(mutant)) == (name != "count"), name
     texts = {
-        name: cuda_text(each).replace(" eq_k(", f" eq_{number}(") for number, (name, each) in enumerate(broken.items())
+        name: cuda_text(mutant).replace(" eq_k(", f" eq_{number}(")
+        for number, (name, mutant) in enumerate(broken.items())
     }
     compiled = compile_kernels("\n".join(texts.values()))
     for number, name in enumerate(broken):

@@ -153,18 +153,18 @@ def test_nothing_of_the_meeting_is_spare(team: str) -> None:
     """A barrier before it is there where threads besides the first leave parts."""
     found = [case for case in gpu_cases([moments(2, 4000)]) if split_of(case.plan) > 1]
     case = next(each for each in found if plan_of(each.plan, GpuRowsPlan).rows.near == (team == "near"))
-    kinds = [type(each) for each in walk(case.kernel.body)]
+    kinds = [type(stmt) for stmt in walk(case.kernel.body)]
     broken = [without(case.kernel, Fence, 0), without(case.kernel, Fence, 1)]
     if team == "far":
         broken.append(without(case.kernel, Barrier, kinds[: kinds.index(TakeTicket)].count(Barrier) - 1))
-    texts = [cuda_text(each).replace(f" {each.name}(", f" eq_b{number}(") for number, each in enumerate(broken)]
+    texts = [cuda_text(mutant).replace(f" {mutant.name}(", f" eq_b{number}(") for number, mutant in enumerate(broken)]
     kernels = compile_kernels("\n".join(texts))
-    for number, each in enumerate(broken):
-        assert workspace_hazards(each)
+    for number, mutant in enumerate(broken):
+        assert workspace_hazards(mutant)
         for order in Order:
             outputs = [np.zeros(2, np.float32) for _ in case.region.outputs]
-            arrays = [*values_of(case.region).values(), *outputs, *workspace_of(each)]
-            report = kernels[f"eq_b{number}"].launch(each.grid, arrays, shared_bytes=each.shared_bytes, order=order)
+            arrays = [*values_of(case.region).values(), *outputs, *workspace_of(mutant)]
+            report = kernels[f"eq_b{number}"].launch(mutant.grid, arrays, shared_bytes=mutant.shared_bytes, order=order)
             assert FindingKind.BLOCK_RACE in report.kinds, (number, order)
 
 

@@ -261,15 +261,16 @@ def test_nothing_of_the_waiting_is_spare() -> None:
         "counts too far": FindingKind.COUNTER_LEFT,
     }
     texts = [
-        cuda_text(each).replace(f" {each.name}(", f" eq_b{number}(") for number, each in enumerate(broken.values())
+        cuda_text(mutant).replace(f" {mutant.name}(", f" eq_b{number}(")
+        for number, mutant in enumerate(broken.values())
     ]
     kernels = compile_kernels("\n".join(texts))
-    for number, (name, each) in enumerate(broken.items()):
-        arrays = [*inputs_of(case.region).values(), np.zeros(700, np.float32), *workspace_of(each)]
+    for number, (name, mutant) in enumerate(broken.items()):
+        arrays = [*inputs_of(case.region).values(), np.zeros(700, np.float32), *workspace_of(mutant)]
         for order in Order:
-            report = kernels[f"eq_b{number}"].launch(each.grid, arrays, shared_bytes=each.shared_bytes, order=order)
+            report = kernels[f"eq_b{number}"].launch(mutant.grid, arrays, shared_bytes=mutant.shared_bytes, order=order)
             assert expected[name] in report.kinds, (name, order, report.findings)
-            arrays[2:] = workspace_of(each)
+            arrays[2:] = workspace_of(mutant)
 
 
 def test_what_the_verifier_asks_of_a_wait() -> None:

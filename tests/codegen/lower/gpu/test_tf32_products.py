@@ -196,7 +196,7 @@ def test_counts_and_no_bank_conflicts(flags: tuple[bool, bool]) -> None:
 def test_layouts_and_moves() -> None:
     def moves(one: Region, kind: type) -> set[int]:
         kernel = lowered(one, tf32_plans(one)[0])
-        return {getattr(each, "nbytes", 0) or 1 for each in walk(kernel.body) if isinstance(each, kind)}
+        return {getattr(stmt, "nbytes", 0) or 1 for stmt in walk(kernel.body) if isinstance(stmt, kind)}
 
     assert moves(matmul((), 64, 64, 64), CpAsync) == {16}
     assert moves(matmul((), 64, 66, 36), CpAsync) == {8, 16}
@@ -254,7 +254,7 @@ def test_only_floats_are_rounded_and_only_where_asked() -> None:
         assert _algorithms(matmul((), 64, 64, 64, dtype=dtype)) == {"fma"}
 
 
-@pytest.mark.parametrize("target", [A100, H100], ids=lambda each: each.name)
+@pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
 def test_tensor_cores_are_taken_where_they_gain(target: Target) -> None:
     """A large product is priced by their peak; one that waits for memory is not rounded for nothing."""
     large, long = matmul((), 4096, 4096, 4096), matmul((), 1, 4096, 4096, rhs_t=True)
@@ -277,7 +277,7 @@ def test_results_without_elements_need_no_tensor_core(one: Region) -> None:
 def test_kernels_say_what_they_multiply() -> None:
     one = matmul((), 128, 128, 64)
     products = {
-        (each.shape, each.dtype) for each in walk(lowered(one, tf32_plans(one)[0]).body) if isinstance(each, MmaSync)
+        (stmt.shape, stmt.dtype) for stmt in walk(lowered(one, tf32_plans(one)[0]).body) if isinstance(stmt, MmaSync)
     }
     assert products == {("m16n8k8", "tf32")}
     assert {each.dtype for each in lowered(one, tf32_plans(one)[0]).shared} == {"fp32"}

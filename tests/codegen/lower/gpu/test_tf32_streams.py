@@ -182,7 +182,7 @@ def _algorithms(one: Region, *, tf32: bool = True) -> list[str]:
     return [plan.algo_choice["attention"] for plan in plans]
 
 
-@pytest.mark.parametrize("target", [A100, H100], ids=lambda each: each.name)
+@pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
 def test_tensor_cores_are_taken_where_they_gain(target: Target) -> None:
     one = attention(16, 1024, 1024, 64, 64)
     (best, work), (plain, exact) = (stream_plans_of(one, target, tf32=asked)[0] for asked in (True, False))

@@ -65,7 +65,7 @@ def test_plans_are_right_with_and_without_their_rows(arch: str, dtype: str, step
                     plan = msgspec.structs.replace(case.plan, kept=edges)
                     core = analyse(region).core
                     tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
-    assert any(kept(each.plan) for each in tried)
+    assert any(kept(case.plan) for case in tried)
     lib = nest_kernels.library(tried, where)
     for case in tried:
         for at_end in (True, False):
@@ -157,7 +157,7 @@ def test_chains_are_right_whichever_rows_are_kept(arch: str, dtype: str) -> None
                 for edges in combinations(case.plan.kept, count):
                     plan = msgspec.structs.replace(case.plan, kept=edges)
                     tried.append(nest_kernels.case(region, core, plan, f"eq_k{len(tried)}"))
-    assert any(len(each.plan.kept) == 2 for each in tried)
+    assert any(len(case.plan.kept) == 2 for case in tried)
     lib = nest_kernels.library(tried, where)
     for case in tried:
         nest_kernels.check(lib, case, random_inputs(case.region, nan=True))

@@ -165,8 +165,8 @@ def test_a_shared_kernel_is_paid_once() -> None:
 def test_a_cycle_of_bargains_is_cut() -> None:
     """Each buffer is nearly free from the next, round in a ring: one must be computed from nothing."""
     size = 9
-    ring = tuple(Column(each, ((each + 1) % size,), 0.1) for each in range(size))
-    ground = tuple(Column(each, (), 10.0 + each) for each in range(size))
+    ring = tuple(Column(number, ((number + 1) % size,), 0.1) for number in range(size))
+    ground = tuple(Column(number, (), 10.0 + number) for number in range(size))
     problem = Problem((*ring, *ground), tuple(range(size)))
     found = least_cover(problem, SolverLimits())
     assert found is not None

@@ -112,7 +112,7 @@ def test_random_orders_compute_the_same_in_c(name: str) -> None:
     graph = model(name)
     view = saturated(graph)
     tried = random_assemblies(graph, view, 200, pricer())
-    module, prices = next(each for each in tried if sum(slot.order is not None for slot in each.module.slots) > 1)
+    module, prices = next(case for case in tried if sum(slot.order is not None for slot in case.module.slots) > 1)
     inputs = inputs_of(graph, 1)
     assert not complaint(graph, inputs, compiled(module, prices)(inputs))
 
@@ -257,7 +257,7 @@ def test_differences_are_added_up() -> None:
     saved = np.array([3.0, 5.0, -2.0, 7.0, 1.0])
     times = Times([2] * 5, lambda labels: (100.0 - float(saved @ labels), 80.0))
     for place in range(5):
-        assert times.learn(tuple(int(each == place) for each in range(5)))
+        assert times.learn(tuple(int(number == place) for number in range(5)))
     assert times.table[1, 1, 0, 0, 0] == pytest.approx(92.0)
     assert not np.isfinite(times.only_known()[1, 1, 0, 0, 0])
 

@@ -114,7 +114,7 @@ OPERATOR_IDS = sorted(OPERATORS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operator", OPERATOR_IDS, ids=lambda each: ".".join(filter(None, each)))
+@pytest.mark.parametrize("operator", OPERATOR_IDS, ids=lambda operator: ".".join(filter(None, operator)))
 def test_cases_are_right_or_refused(operator: Key) -> None:
     complaints = [text for text in map(complaint, cases().get(operator, ())) if text]
     assert not complaints, "\n".join(complaints)

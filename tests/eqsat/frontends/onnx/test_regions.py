@@ -76,7 +76,7 @@ def test_counts_of_grams_agree_with_onnxruntime(mode: str, shape: tuple[int, ...
         ngram_counts=[0, 2, 8],
         ngram_indexes=[3, 0, 1, 2, 6, 5, 4],
         pool_int64s=[1, 2, 1, 2, 2, 2, 3, 1, 1, 1, 1, 2, 1, 3],
-        weights=[float(each) for each in range(1, 8)],
+        weights=[float(number) for number in range(1, 8)],
     )
     inputs = {"x": RNG.integers(1, 4, shape)}
     agree(model_of([node], inputs), inputs)

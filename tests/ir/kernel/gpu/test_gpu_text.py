@@ -16,13 +16,13 @@ from tests.support.gpu.rows import softmax_kernel
 KERNELS = [gemm_kernel(200, 328, 72, bias=True, out="bf16"), gemm_kernel(3, 5, 7), softmax_kernel(3, 1001)]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.name)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_json_reads_back(kernel: GpuKernel) -> None:
     assert from_json(to_json(kernel), GpuKernel) == kernel
     assert json.loads(json.dumps(to_builtins(kernel))) == to_builtins(kernel)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda each: each.name)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_the_dump_has_the_seeds_shape(kernel: GpuKernel) -> None:
     dump = kernel_dump(kernel)["gpu_ir"]
     assert json.loads(json.dumps(dump)) == dump

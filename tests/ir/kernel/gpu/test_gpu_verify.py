@@ -76,9 +76,9 @@ def test_no_synchronising_statement_may_go(size: tuple[int, int, int], stages: i
     """Copies (K even) and plain stores (K odd) alike; the latter need no groups."""
     kernel = gemm_kernel(*size, tile=SMALL, stages=stages, bias=True)
     verify(kernel)
-    copies = any(isinstance(each, CpAsync) for each in walk(kernel.body))
+    copies = any(isinstance(stmt, CpAsync) for stmt in walk(kernel.body))
     for kind in (WaitGroup, CommitGroup, Barrier) if copies else (Barrier,):
-        for number in range(sum(isinstance(each, kind) for each in walk(kernel.body))):
+        for number in range(sum(isinstance(stmt, kind) for stmt in walk(kernel.body))):
             refusal(without(kernel, kind, number))
 
 
@@ -154,7 +154,7 @@ def test_asynchrony(name: str) -> None:
 
 def test_copies_need_a_commit_and_an_end() -> None:
     kernel = gemm()
-    copy = next(each for each in walk(kernel.body) if isinstance(each, CpAsync))
+    copy = next(stmt for stmt in walk(kernel.body) if isinstance(stmt, CpAsync))
     still = msgspec.structs.replace(copy, to=At("As", copy.to.at), at=copy.at, where=(Within(constant(1), 0, 1),))
     only = msgspec.structs.replace(kernel, variables=kernel.variables, body=_bound(kernel, (still,)))
     assert "never committed" in str(refusal(only))
@@ -198,7 +198,7 @@ def _shift(field: str, by: int) -> Callable[[Stmt], object]:
 
 def _under(kernel: GpuKernel, kind: type, axis: int, high: int = 1) -> GpuKernel:
     """The first statement of a kind under a condition on a variable."""
-    first = next(each for each in walk(kernel.body) if isinstance(each, kind))
+    first = next(stmt for stmt in walk(kernel.body) if isinstance(stmt, kind))
     condition = (Within(AxisExpr(0, ((axis, 1),)), 0, high),)
     return edited(kernel, lambda stmt: (GpuIf(condition, (stmt,)),) if stmt is first else (stmt,))
 
@@ -490,6 +490,6 @@ def test_what_counts_beyond_64_bits_is_too_much() -> None:
 
 def test_an_epilogue_applies_to_every_register() -> None:
     kernel = gemm(bias=True)
-    stmt = next(each for each in walk(kernel.body) if isinstance(each, Epilogue))
+    stmt = next(stmt for stmt in walk(kernel.body) if isinstance(stmt, Epilogue))
     assert kernel.variables[stmt.variable].high == 31
     verify(kernel)
