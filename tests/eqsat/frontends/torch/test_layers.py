@@ -53,7 +53,35 @@ CASES: dict[str, Case] = {
         lambda x: (F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)),
         (IMAGE,),
     ),
+    "avg pool of windows beyond the image": (
+        lambda x: (
+            F.avg_pool2d(x, 3, 2, 0, True),
+            F.avg_pool2d(x, (2, 3), (3, 2), 1, True, count_include_pad=False),
+            F.avg_pool2d(x, 3, 2, 1, True, divisor_override=5),
+        ),
+        (IMAGE,),
+    ),
     "adaptive pool": (lambda x: (F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (4, 7))), (IMAGE,)),
+    "adaptive pools of windows that overlap": (
+        lambda x: (F.adaptive_avg_pool2d(x, (3, 5)), F.adaptive_max_pool2d(x, (3, 5)), F.adaptive_max_pool1d(x[0], 3)),
+        (IMAGE,),
+    ),
+    "samples at the points of a grid": (
+        lambda x, g: [F.grid_sample(x, g, mode, "zeros", False) for mode in ("bilinear", "nearest", "bicubic")],
+        (IMAGE, 1.3 * normal(2, 3, 5, 2)),
+    ),
+    "samples inside the image": (
+        lambda x, g: [F.grid_sample(x, g, padding_mode=mode, align_corners=True) for mode in ("border", "reflection")],
+        (IMAGE, 1.3 * normal(2, 3, 5, 2)),
+    ),
+    "samples of an image that is moved": (
+        lambda x, m: F.grid_sample(x, F.affine_grid(m, [2, 4, 8, 7], align_corners=False), align_corners=False),
+        (IMAGE, torch.eye(2, 3).repeat(2, 1, 1)),
+    ),
+    "samples of three axes": (
+        lambda x, g: F.grid_sample(x, g, padding_mode="reflection", align_corners=False),
+        (normal(2, 3, 4, 5, 6), 1.3 * normal(2, 2, 3, 4, 3)),
+    ),
     "nearest resizing": (lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 9))), (IMAGE,)),
     "bilinear resizing": (
         lambda x: (
