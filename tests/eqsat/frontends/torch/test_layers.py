@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +130,10 @@ CASES: dict[str, Case] = {
     "activations": (
         lambda x: [f(x) for f in (F.gelu, F.silu, F.hardswish, F.hardsigmoid, F.elu, F.softplus, F.leaky_relu, F.mish)],
         (normal(30),),
+    ),
+    "distances of rows": (
+        lambda x, y: [torch.cdist(x, y, p) for p in (0.0, 0.7, 1.0, 1.5, 2.0, 3.0, math.inf)],
+        (torch.tensor([[1.0, 2.0], [0.5, -1.0], [3.0, 2.0]]), torch.tensor([[1.0, 2.0], [3.0, -2.0]])),
     ),
     "the greatest elements": (lambda x: x.topk(3), (normal(4, 7),)),
 }
