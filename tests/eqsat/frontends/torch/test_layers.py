@@ -92,6 +92,27 @@ CASES: dict[str, Case] = {
         (IMAGE,),
     ),
     "bicubic resizing": (lambda x: F.interpolate(x, size=(11, 9), mode="bicubic"), (IMAGE,)),
+    "smooth resizing": (
+        lambda x: (
+            F.interpolate(x, size=(3, 9), mode="bilinear", antialias=True),
+            F.interpolate(x, scale_factor=(0.5, 0.7), mode="bilinear", antialias=True),
+            F.interpolate(x, size=(5, 4), mode="bicubic", antialias=True, align_corners=True),
+            F.interpolate(x, size=(1, 3), mode="bilinear", antialias=True, align_corners=True),
+        ),
+        (IMAGE,),
+    ),
+    "padding with edges": (
+        lambda x: (
+            F.pad(x, (1, 2), mode="replicate"),
+            F.pad(x, (-1, 2, 1, -2), mode="replicate"),
+            F.pad(x[:, :, :1], (0, 1, 2, 3), mode="replicate"),
+        ),
+        (IMAGE[0],),
+    ),
+    "elements under a mask": (
+        lambda x, y: (x.masked_scatter(x > 0, y), x.masked_scatter(x[:, :1] > 0, y)),
+        (normal(3, 4), normal(4, 5)),
+    ),
     "embedding": (lambda i, w: F.embedding(i, w, padding_idx=5), (IDS, normal(7, 4))),
     "bags of an embedding": (
         lambda i, o, w, s: (
