@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import STAGE
 from eqsat.lazy.known_value import known_value
+from eqsat.nn.resizing import resize_as_torch
 from eqsat.tensor import Tensor, constant, iota
 from ir.dtype import fp32, fp64
 
@@ -44,14 +45,13 @@ class _Mode(NamedTuple):
 
 def _resize(x: Tensor, sizes: list[int] | None, scales: Scales | None, mode: _Mode) -> Tensor:
     """Coordinates follow from the scales if they are given, else from the sizes."""
-    known = None if not scales or None in scales else [float(scale) for scale in scales if scale is not None]
-    corners = None if mode.name.startswith("nearest") else mode.aligned
-    wide = x.cast(x.dtype.accumulator) if x.dtype.is_float and corners is not None else x
-    if known is not None:
-        found = nn.interpolate(wide, None, known, mode.name, corners, antialias=mode.smooth)
-        if sizes is None or found.shape[2:] == tuple(sizes):
-            return found.cast(x.dtype)
-    return nn.interpolate(wide, sizes, None, mode.name, corners, antialias=mode.smooth).cast(x.dtype)
+    given = scales or [None] * (x.ndim - 2)
+    images = x.shape[2:]
+    lengths = sizes or [math.floor(size * (scale or 1)) for size, scale in zip(images, given, strict=True)]
+    known = [scale or length / size for size, length, scale in zip(images, lengths, given, strict=True)]
+    wide = x if mode.name.startswith("nearest") or not x.dtype.is_float else x.cast(x.dtype.accumulator)
+    placed = None if given.count(None) == len(given) else known
+    return resize_as_torch(wide, lengths, placed, mode.name, mode.aligned, mode.smooth).cast(x.dtype)
 
 
 def _gradient(gradient: Tensor, sizes: list[int], shape: list[int], scales: Scales | None, mode: _Mode) -> Tensor:
