@@ -108,16 +108,33 @@ def interpolate(
         sizes = [math.floor(have * factor) for have, factor in zip(x.shape[2:], scales or (), strict=True)]
     if mode == "area":
         return adaptive_avg_pool(x, sizes)
-    centred = "align_corners" if align_corners else "half_pixel"
+    given = None if recompute_scale_factor else scales
+    return resize_as_torch(x, sizes, given, mode, bool(align_corners), flag(antialias, "antialias"))
+
+
+def resize_as_torch(
+    x: Tensor, sizes: Sequence[int], scales: Sequence[float] | None, mode: str, align_corners: bool, antialias: bool
+) -> Tensor:
+    """x [N, C, …] with other sizes, by torch's mode. The scales place the coordinates, unless corners are aligned."""
+    centred = "align_corners" if align_corners and not antialias else "half_pixel"
     options: dict[str, Any] = {
         "nearest": {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
         "nearest-exact": {"nearest_mode": "round_prefer_ceil"},
     }.get(mode, {"coordinate_transformation_mode": centred, "antialias": antialias, "exclude_outside": antialias})
     if antialias:
         options["cubic_coeff_a"] = -0.5
+    if align_corners:
+        scales = None
+    if align_corners and antialias:  # torch keeps only the distance of the coordinates
+        scales = [_step_between_corners(small, large) for small, large in zip(x.shape[2:], sizes, strict=True)]
     names = {"linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
-    given = None if recompute_scale_factor or scales is None else scales
-    return resize(x, sizes, given, range(2, x.ndim), names.get(mode, "nearest"), **options)
+    return resize(x, sizes, scales, range(2, x.ndim), names.get(mode, "nearest"), **options)
+
+
+def _step_between_corners(size: int, length: int) -> float:
+    """Result elements per element of an axis, if the first and the last ones lie on one another; a large number if all
+    of the result lies on the first element."""
+    return (length - 1) / (size - 1) if size > 1 and length > 1 else float(1 << 30)
 
 
 def _spread(value: Any, count: int) -> Any:

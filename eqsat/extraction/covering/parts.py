@@ -9,7 +9,7 @@ propagation", 2003; Keyder, Richter and Helmert, "Sound and complete landmarks f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -90,18 +90,20 @@ def separate(problem: Problem) -> Separation | None:
 
 def _groups(columns: Sequence[Column]) -> list[list[int]]:
     """The columns, by their places, in groups that share no buffer and no value."""
-    above: dict[Hashable, Hashable] = {}
+    above: dict[int, int] = {}
 
-    def top(member: Hashable) -> Hashable:
+    def top(member: int) -> int:
         while (over := above.setdefault(member, member)) != member:
             above[member] = member = above[over]
         return member
 
     for column in columns:
         group = top(column.writes)
-        for other in (*column.reads, *[("value", value) for value, _ in column.marks]):
-            above[top(other)] = group
-    groups: dict[Hashable, list[int]] = {}
+        for read in column.reads:
+            above[top(read)] = group
+        for value, _ in column.marks:
+            above[top(~value)] = group  # no buffer has a number below 0
+    groups: dict[int, list[int]] = {}
     for place, column in enumerate(columns):
         groups.setdefault(top(column.writes), []).append(place)
     return list(groups.values())
@@ -152,16 +154,27 @@ def _best_columns(problem: Problem) -> list[int]:
     """The columns that can run, and that no other column of their buffer dominates: no dearer, with no other reads and
     no other marks."""
     possible, columns = problem.computable, problem.columns
-    runs = [k for k, column in enumerate(columns) if column.writes in possible and possible.issuperset(column.reads)]
     best: list[int] = []
-    better: dict[int, list[tuple[set[int], set[Mark]]]] = {}
-    for index in sorted(runs, key=lambda k: (columns[k].cost, len(columns[k].reads))):
-        writes, reads, marks = columns[index].writes, set(columns[index].reads), set(columns[index].marks)
-        others = better.setdefault(writes, [])
-        if not any(other[0] <= reads and other[1] <= marks for other in others):
-            others.append((reads, marks))
-            best.append(index)
+    for buffer, writers in problem.writers.items():
+        if buffer in possible:
+            runs = [k for k in writers if possible.issuperset(columns[k].reads)]
+            best += runs if len(runs) < 2 else _undominated(columns, runs)
     return sorted(best)
+
+
+def _undominated(columns: Sequence[Column], writers: Iterable[int]) -> list[int]:
+    """The columns of one buffer that no other one dominates."""
+    best: list[int] = []
+    better: list[tuple[set[int], set[Mark]]] = []
+    for index in sorted(writers, key=lambda k: (columns[k].cost, len(columns[k].reads))):
+        reads, marks = set(columns[index].reads), set(columns[index].marks)
+        for other, ways in better:
+            if other <= reads and ways <= marks:
+                break
+        else:
+            better.append((reads, marks))
+            best.append(index)
+    return best
 
 
 def knots_of(problem: Problem) -> Mapping[int, int]:
@@ -184,9 +197,9 @@ def _slim_column(column: Column, known: frozenset[int], knots: Mapping[int, int]
     """The column without its reads of landmarks, but for those that could close a cycle, and without its marks of
     values that are not contested."""
     home = knots[column.writes]
-    reads = dict.fromkeys([read for read in column.reads if read not in known or knots[read] == home])
-    marks = dict.fromkeys([mark for mark in column.marks if mark[0] in contested])
-    return Column(column.writes, tuple(reads), column.cost, tuple(marks))
+    reads = [read for read in column.reads if read not in known or knots[read] == home]
+    marks = [mark for mark in column.marks if mark[0] in contested]
+    return Column(column.writes, tuple(dict.fromkeys(reads)), column.cost, tuple(dict.fromkeys(marks)))
 
 
 def _contested_values(columns: Iterable[Column]) -> frozenset[int]:

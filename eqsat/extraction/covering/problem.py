@@ -61,7 +61,8 @@ class Problem:
         """Buffer → the buffers from which some column computes it."""
         reads_of: dict[int, dict[int, None]] = {}
         for column in self.columns:
-            reads_of.setdefault(column.writes, {}).update(dict.fromkeys(column.reads))
+            reads = dict.fromkeys(column.reads)
+            reads_of.setdefault(column.writes, reads).update(reads)
         return reads_of
 
     @cached_property

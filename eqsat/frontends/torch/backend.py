@@ -6,11 +6,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from eqsat.frontends.torch.assertions import is_assertion, require, take_assertions
 from eqsat.frontends.torch.backend_options import BackendOptions, backend_options
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.draws import draw_again, draw_by_seed, new_seeds, take_seeds
 from eqsat.frontends.torch.frozen import parameters
+from eqsat.frontends.torch.lower_graph import outputs_of
+from eqsat.frontends.torch.memory_order import keep_orders
 from eqsat.frontends.torch.partition import compile_supported_parts
 from eqsat.frontends.torch.survey import TorchSurvey, listed
 from ir.diagnostics import EqsatError, EqsatWarning
@@ -39,11 +42,13 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         _check(joint, chosen, survey)
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
         draw_again(forward, backward)
+        keep_orders(outputs_of(forward)[: keywords["num_fwd_outputs"]])
         return forward, backward
 
     def compile_inference(graph: Any, _: Sequence[Any]) -> Compiled:
         draw_by_seed(graph)
         _check(graph, chosen, survey)
+        keep_orders(outputs_of(graph))
         return _boxed(graph, chosen, survey, parameters() if chosen.freezing else ())
 
     def compile_graph(graph: Any, _: Sequence[Any]) -> Compiled:
@@ -64,10 +69,11 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
 
 def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
     """Warns of operators that run in eager, or refuses them."""
+    nodes = [node for node in graph.graph.nodes if not is_assertion(node)]
     if options.fallback is False:
-        survey.require_operators(graph.graph.nodes)
+        survey.require_operators(nodes)
         return
-    missing = survey.missing_operators(graph.graph.nodes)
+    missing = survey.missing_operators(nodes)
     if missing:
         message = f"eager runs the operators that eqsat lacks: {listed(missing)}"
         warnings.warn(message, EqsatWarning, stacklevel=2)
@@ -76,7 +82,7 @@ def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
 def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Sequence[int] = ()) -> Compiled:
     """The graph as a function of a list, in kernels where eqsat has the operators. frozen: the places of arguments that
     become constants, if all of the graph is compiled."""
-    seeds = take_seeds(graph)
+    seeds, messages = take_seeds(graph), take_assertions(graph)
     if survey.missing_operators(graph.graph.nodes):
         run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options, survey)
     else:
@@ -85,7 +91,10 @@ def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Seq
     def call(arguments: list[Any]) -> list[Any]:
         given = list(arguments)
         arguments.clear()
-        return list(run(*given, *([new_seeds(seeds)] if seeds else [])))
+        results = list(run(*given, *([new_seeds(seeds)] if seeds else [])))
+        count = len(results) - len(messages)
+        require(results[count:], messages)
+        return results[:count]
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call

@@ -18,6 +18,7 @@ from eqsat.api import optimize_and_compile
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.frozen import MOST_CHANGES, Stamp, copies_of, stamp_of
 from eqsat.frontends.torch.lower_graph import outputs_of
+from eqsat.frontends.torch.memory_order import kept_order, laid_as, lay_in_order
 from eqsat.frontends.torch.sized_graph import GraphArguments, SizedGraph, number_of, outputs_in_order
 from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
@@ -70,6 +71,7 @@ class CompiledGraph:
         self._given = GraphArguments(module)
         self._outputs = outputs_in_order(module)
         self._results = self._results_of(module)
+        self._orders = [kept_order(node) for node in self._outputs]
         self._answers_eagerly = EAGER in _words(options.when_missing)
         self._pads = PAD in _words(options.when_missing)
         self._frozen = [place for place in self._given.tensors if place in frozen]
@@ -110,7 +112,7 @@ class CompiledGraph:
             if self._answers_eagerly and not program.is_ready(*given, build=True):
                 return self._run_in_eager(arguments)
             results = program(*given)
-            outputs = results if isinstance(results, tuple) else (results,)
+            outputs = self._as_tensors(results if isinstance(results, tuple) else (results,))
         return [self._take(result, arguments, outputs) for result in self._results]
 
     def _freeze(self, arguments: Sequence[Any]) -> _State:
@@ -185,7 +187,7 @@ class CompiledGraph:
         self._current = self._state(self._current.stamp, self._current.constants)
 
     def _run_in_eager(self, arguments: Sequence[Any]) -> list[Any]:
-        results = self._module(*arguments)
+        results = self._module(*map(_as_traced, self._given.nodes, arguments))
         return list(results) if isinstance(results, tuple | list) else [results]
 
     def _sizes(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
@@ -193,8 +195,7 @@ class CompiledGraph:
 
     def _take(self, result: _Result, arguments: Sequence[Any], outputs: Sequence[Any]) -> Any:
         if result.output is not None:
-            value = outputs[result.output]
-            return value if is_tensor(value) else give_back(value, Family.TORCH)
+            return outputs[result.output]
         if result.argument is not None:
             return arguments[result.argument]
         number = result.number
@@ -203,6 +204,14 @@ class CompiledGraph:
         places = self._given.places
         return number_of(number, {symbol: places[symbol].read(arguments) for symbol in number.node.expr.free_symbols})
 
+    def _as_tensors(self, outputs: Sequence[Any]) -> list[Any]:
+        """The program's outputs as tensors with eager's order of axes in memory."""
+        tensors = [value if is_tensor(value) else give_back(value, Family.TORCH) for value in outputs]
+        for tensor, order in zip(tensors, self._orders, strict=True):
+            if order is not None:
+                lay_in_order(tensor, order)
+        return tensors
+
     def _results_of(self, module: Any) -> list[_Result]:
         output = {node: place for place, node in enumerate(self._outputs)}
         argument = {node: place for place, node in enumerate(self._given.nodes)}
@@ -210,6 +219,11 @@ class CompiledGraph:
             _Result(output.get(node), argument.get(node), node.meta["val"] if hasattr(node, "meta") else node)
             for node in outputs_of(module)
         ]
+
+
+def _as_traced(node: Any, argument: Any) -> Any:
+    """An argument with the order of axes in memory for which torch traced the graph: eager's views rely on it."""
+    return laid_as(argument, node.meta["val"]) if is_tensor(argument) else argument
 
 
 def _words(when_missing: WhenMissing) -> Collection[str]:

@@ -225,8 +225,24 @@ def random_decompositions() -> Mapping[Any, Any]:
     def uniform(x: Any, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Any:
         return NotImplemented if generator is not None else torch.rand_like(x) * (high - low) + low
 
-    def normal(x: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+    def normal(x: Any, mean: Any = 0.0, std: Any = 1.0, generator: Any = None) -> Any:
         return NotImplemented if generator is not None else torch.randn_like(x) * std + mean
 
-    dropout = get_decompositions([ops.native_dropout, ops.bernoulli.default, ops.bernoulli.p])
-    return {**dropout, ops.uniform.default: uniform, ops.normal_functional.default: normal}
+    def normal_around(mean: Any, std: Any, *, generator: Any = None) -> Any:
+        like = mean if isinstance(mean, torch.Tensor) else std
+        shape = torch.broadcast_shapes(*(x.shape for x in (mean, std) if isinstance(x, torch.Tensor)))
+        return normal(like.new_empty(shape), mean, std, generator)
+
+    def bernoulli(x: Any, p: float = 0.5, *, generator: Any = None) -> Any:
+        return NotImplemented if generator is not None else (torch.rand_like(x, dtype=torch.float32) < p).to(x.dtype)
+
+    known = [ops.native_dropout, ops.bernoulli.default, ops.exponential, ops.log_normal, ops.cauchy, ops.geometric]
+    return {
+        **get_decompositions(known),
+        ops.bernoulli.p: bernoulli,
+        ops.uniform.default: uniform,
+        ops.normal_functional.default: normal,
+        ops.normal.Tensor_float: normal_around,
+        ops.normal.float_Tensor: normal_around,
+        ops.normal.Tensor_Tensor: normal_around,
+    }

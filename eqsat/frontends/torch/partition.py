@@ -7,6 +7,8 @@ from typing import Any
 
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
+from eqsat.frontends.torch.lower_graph import outputs_of
+from eqsat.frontends.torch.memory_order import keep_orders
 from eqsat.frontends.torch.survey import TorchSurvey
 
 
@@ -30,6 +32,7 @@ def compile_supported_parts(module: Any, options: BackendOptions, survey: TorchS
             super().__init__()
             (output,) = (node for node in part.graph.nodes if node.op == "output")
             self._has_many = isinstance(output.args[0], tuple | list)
+            keep_orders(outputs_of(part))
             self.graph = CompiledGraph(part, options)
 
         def forward(self, *arguments: Any) -> Any:

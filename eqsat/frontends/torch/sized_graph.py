@@ -13,6 +13,7 @@ import numpy as np
 
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph, outputs_of
+from eqsat.frontends.torch.memory_order import kept_order
 from eqsat.frontends.torch.size_names import names_of
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant, input
@@ -192,8 +193,14 @@ class SizedGraph:
         sizes = {**dims, **{name: number_of(size, symbols) for name, size in given.computed.items()}}
         values = given.values(sizes, self._numbers, constants)
         results = dict(zip(self._returned, lower_graph(self._module, values), strict=True))
-        outputs = {f"out_{node.name}": results[node] for node in outputs_in_order(self._module)}
+        outputs = {f"out_{node.name}": _in_memory(results[node], node) for node in outputs_in_order(self._module)}
         return tensor_to_tiny(outputs, [value for value in values if isinstance(value, Tensor) and value.array is None])
+
+
+def _in_memory(result: Tensor, node: Any) -> Tensor:
+    """A result with its axes in the order in which they lie in memory."""
+    order = kept_order(node)
+    return result if order is None else result.permute(*order)
 
 
 def outputs_in_order(module: Any) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
+from eqsat.nn.sampling import grid_sample_gradients
 from eqsat.tensor import Tensor
 
 Sizes = list[int]
@@ -32,6 +33,15 @@ _GRID_PADDINGS = ("zeros", "border", "reflection")
 @aten("grid_sampler_2d", "grid_sampler_3d")
 def _grid_sample(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
     return nn.grid_sample(x, grid, _GRID_MODES[mode], _GRID_PADDINGS[padding], align_corners)
+
+
+@aten("grid_sampler_2d_backward", "grid_sampler_3d_backward")
+def _grid_sample_gradients(
+    gradient: Tensor, x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool, wanted: list[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    names = _GRID_MODES[mode], _GRID_PADDINGS[padding]
+    of_x, of_grid = grid_sample_gradients(gradient, x, grid, *names, align_corners)
+    return (of_x if wanted[0] else None), (of_grid if wanted[1] else None)
 
 
 def _register_adaptive(axes: int) -> None:

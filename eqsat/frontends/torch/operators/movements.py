@@ -282,6 +282,23 @@ def _pad_with_edges(x: Tensor, widths: list[int]) -> Tensor:
     return _pad_by_positions(x, widths, "edge")
 
 
+@aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
+def _pad_with_edges_gradient(gradient: Tensor, x: Tensor, widths: list[int]) -> Tensor:
+    """Along each axis, the first and the last element take the gradients of their copies."""
+    for number in range(len(widths) // 2):
+        axis, before, after = x.ndim - 1 - number, widths[2 * number], widths[2 * number + 1]
+        cut = [(max(-before, 0), max(-after, 0)) if place == axis else (0, 0) for place in range(x.ndim)]
+        padded = gradient.pad(cut).swapaxes(axis, 0)
+        first, last = max(before, 0) + 1, max(before, 0) + x.shape[axis] - 1
+        if x.shape[axis] == 1:
+            edges = [padded.sum(0, keepdims=True)]
+        else:
+            ends = padded[:first].sum(0, keepdims=True), padded[last:].sum(0, keepdims=True)
+            edges = [ends[0], padded[first:last], ends[1]]
+        gradient = concatenate(edges).swapaxes(axis, 0)
+    return gradient
+
+
 @aten("sym_size.int")
 def _size(x: Tensor, axis: int) -> int:
     return x.shape[axis]

@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import STAGE
-from eqsat.tensor import Tensor, full
-from ir.diagnostics import Kind, fail
+from eqsat.lazy.known_value import known_value
+from eqsat.tensor import Tensor, constant, full
+from ir.dtype import DType
 
 Sizes = Sequence[int]
 
@@ -85,10 +88,8 @@ def _avg_pool_gradient(
     image = _batched(x, axes)
     taps, around = _spread(kernel, axes), _spread(padding, axes)
     steps = _spread(stride, axes) if stride else taps
-    if ceil_mode:
-        fail(Kind.UNSUPPORTED_OP, STAGE, "the gradient of a pool with ceil_mode is not supported", shape=x.shape)
     ones = full((1, 1, *image.shape[2:]), 1.0, x.dtype.accumulator)
-    pool = partial(nn.avg_pool, ones, taps, steps, around, False)
+    pool = partial(nn.avg_pool, ones, taps, steps, around, ceil_mode)
     counts = full((1,), float(divisor), ones.dtype) if divisor else pool(True, 1.0) / pool(count_include_pad)
     shares = _batched(gradient, axes).cast(ones.dtype) / counts
     places, elements = shares.shape[2:], math.prod(taps)
@@ -96,12 +97,19 @@ def _avg_pool_gradient(
         *shares.shape[:2], elements, math.prod(places)
     )
     windows = columns.reshape(shares.shape[0], shares.shape[1] * elements, math.prod(places))
-    return nn.fold(windows, image.shape[2:], taps, 1, around, steps).cast(x.dtype).reshape(x.shape)
+    ends = ((n - 1) * step + tap - 2 * pad for n, step, tap, pad in zip(places, steps, taps, around, strict=True))
+    reached = [
+        max(size, end) for size, end in zip(image.shape[2:], ends, strict=True)
+    ]  # with ceil_mode, beyond the image
+    whole = nn.fold(windows, reached, taps, 1, around, steps)
+    return whole[(..., *map(slice, image.shape[2:]))].cast(x.dtype).reshape(x.shape)
 
 
 for _axes in (2, 3):
     aten(f"max_pool{_axes}d_with_indices")(partial(_max_pool, axes=_axes))
-    aten(f"max_pool{_axes}d_with_indices_backward")(partial(_max_pool_gradient, axes=_axes))
+    aten(f"max_pool{_axes}d_with_indices_backward", f"adaptive_max_pool{_axes}d_backward")(
+        partial(_max_pool_gradient, axes=_axes)
+    )
     aten(f"avg_pool{_axes}d")(partial(_avg_pool, axes=_axes))
     aten(f"avg_pool{_axes}d_backward")(partial(_avg_pool_gradient, axes=_axes))
 
@@ -112,15 +120,24 @@ def _adaptive_avg_pool(x: Tensor, sizes: Sizes, *, axes: int) -> Tensor:
 
 
 def _adaptive_avg_pool_gradient(gradient: Tensor, x: Tensor, *, axes: int) -> Tensor:
-    """The gradient of windows of one size, which lie side by side."""
+    """The gradient of windows of one size, which lie side by side, is repeated. Others take a matrix per axis."""
     image, pooled = x.shape[-axes:], gradient.shape[-axes:]
     if any(size % places for size, places in zip(image, pooled, strict=True)):
-        message = "the gradient of an adaptive pool whose windows overlap is not supported"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, shapes=[list(x.shape), list(gradient.shape)])
+        wide = gradient.cast(gradient.dtype.accumulator)
+        for axis, size, places in zip(range(-axes, 0), image, pooled, strict=True):
+            wide = (wide.swapaxes(axis, -1) @ _means(size, places, wide.dtype)).swapaxes(axis, -1)
+        return wide.cast(gradient.dtype)
     spread = gradient * (math.prod(pooled) / math.prod(image))
     for axis in range(-axes, 0):
         spread = spread.repeat_interleave(x.shape[axis] // gradient.shape[axis], axis)
     return spread
+
+
+def _means(size: int, places: int, dtype: DType) -> Tensor:
+    """[places, size]: row i times an axis of `size` elements is the mean of window i."""
+    units = np.eye(size, dtype=dtype.numpy).reshape(size, 1, size)
+    means = nn.adaptive_avg_pool(constant(units), [places]).reshape(size, places).T
+    return constant(known_value(means, "a matrix of means", STAGE).copy())
 
 
 for _axes in (2, 3):

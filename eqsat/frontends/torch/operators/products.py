@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number
-from eqsat.tensor import Tensor
+from eqsat.tensor import Tensor, where
 
 
 @aten("mm", "bmm", "mv", "dot", "matmul")
@@ -42,6 +44,21 @@ def _distances(x: Tensor, y: Tensor, order: float, compute_mode: int | None) -> 
     """The distance, in the norm of this order, of each row of x [..., M, D] from each row of y [..., N, D]."""
     difference = abs(x.unsqueeze(-2) - y.unsqueeze(-3))
     return difference.norm(order, -1)
+
+
+@aten("_cdist_backward")
+def _distance_gradient(gradient: Tensor, x: Tensor, y: Tensor, order: float, distances: Tensor) -> Tensor:
+    """The gradient of x: the slope of the distance along each axis is ±(|difference| / distance)^(order − 1), and 0 at
+    the distance 0."""
+    difference = x.unsqueeze(-2) - y.unsqueeze(-3)
+    sizes, whole = abs(difference), distances.unsqueeze(-1)
+    if order == 0:
+        slope = sizes * 0
+    elif order == math.inf:
+        slope = (sizes == whole).cast(x.dtype)
+    else:
+        slope = where((sizes == 0) | (whole == 0), 0.0, (sizes / whole) ** (order - 1))
+    return (gradient.unsqueeze(-1) * slope * difference.sign()).sum(-2)
 
 
 @aten("_trilinear")

@@ -3,6 +3,7 @@ all are combined in order."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -120,6 +121,16 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         return x
     number = (chosen.flatten().cast(i64).cumsum(0) - 1).maximum(0).minimum(source.size - 1)
     return where(chosen, source.flatten().gather(0, number).reshape(x.shape), x)
+
+
+@aten("masked_scatter_backward")
+def _masked_scatter_gradient(gradient: Tensor, mask: Tensor, sizes: list[int]) -> Tensor:
+    """The gradient of the source: elements under the mask, in their order, then zeros."""
+    chosen, source = mask.cast("bool").expand(gradient.shape).flatten(), full((math.prod(sizes),), 0, gradient.dtype)
+    if not gradient.size or not source.size:
+        return source.reshape(sizes)
+    number = where(chosen, chosen.cast(i64).cumsum(0) - 1, source.size)  # what is written beyond the end vanishes
+    return source.scatter(0, number, gradient.flatten(), "add").reshape(sizes)
 
 
 def _along(put: Put, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:

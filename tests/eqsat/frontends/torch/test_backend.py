@@ -107,6 +107,22 @@ def test_without_fallback_an_unsupported_operator_is_an_error() -> None:
     assert caught.value.kind is Kind.UNSUPPORTED_OP
 
 
+def test_an_assertion_raises_torchs_error() -> None:
+    def function(x: Any) -> Any:
+        torch._assert_async((x > 0).all(), "x is not positive")
+        torch._assert_async(x.sum() < 9, "x is large")
+        return x.sqrt().square().sum()
+
+    compiled = torch.compile(function, backend=backend, fullgraph=True, options={"fallback": False})
+    for gradients in (True, False):
+        x = torch.ones(3, requires_grad=gradients)
+        torch.testing.assert_close(compiled(x), function(x))
+        with pytest.raises(RuntimeError, match="x is not positive"):
+            compiled(-x)
+        with pytest.raises(RuntimeError, match="x is large"):
+            compiled(x * 5)
+
+
 def test_an_unknown_option_is_named() -> None:
     compiled = torch.compile(lambda x: x + 1, backend=backend, options={"speed": 11})
     with pytest.raises(Exception, match="the backend has no option 'speed'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,35 @@ CASES: dict[str, Case] = {
         lambda x: (F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)),
         (IMAGE,),
     ),
+    "avg pool of windows beyond the image": (
+        lambda x: (
+            F.avg_pool2d(x, 3, 2, 0, True),
+            F.avg_pool2d(x, (2, 3), (3, 2), 1, True, count_include_pad=False),
+            F.avg_pool2d(x, 3, 2, 1, True, divisor_override=5),
+        ),
+        (IMAGE,),
+    ),
     "adaptive pool": (lambda x: (F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (4, 7))), (IMAGE,)),
+    "adaptive pools of windows that overlap": (
+        lambda x: (F.adaptive_avg_pool2d(x, (3, 5)), F.adaptive_max_pool2d(x, (3, 5)), F.adaptive_max_pool1d(x[0], 3)),
+        (IMAGE,),
+    ),
+    "samples at the points of a grid": (
+        lambda x, g: [F.grid_sample(x, g, mode, "zeros", False) for mode in ("bilinear", "nearest", "bicubic")],
+        (IMAGE, 1.3 * normal(2, 3, 5, 2)),
+    ),
+    "samples inside the image": (
+        lambda x, g: [F.grid_sample(x, g, padding_mode=mode, align_corners=True) for mode in ("border", "reflection")],
+        (IMAGE, 1.3 * normal(2, 3, 5, 2)),
+    ),
+    "samples of an image that is moved": (
+        lambda x, m: F.grid_sample(x, F.affine_grid(m, [2, 4, 8, 7], align_corners=False), align_corners=False),
+        (IMAGE, torch.eye(2, 3).repeat(2, 1, 1)),
+    ),
+    "samples of three axes": (
+        lambda x, g: F.grid_sample(x, g, padding_mode="reflection", align_corners=False),
+        (normal(2, 3, 4, 5, 6), 1.3 * normal(2, 2, 3, 4, 3)),
+    ),
     "nearest resizing": (lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 9))), (IMAGE,)),
     "bilinear resizing": (
         lambda x: (
@@ -63,6 +92,27 @@ CASES: dict[str, Case] = {
         (IMAGE,),
     ),
     "bicubic resizing": (lambda x: F.interpolate(x, size=(11, 9), mode="bicubic"), (IMAGE,)),
+    "smooth resizing": (
+        lambda x: (
+            F.interpolate(x, size=(3, 9), mode="bilinear", antialias=True),
+            F.interpolate(x, scale_factor=(0.5, 0.7), mode="bilinear", antialias=True),
+            F.interpolate(x, size=(5, 4), mode="bicubic", antialias=True, align_corners=True),
+            F.interpolate(x, size=(1, 3), mode="bilinear", antialias=True, align_corners=True),
+        ),
+        (IMAGE,),
+    ),
+    "padding with edges": (
+        lambda x: (
+            F.pad(x, (1, 2), mode="replicate"),
+            F.pad(x, (-1, 2, 1, -2), mode="replicate"),
+            F.pad(x[:, :, :1], (0, 1, 2, 3), mode="replicate"),
+        ),
+        (IMAGE[0],),
+    ),
+    "elements under a mask": (
+        lambda x, y: (x.masked_scatter(x > 0, y), x.masked_scatter(x[:, :1] > 0, y)),
+        (normal(3, 4), normal(4, 5)),
+    ),
     "embedding": (lambda i, w: F.embedding(i, w, padding_idx=5), (IDS, normal(7, 4))),
     "bags of an embedding": (
         lambda i, o, w, s: (
@@ -101,6 +151,10 @@ CASES: dict[str, Case] = {
     "activations": (
         lambda x: [f(x) for f in (F.gelu, F.silu, F.hardswish, F.hardsigmoid, F.elu, F.softplus, F.leaky_relu, F.mish)],
         (normal(30),),
+    ),
+    "distances of rows": (
+        lambda x, y: [torch.cdist(x, y, p) for p in (0.0, 0.7, 1.0, 1.5, 2.0, 3.0, math.inf)],
+        (torch.tensor([[1.0, 2.0], [0.5, -1.0], [3.0, 2.0]]), torch.tensor([[1.0, 2.0], [3.0, -2.0]])),
     ),
     "the greatest elements": (lambda x: x.topk(3), (normal(4, 7),)),
 }
