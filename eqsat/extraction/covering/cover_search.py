@@ -9,7 +9,7 @@ The cover of ordinary fusion is made of the same candidates and competes: no cov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from itertools import islice
 
@@ -25,6 +25,10 @@ from ir.diagnostics import Diagnostic, Kind, Severity, note
 ROUNDS = 8
 """Covers that are computed before the choice is confined to candidates that are priced, as far as these make a cover
 that computes each value in one way."""
+
+TRIED = 4
+"""Candidates of one buffer that are priced with the first that a cover takes: those that seem cheapest. Fewer make more
+covers necessary; 2 to 8 take equal time for ResNet-50."""
 
 
 def price_all(candidates: Candidates) -> None:
@@ -77,7 +81,7 @@ class CoverSearch:
             if cover is None:
                 if not candidates.fall_back(candidates.blocked):
                     candidates.fail_uncovered()
-            elif candidates.prices.learn(cover):
+            elif self._learn(cover):
                 settled = False
             elif self._is_disputed(cover):
                 if settled and not candidates.fall_back(tuple(candidates.by_buffer)):
@@ -86,11 +90,21 @@ class CoverSearch:
             else:
                 return cover
 
+    def _learn(self, kernels: Collection[KernelCandidate]) -> bool:
+        """Price these candidates, and with each new one those that seem cheapest for its buffer. Returns whether that
+        may change a cover."""
+        prices, by_buffer = self._candidates.prices, self._candidates.by_buffer
+        fresh = [kernel.buffer for kernel in kernels if kernel.priced is None and not kernel.compile_time]
+        is_news = prices.learn(kernels)
+        for buffer in fresh:
+            prices.learn(sorted(by_buffer[buffer], key=prices.cost)[:TRIED])
+        return is_news
+
     def price_rivals(self, cover: CandidateCover) -> Rivals:
         """The nearest rivals of a cover's kernels, priced, as are the kernels that the rivals would need."""
         while True:
             rivals = Rivals(self._candidates.problem(), cover)
-            if not self._candidates.prices.learn(rivals.needed):
+            if not self._learn(rivals.needed):
                 return rivals
 
     def swap_in(self, cover: CandidateCover, rivals: Iterable[KernelCandidate]) -> CandidateCover:
@@ -127,7 +141,7 @@ class CoverSearch:
         while True:
             problem = self._candidates.problem()
             better = problem.cover(refine(problem.problem, problem.indices(cover)))
-            if not self._candidates.prices.learn(better):
+            if not self._learn(better):
                 return self._cheaper(cover, better)
 
     def _ordinary(self) -> CandidateCover | None:
@@ -137,7 +151,7 @@ class CoverSearch:
             cover = self._cover(lambda candidate: candidate.ordinary)
             if cover is None or self._is_disputed(cover):
                 return None
-            if not self._candidates.prices.learn(cover):
+            if not self._learn(cover):
                 return cover
 
     def _cover(
