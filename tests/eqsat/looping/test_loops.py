@@ -24,6 +24,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.module.launch_verify import verify as verify_table
 from ir.module.module_verify import verify
 from tests.support.fuzz.strategies import random_graph
+from tests.support.sampling import first_few
 
 RNG = np.random.default_rng(11)
 
@@ -300,7 +301,7 @@ def test_emulated_gpus_run_loops_on_aligned_memory(steps: int) -> None:
         assert window.step % 16 == 0 or window.slot in copied
 
 
-@pytest.mark.parametrize("seed", range(24))
+@first_few(8, "seed", range(24))
 def test_random_programs_with_loops(seed: int) -> None:
     graph = random_graph(np.random.default_rng((seed, 5)), 8, loops=True)
     compiled(graph)

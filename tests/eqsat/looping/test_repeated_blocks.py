@@ -66,8 +66,8 @@ def test_repeated_layers_are_optimized_once(layer: Layer, monkeypatch: pytest.Mo
     outputs = network(layer, 5)
     program = compiled(outputs)
     assert len(blocks_of(outputs)) >= 4
-    few, many = (len(compiled(network(layer, count)).stats.saturation.phases) for count in (3, 5))
-    assert few == many
+    fewer = compiled(network(layer, 3))
+    assert len(fewer.stats.saturation.phases) == len(program.stats.saturation.phases)
     monkeypatch.setattr(cut_calls, "find_repeats", lambda *_: [])
     whole = compiled(outputs)
     assert len(program.kernels) == len(whole.kernels)

@@ -130,7 +130,7 @@ def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureReque
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_main_loops_are_as_recorded(request: pytest.FixtureRequest) -> None:
     """Instructions of a warp in a turn: those beside the mma are what the tensor cores may wait for."""
     command = disassembler()

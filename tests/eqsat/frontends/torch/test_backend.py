@@ -240,7 +240,7 @@ def test_layers_are_optimized_once_forward_and_backward(monkeypatch: pytest.Monk
         return programs[-1]
 
     monkeypatch.setattr("eqsat.frontends.torch.compiled_graph.optimize_and_compile", kept)
-    model = torch.nn.Sequential(*(ResidualLayer() for _ in range(4)))
+    model = torch.nn.Sequential(*(ResidualLayer() for _ in range(3)))
     x = torch.randn(6, 8)
     torch.compile(model, backend=backend, options={"fallback": False})(x).square().sum().backward()
     gradients = [parameter.grad for parameter in model.parameters()]
@@ -250,4 +250,4 @@ def test_layers_are_optimized_once_forward_and_backward(monkeypatch: pytest.Monk
         torch.testing.assert_close(ours, parameter.grad, rtol=1e-3, atol=1e-4)
     assert len(programs) == 2
     for program in programs:
-        assert sum(name.startswith("block") for name in program.explorations()) >= 3
+        assert sum(name.startswith("block") for name in program.explorations()) >= 2
