@@ -487,6 +487,7 @@ def test_tables_fit_80_columns(words: tuple[object, ...], monkeypatch: pytest.Mo
     assert "…" not in printed
 
 
+@pytest.mark.slow
 def test_rules_fold_on_a_terminal_and_are_lines_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for words in (("rules",), *(("rules", "show", rule.name) for rule in RULES[:20])):

@@ -91,6 +91,7 @@ def test_convolutions_by_tiles_compute_the_convolution(
     program.verify()
 
 
+@pytest.mark.slow
 def test_tiles_are_chosen_where_they_pay_and_only_at_level_range() -> None:
     program, _inputs, _ = _convolution(64, 64, (28, 28), (3, 3))
     assert len(program.kernels) == 5

@@ -72,6 +72,7 @@ def test_scans_are_numpys_loops(steps: int, batch: int, reverse: bool) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_program_does_not_grow_with_its_steps() -> None:
     few, many = (compiled(network(steps)) for steps in (10, 1000))
     inside = [[kernel.function for kernel in program.kernels if kernel.runs > 1] for program in (few, many)]
@@ -181,6 +182,7 @@ def test_results_are_inputs_of_the_caller_and_twice_an_output() -> None:
     np.testing.assert_array_equal(values[4], b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["exact", "range"])
 def test_threads_do_not_change_bits(level: str) -> None:
     arrays = {"x": randn(7, 64, 5), "h": randn(64, 6)}
@@ -206,6 +208,7 @@ def test_saved_programs_and_caches_keep_loops(tmp_path: Path, monkeypatch: pytes
         assert [kernel.runs for kernel in each.kernels] == [kernel.runs for kernel in program.kernels]
 
 
+@pytest.mark.slow
 def test_reports_know_runs() -> None:
     program = compiled(network(12))
     assert "12 in a loop" in program.explain()
@@ -221,6 +224,7 @@ def test_reports_know_runs() -> None:
         program.egraph()
 
 
+@pytest.mark.slow
 def test_parts_are_explored_one_by_one() -> None:
     """Every part has the kernels, and the prices, that it has in the program."""
     program = compiled(network(3))
@@ -253,6 +257,7 @@ def invoke(*words: str, status: int = 0) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_commands_show_the_parts_of_a_model(tmp_path: Path) -> None:
     model = tmp_path / "network.json"
     model.write_text(json.dumps(read_model(network(3)).bind({}, strict=False).graph.to_json()))

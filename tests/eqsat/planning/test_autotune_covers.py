@@ -78,6 +78,7 @@ def test_seconds_end_the_measurements(folder: Path, monkeypatch: pytest.MonkeyPa
     assert len(asked) > 2, "a later call measures the rest"
 
 
+@pytest.mark.slow
 def test_programs_share_the_measurements_of_equal_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     program = tuned()
     monkeypatch.setattr(replanning, "times_of", lambda *_, **__: pytest.fail("measured twice"))

@@ -100,6 +100,7 @@ def test_rows_along_the_first_axis_are_right() -> None:
         program.verify()
 
 
+@pytest.mark.slow
 def test_a_scan_of_a_row_less_its_mean_is_right() -> None:
     for shape in ((5, 33), (1, 1), (3, 200)):
         compiled(centred_scan, shape).verify()

@@ -207,6 +207,7 @@ def test_it_is_shown(program: Program) -> None:
     assert {plan.tile.algorithm for plan in plans} == {TF32}
 
 
+@pytest.mark.slow
 def test_attention_rounds_and_verify_knows_by_how_much() -> None:
     """The error is that of operands and weights of 10 bits: three parts of 2⁻¹¹ at most."""
     program, plain = emulated(attention()), optimize_and_compile(attention(), target="sm_80", emulate=True)

@@ -88,6 +88,7 @@ def test_what_a_knockout_is_worth() -> None:
     assert launch.measured == 1
 
 
+@pytest.mark.slow
 def test_studies_run_on_the_processes_of_an_executor(workers: Executor, tmp_path: Path) -> None:
     heard: list[str] = []
     found = ablate(

@@ -144,6 +144,7 @@ def test_main_loops_are_as_recorded(request: pytest.FixtureRequest) -> None:
     compare("gpu_loops", {"main_loops.json": as_text(rows)}, request.config)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.arch)
 def test_attention_waits_for_tensor_cores_not_for_instructions(target: Target) -> None:
