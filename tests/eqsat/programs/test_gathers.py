@@ -80,6 +80,7 @@ PROGRAMS = {
         lambda x, i: x[:7].reshape(7, 1, WIDTH) @ along(x.reshape(5, 10, WIDTH)[:, :6].permute(0, 2, 1), 0, i)
     ),
 }
+MARKS = (pytest.mark.slow, pytest.mark.exhaustive)
 FEW = ("of rows between padding", "of single elements of a reshape")
 
 
@@ -108,7 +109,7 @@ def test_gathers_on_a_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in PROGRAMS]
+    "name", [name if name in FEW else pytest.param(name, marks=MARKS[place % 2]) for place, name in enumerate(PROGRAMS)]
 )
 def test_gathers_on_a_gpu(name: str) -> None:
     check(name, "sm_80")
