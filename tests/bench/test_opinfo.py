@@ -31,6 +31,7 @@ def outcomes_of(name: str, element: str, step: int) -> list[Outcome]:
     return run_samples(samples_of(info, element, step), by_playback, tolerances(info, element), 60, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", DTYPES)
 def test_samples_of_some_operators_are_right(element: str) -> None:
     for name in FAST:

@@ -373,6 +373,7 @@ def test_any_cut_gives_the_right_results(seed: int, monkeypatch: pytest.MonkeyPa
 # reports
 
 
+@pytest.mark.slow
 def test_reports_name_the_uops_of_each_call() -> None:
     program = repeated(3)
     each = len(program.kernels) // 3

@@ -64,7 +64,9 @@ def by_numpy(x: np.ndarray, h: np.ndarray, reverse: bool) -> tuple[np.ndarray, n
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(("steps", "batch"), [(1, 3), (2, 3), (3, 1), (1000, 2), (4, 0)])
+@pytest.mark.parametrize(
+    ("steps", "batch"), [(1, 3), (2, 3), (3, 1), pytest.param(1000, 2, marks=pytest.mark.slow), (4, 0)]
+)
 def test_scans_are_numpys_loops(steps: int, batch: int, reverse: bool) -> None:
     x, h = randn(steps, batch, 5), randn(batch, 6)
     found = compiled(network(steps, batch, reverse))(x=x, h=h)

@@ -87,6 +87,7 @@ def test_programs_share_the_measurements_of_equal_kernels(monkeypatch: pytest.Mo
         assert other.dump("plan", place) == program.dump("plan", place).replace("(x", "(another_name")
 
 
+@pytest.mark.slow
 def test_an_executor_measures(folder: Path) -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         program = tuned(executor=pool, autotune=60)

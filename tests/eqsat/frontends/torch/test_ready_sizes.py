@@ -179,6 +179,7 @@ def test_eager_hides_a_defect_if_the_user_asks_for_it(monkeypatch: pytest.Monkey
         torch.testing.assert_close(torch.compile(lambda x: x * 2, backend=backend, options=options)(x), x * 2)
 
 
+@pytest.mark.slow
 def test_frozen_parameters_are_constants_until_they_change() -> None:
     programs: list[Program] = []
     layer = torch.nn.Linear(4, 3)
