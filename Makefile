@@ -22,13 +22,13 @@ demo: $(VENV)/ready          ## optimize, compile and run ResNet-50 and three sm
 check: $(VENV)/ready         ## format, lint, types, architecture, fast tests
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 	$(PYTEST) -m "not slow and not exhaustive and not gpu"
 
 test: $(VENV)/ready          ## the whole suite, what CI runs
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 	$(PYTEST) -m "not exhaustive and not gpu"
 
 exhaustive: $(VENV)/ready    ## every mutant of every rule, every plan of every kernel, new random draws, the largest models

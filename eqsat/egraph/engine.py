@@ -6,6 +6,9 @@ An EGraph belongs to the thread that made it. After an error it is unusable; aft
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
+import importlib.util
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -56,6 +59,27 @@ def watch_calls(check: Callable[[], None]) -> Iterator[None]:
         _watching.check = before
 
 
+_loading = threading.Lock()
+
+
+@cache
+def _bindings() -> Any:
+    """The module `egglog.bindings` without its package, which takes fifteen times as long to import: it loads a
+    formatter and types for a language of its own. Whoever imports egglog gets this same module."""
+    name = "egglog.bindings"
+    with _loading:
+        if name not in sys.modules:
+            package = importlib.util.find_spec("egglog")
+            folders = (package and package.submodule_search_locations) or []
+            spec = importlib.machinery.PathFinder.find_spec(name, folders)
+            if spec is None or spec.loader is None:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            sys.modules[name] = module
+        return sys.modules[name]
+
+
 class EGraph:
     """An e-graph with the declarations of `lines`, egglog text with one command a line.
 
@@ -63,9 +87,7 @@ class EGraph:
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
-        from egglog import bindings
-
-        self._egraph = bindings.EGraph()
+        self._egraph = _bindings().EGraph()
         self.execute(lines)
 
     def execute(self, lines: Iterable[str]) -> None:
@@ -126,12 +148,10 @@ class EGraph:
     def _translate_errors(self, what: str, action: Callable[[], Any]) -> Any:
         """Runs an action. An error or a panic of egglog (a panic is no Exception) becomes an EqsatError; an error of a
         Python function that egglog calls passes unchanged."""
-        from egglog import bindings
-
         try:
             return action()
         except BaseException as error:
-            if not (isinstance(error, bindings.EggSmolError) or is_panic(error)):
+            if not (isinstance(error, _bindings().EggSmolError) or is_panic(error)):
                 raise
             fail(
                 Kind.UNSOUND_RULE,

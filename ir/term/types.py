@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ def _store(value: TensorType, type_: str) -> TensorType:
     return wanted
 
 
+@lru_cache(1 << 14)
 def _read(source: TensorType, read: str) -> TensorType:
     view = parse_map(read)
     _require(len(view.exprs) == source.rank, f"{view} reads {source}")

@@ -130,6 +130,7 @@ def test_a_journal_names_what_was_under_way(tmp_path: Path) -> None:
     assert Journal.read(tmp_path / "none").outcomes == {}
 
 
+@pytest.mark.slow
 def test_a_session_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """The first slice ends in a test that hangs; the second runs what has not passed, from the first one's file."""
     tests = tmp_path / "test_some.py"
@@ -142,7 +143,7 @@ def test_a_session_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setenv("HANGS", "yes")
     monkeypatch.setattr(gpu_session, "steps", lambda _: [gpu_session.Step("tests", 20, lambda _: command, tests=True)])
     first = tmp_path / "first"
-    assert gpu_session.session(FACTS, first, time.monotonic() + 12) == 1
+    assert gpu_session.session(FACTS, first, time.monotonic() + 9) == 1
     shown = capsys.readouterr().out
     assert "test_some.py::test_hangs: lost in the kernel eq_second" in shown
     assert "test_some.py::test_bad: failed" in shown

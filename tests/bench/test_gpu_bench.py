@@ -118,6 +118,7 @@ def test_what_is_drawn_is_random_and_no_row_repeats() -> None:
     assert bias.shape == (4096,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_case_is_measured(name: str, lab: TorchLab) -> None:
     """eqsat beside torch, the same numbers; a row with all its figures."""

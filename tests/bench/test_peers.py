@@ -9,8 +9,9 @@ from bench.peers.__main__ import bytes_of, geometric_mean, row_of
 from bench.peers.kernels import attention, gather, kernels, linear, rms_norm, sums
 from bench.peers.limits import Limits
 from bench.peers.systems import kernel_in_eqsat, kernel_in_torch
-from bench.turns import CannotRunError, Case, Times, measure
+from bench.turns import CannotRunError, Times, measure
 from docs import make_performance
+from tests.bench.failing_case import failing
 
 LIMITS = Limits(1e12, {1e6: 1e11, float("inf"): 1e10})
 SMALL = {
@@ -51,13 +52,6 @@ def test_a_gather_moves_the_rows_of_its_index() -> None:
 
 def test_the_page_of_speeds_is_that_of_the_results() -> None:
     assert make_performance.FILE.read_text(encoding="utf-8") == make_performance.text()
-
-
-def failing() -> Case:
-    def build(threads: int) -> None:
-        raise ValueError("no such operator\nand more")
-
-    return Case("failing", 1e-4, {"first": lambda threads: lambda: np.ones(3), "other": build})  # type: ignore[dict-item]
 
 
 @pytest.mark.slow

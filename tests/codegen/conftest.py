@@ -10,13 +10,15 @@ import pytest
 from codegen.compile.library import build
 from codegen.compile.machine import machine, restrict
 from tests.support.cpu.lanes import Lanes, arches, units
+from tests.support.cpu.quick_flags import quick_flags
 
 
 @pytest.fixture(scope="session", params=arches())
 def lanes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lanes:
-    """The prelude on each instruction set of this machine."""
+    """The prelude on each instruction set of this machine; on the widest one with the flags of programs."""
     on = restrict(machine(), request.param)
-    return Lanes(on, build(units(), on, cache=tmp_path_factory.mktemp("prelude")))
+    flags = None if on == machine() else quick_flags(on)
+    return Lanes(on, build(units(), on, flags=flags, cache=tmp_path_factory.mktemp("prelude")))
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_one_argument_of_the_wrong_kind(name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(st.sampled_from(sorted(FUNCTIONS)), st.data())
 def test_lazy_tensors(name: str, data: st.DataObject) -> None:
     least, most = arity(FUNCTIONS[name])

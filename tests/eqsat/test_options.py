@@ -182,7 +182,10 @@ UNSOUND = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rule", "says"), UNSOUND.values(), ids=UNSOUND.keys())
-def test_an_unsound_rule_is_refused_with_a_counterexample(rule: Rule, says: str) -> None:
+def test_an_unsound_rule_is_refused_with_a_counterexample(
+    rule: Rule, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rules.users.ATTEMPTS", 1000)
     with pytest.raises(EqsatError) as caught:
         matched([rule])
     assert caught.value.kind is Kind.UNSOUND_RULE

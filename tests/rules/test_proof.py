@@ -142,6 +142,7 @@ def _check_fill(op: str, result: str, fill: float, elements: tuple[str, ...]) ->
     assert same_number(made, evaluate(Imm(result, number_text(fill, dtype(result)), "[]"), {})), (elements, fill)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["sum", "prod", "max", "min"])
 def test_a_reduction_takes_the_fills_found_to_the_fill(op: str) -> None:
     found = 0

@@ -29,12 +29,17 @@ from tests.support.sampling import one_in
 from tests.support.stages.terms import saturate_terms
 
 p, q, r, b, m, n, o, t, d, c, k, v = pattern_variables("p:P q:P r:P b:B m:S n:S o:S t:S d:S c:S k:S v:S")
+DEAR = (
+    *("tiles_of_2x2_for_right_weights_of_3x3", "tiles_of_4x4_for_right_weights_of_3x3"),
+    *("tiles_of_2x2_for_left_weights_of_5x5", "tiles_of_2x2_for_right_weights_of_5x5"),
+)
+"""Rules whose instances take seconds each; those of one axis, and those for left weights of 3×3, are made alike."""
 by_name = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 
-@one_in(6, RULES)
+@one_in(7, RULES, dear=DEAR)
 def test_both_sides_agree(rule: Rule) -> None:
-    assert check(rule, np.random.default_rng(1), instances=8) == 8
+    assert check(rule, np.random.default_rng(1), instances=5) == 5
 
 
 @pytest.mark.exhaustive
@@ -44,7 +49,7 @@ def test_both_sides_agree_on_many(rule: Rule) -> None:
 
 
 @pytest.mark.slow
-@one_in(6, RULES)
+@one_in(7, RULES, dear=DEAR)
 def test_it_fires_and_the_egraph_stays_sound(rule: Rule) -> None:
     rng = np.random.default_rng(3)
     for instance in islice(_instances(rule, rng), 40):
@@ -165,7 +170,7 @@ def test_an_overflow_of_a_narrow_dtype_may_vanish_with_its_cast_but_not_come() -
             check(unfair, np.random.default_rng(8), instances=100)
 
 
-@one_in(6, RULES)
+@one_in(7, RULES, dear=DEAR)
 def test_what_is_certified_as_exact_is_compared_in_fractions(rule: Rule) -> None:
     if certificate(rule) is not Certificate.EXACT:
         return
@@ -176,7 +181,7 @@ def test_what_is_certified_as_exact_is_compared_in_fractions(rule: Rule) -> None
             compared += np.array_equal(exact_value(instance.term, instance.inputs), exact_value(rhs, instance.inputs))
         except NotRational:
             continue
-        if compared == 10:
+        if compared == 4:
             return
     assert compared
 

@@ -76,10 +76,10 @@ def _convolution(
 @pytest.mark.parametrize(
     ("channels", "filters", "size", "taps"),
     [
-        (64, 48, (30, 33), (3, 3)),  # tiles that reach beyond the image
+        pytest.param(64, 48, (30, 33), (3, 3), marks=pytest.mark.slow),  # tiles that reach beyond the image
         (48, 32, (13, 14), (5, 5)),
-        (64, 64, (257,), (3,)),
-        (64, 64, (28, 28), (3, 1)),  # slides along one axis only
+        pytest.param(64, 64, (257,), (3,), marks=pytest.mark.slow),
+        pytest.param(64, 64, (28, 28), (3, 1), marks=pytest.mark.slow),  # slides along one axis only
     ],
 )
 def test_convolutions_by_tiles_compute_the_convolution(
@@ -91,6 +91,7 @@ def test_convolutions_by_tiles_compute_the_convolution(
     program.verify()
 
 
+@pytest.mark.slow
 def test_tiles_are_chosen_where_they_pay_and_only_at_level_range() -> None:
     program, _inputs, _ = _convolution(64, 64, (28, 28), (3, 3))
     assert len(program.kernels) == 5

@@ -17,6 +17,7 @@ from tests.stress import pool_races, sanitized
 from tests.stress.programs import Batch, batch
 from tests.stress.sanitized import check
 from tests.support.fuzz.batch import merged
+from tests.support.sampling import first_few
 
 
 def one(y: Tensor) -> Batch:
@@ -52,8 +53,7 @@ def test_kernels_as_they_are(races: bool) -> None:
     assert not found.complaint
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(6))
+@first_few(3, "number", range(6))
 def test_batches(number: int) -> None:
     assert not check(batch(1, number), races=number % 3 == 2).complaint
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import pytest
 
@@ -23,8 +23,16 @@ def first_few(count: int, name: str, values: Iterable[object]) -> pytest.MarkDec
     return pytest.mark.parametrize(name, found)
 
 
-def one_in(step: int, rules: Iterable[Rule], others: pytest.MarkDecorator = pytest.mark.slow) -> pytest.MarkDecorator:
+def one_in(
+    step: int,
+    rules: Iterable[Rule],
+    others: pytest.MarkDecorator = pytest.mark.slow,
+    dear: Collection[str] = (),
+) -> pytest.MarkDecorator:
     """Gives a test the argument `rule`: every `step`-th rule among the fast tests, the `others` among the slow ones, or
-    among the exhaustive ones."""
-    found = [pytest.param(rule, marks=others) if place % step else rule for place, rule in enumerate(rules)]
+    among the exhaustive ones; the rules named `dear` among the exhaustive ones."""
+    found = []
+    for place, rule in enumerate(rules):
+        mark = pytest.mark.exhaustive if rule.name in dear else others
+        found.append(pytest.param(rule, marks=mark) if place % step or rule.name in dear else rule)
     return pytest.mark.parametrize("rule", found, ids=lambda rule: rule.name)

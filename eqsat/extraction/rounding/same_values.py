@@ -13,8 +13,7 @@ Picks may count, too: each element of max y or relu y is one of y, or a number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-
-import numpy as np
+from itertools import count
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
@@ -28,29 +27,42 @@ class SameValues:
     classes whose elements are picked from those of another."""
 
     def __init__(self, view: EGraphView, picks: bool = False) -> None:
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
-
         numbers = {class_ for class_, nodes in view.classes.items() if any(map(_is_number, nodes))}
         values = {class_: nodes for class_, nodes in view.classes.items() if class_ not in numbers}
         picked = {class_: tuple(_picked_classes(nodes, numbers)) for class_, nodes in values.items()} if picks else {}
         origins = {class_: (*_origins(nodes), *picked.get(class_, ())) for class_, nodes in values.items()}
         self._origins = {class_: origins.get(class_, ()) for class_ in view.classes}
         edges = [(class_, origin) for class_, origins in self._origins.items() for origin in origins]
-        ends = np.array(edges, np.int64).reshape(-1, 2)
-        size = 1 + max(view.classes, default=0)
-        graph = coo_matrix((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), (size, size))
-        self._numbers = connected_components(graph, directed=False)[1].tolist()
+        self._numbers = _number_components(1 + max(view.classes, default=0), edges)
         self.picked = frozenset(self.of(class_) for class_, picks_of in picked.items() if picks_of)
         """The values of which some class picks."""
 
     def of(self, class_: int) -> int:
         """The value whose points the class holds."""
-        return int(self._numbers[class_])
+        return self._numbers[class_]
 
     def origins(self, class_: int) -> tuple[int, ...]:
         """The classes of which the points of a class are, as its nodes say: a view, of what is viewed."""
         return self._origins[class_]
+
+
+def _number_components(size: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    """Node → the number of its connected component, of an undirected graph of the nodes 0, 1, … size - 1. Components
+    are numbered by their least node."""
+    nearer = list(range(size))  # a lesser node of the component; the least one is its own
+
+    def least(node: int) -> int:
+        while nearer[node] != node:
+            nearer[node] = node = nearer[nearer[node]]
+        return node
+
+    for one, other in edges:
+        low, high = sorted((least(one), least(other)))
+        nearer[high] = low
+    numbers, fresh = list[int](), count()
+    for node in range(size):
+        numbers.append(next(fresh) if nearer[node] == node else numbers[least(node)])
+    return numbers
 
 
 def _origins(nodes: Iterable[ENode]) -> Iterator[int]:

@@ -108,6 +108,7 @@ def check_waits(barriers: list[dict[str, Any]], kernel: Any) -> None:
 by_program = pytest.mark.parametrize("program", [gemm, conv, attention])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @by_program
 def test_a_gpus_waits_and_rings_are_those_of_the_report(program: Callable[[], t.Tensor], target: str) -> None:

@@ -106,6 +106,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_the_threads_of_a_forked_child_do_not_use_the_parents_workers(bound: BoundModel, tmp_path: Path) -> None:
     make_apart(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)
     child = os.fork()

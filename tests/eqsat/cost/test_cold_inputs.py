@@ -51,6 +51,7 @@ def test_what_a_loop_reads_in_every_trip_is_not_cold() -> None:
     assert not marks(regions(last, A100)).get("weight")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
 def test_decoding_is_never_priced_below_the_time_of_its_bytes(target: Target) -> None:
     """One query for each of 32 heads reads 67 MB of keys and values, which no kernel before has written."""

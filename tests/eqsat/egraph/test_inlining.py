@@ -66,6 +66,7 @@ CHAINS = [stencil, hadamard, dense_net, turned]
 chains = pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.__name__)
 
 
+@pytest.mark.slow
 @chains
 def test_the_egraph_grows_with_the_program(chain: Callable[[int], Tensor]) -> None:
     sizes = {}

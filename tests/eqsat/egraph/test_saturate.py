@@ -120,7 +120,7 @@ def test_what_absorbs_is_not_regrouped_for_ever() -> None:
     assert sum(map(len, view.classes.values())) < 60
 
 
-@first_few(100, "seed", range(1000, 2000))
+@first_few(40, "seed", range(1000, 2000))
 def test_every_node_of_many_classes_has_its_value(seed: int) -> None:
     test_every_node_of_a_class_has_its_value(seed)
 

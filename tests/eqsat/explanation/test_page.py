@@ -300,6 +300,7 @@ def test_a_page_of_parts_shows_texts_and_measured_times(chromium: Any, run: Expl
     opened.context.close()
 
 
+@pytest.mark.slow
 def test_no_view_is_cut_at_either_width(chromium: Any, written: Path) -> None:
     for width in (1000, 1600):
         opened = Opened(chromium, written)

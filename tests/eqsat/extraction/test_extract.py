@@ -120,7 +120,7 @@ def test_every_extractor_computes_the_same(case: str, extractor: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*CASES, "encoder", "conv block"])
+@pytest.mark.parametrize("case", [*CASES, pytest.param("encoder", marks=pytest.mark.exhaustive), "conv block"])
 def test_no_extractor_beats_the_bound(case: str) -> None:
     others = {"encoder": lambda: graphs.encoder(1, 16, 32, 4), "conv block": residual_block}
     graph, view = saturated_case(case) if case in CASES else saturated(others[case]())

@@ -203,7 +203,7 @@ def test_refusals(name: str) -> None:
     assert caught.value.kind is kind
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_beside_torch_compile() -> None:
     torch = pytest.importorskip("torch")
     draw = torch.ops.prims

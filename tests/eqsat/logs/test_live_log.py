@@ -85,6 +85,7 @@ def _stderr(environment: dict[str, str], tmp_path: Path) -> list[str]:
     return answer.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_the_environment_shows_topics_on_stderr(tmp_path: Path) -> None:
     lines = _stderr({"EQSAT_LOG": "extract,call"}, tmp_path)
     assert {re.split(r"\s+", line.strip())[2] for line in lines} == {"eqsat.extract", "eqsat.call"}

@@ -1,5 +1,6 @@
 """Programs whose calls are optimized once: against the same programs inlined, and what reports say of them."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from tests.support.fuzz.strategies import random_graph
 from tests.support.programs.called_blocks import blocks, call, feed_forward, given, graph_json, inlined, two_results
+from tests.support.sampling import first_few
 
 SHAPES = ((6, 8), (8, 16), (16, 8), (8,))
 WEIGHTS = ("up", "down", "scale")
@@ -32,6 +34,12 @@ def compiled(source: Any, **options: Any) -> Program:
     verify(program._compiled.artifact.module)
     program.verify()
     return program
+
+
+@cache
+def repeated(count: int) -> Program:
+    """The program of so many blocks, for tests that change nothing of a program."""
+    return compiled(blocks(count))
 
 
 def steps_of(source: Any, constants: tuple[str, ...] = ()) -> Steps:
@@ -66,35 +74,40 @@ def assert_same(source: Any, dearer: float = 1.001, **options: Any) -> Program:
 
 
 def test_equal_calls_are_optimized_once() -> None:
-    one, many = (compiled(blocks(count)) for count in (1, 12))
-    assert len(many.kernels) == 12 * len(one.kernels)
+    one, many = repeated(1), compiled(blocks(6))
+    assert len(many.kernels) == 6 * len(one.kernels)
     assert len(many.stats.saturation.phases) == len(one.stats.saturation.phases)
     assert many.stats.candidates == one.stats.candidates
-    assert many.cost == pytest.approx(12 * one.cost, rel=1e-9)
+    assert many.cost == pytest.approx(6 * one.cost, rel=1e-9)
     assert many._compiled.artifact.kernels.keys() == one._compiled.artifact.kernels.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["exact", "reassociate", "rounding", "range"])
 def test_calls_have_the_bits_of_the_inlined_program(level: str) -> None:
     """At the level `exact`, the search finds a cheaper kernel for the second and third layer if it sees all layers."""
     assert_same(blocks(3), dearer=1.02 if level == "exact" else 1.001, exactness=level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "width", "dtype"), [(1, 8, "fp32"), (0, 4, "fp32"), (6, 8, "fp16")])
 def test_sizes_and_dtypes(rows: int, width: int, dtype: str) -> None:
     assert_same(blocks(2, rows, width, dtype))
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_bits() -> None:
     program = [compiled(blocks(3, 64, 32), threads=threads) for threads in (1, 2, 4)]
     arrays = program[0].random_inputs()
     assert len({each(arrays).tobytes() for each in program}) == 1
 
 
+@pytest.mark.slow
 def test_emulated_gpus_run_calls() -> None:
     compiled(blocks(2, 16, 16), target="sm_80", emulate=True, threads=None)
 
 
+@pytest.mark.slow
 def test_constants_of_a_call_are_its_own() -> None:
     rng = np.random.default_rng(3)
     arrays = {
@@ -110,6 +123,7 @@ def test_constants_of_a_call_are_its_own() -> None:
     assert len(program.kernels) == len(alone.kernels)
 
 
+@pytest.mark.slow
 def test_calls_with_other_constants_are_optimized_apart() -> None:
     """Weights that are known, and weights that are arguments."""
     arrays = {f"layer1.{name}": np.ones(shape, "f") for name, shape in zip(WEIGHTS, SHAPES[1:], strict=True)}
@@ -117,9 +131,10 @@ def test_calls_with_other_constants_are_optimized_apart() -> None:
     compiled(blocks(2), constants=arrays)
     arrays |= {name.replace("1", "2"): array for name, array in arrays.items()}
     program = compiled(blocks(4), constants=arrays)
-    assert len(program.stats.saturation.phases) == 2 * len(compiled(blocks(1)).stats.saturation.phases)
+    assert len(program.stats.saturation.phases) == 2 * len(repeated(1).stats.saturation.phases)
 
 
+@pytest.mark.slow
 def test_dims_may_be_free() -> None:
     """Of three rows, the calls are the same graph for the same sizes; sizes come with each call of the program."""
     text = """
@@ -156,6 +171,7 @@ def test_dims_may_be_free() -> None:
     assert names_of(text.replace("batch", "3")) == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_saved_programs_and_caches_keep_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
     program = optimize_and_compile(blocks(3), threads=1)
@@ -175,6 +191,7 @@ def test_saved_programs_and_caches_keep_calls(tmp_path: Path, monkeypatch: pytes
 # what calls take and give
 
 
+@pytest.mark.slow
 def test_several_results_some_unused_and_an_operand_returned() -> None:
     """`same` is x; no uop reads `unused`; `sums` is an output of the program."""
     source = with_weights(
@@ -205,10 +222,11 @@ def test_calls_beside_each_other_are_inlined() -> None:
     compiled(source)
 
 
+@pytest.mark.slow
 def test_equal_calls_of_equal_operands_run_once() -> None:
     source = with_weights(call("block", ["a"], "x", *WEIGHTS), call("block", ["b"], "x", *WEIGHTS), outputs=["a", "b"])
     program = compiled(source)
-    assert len(program.kernels) == len(compiled(blocks(1)).kernels)
+    assert len(program.kernels) == len(repeated(1).kernels)
     a, b = program(program.random_inputs())
     assert a.tobytes() == b.tobytes()
 
@@ -230,6 +248,7 @@ def test_what_calls_have_in_common_is_computed_once() -> None:
     compiled(source)
 
 
+@pytest.mark.slow
 def test_calls_of_calls_are_cut_where_they_repeat() -> None:
     """A pair of blocks is called twice, the blocks four times."""
     shapes = dict(zip(WEIGHTS, SHAPES[1:], strict=True))
@@ -251,9 +270,10 @@ def test_calls_of_calls_are_cut_where_they_repeat() -> None:
     block = graph_json(feed_forward, *SHAPES)
     source = {"graphs": {"block": block, "pair": pair}, "uops": uops, "outputs": ["p1"]}
     assert names_of(source) == ["p0/h", "p0/y", "p1/h", "p1/y"]
-    assert len(assert_same(source).stats.saturation.phases) == len(compiled(blocks(1)).stats.saturation.phases)
+    assert len(assert_same(source).stats.saturation.phases) == len(repeated(1).stats.saturation.phases)
 
 
+@pytest.mark.slow
 def test_calls_in_loops() -> None:
     x, h = tensor.input("x", (3, 6, 8)), tensor.input("h", (6, 8))
     step = {
@@ -319,6 +339,7 @@ def test_small_calls_and_calls_whose_results_one_uop_reads_are_inlined() -> None
         assert names_of(source) == ["main"]
 
 
+@pytest.mark.slow
 def test_calls_that_a_program_states_against_its_order_are_left() -> None:
     """`a` needs a result of `b`, and `b` one of `a`: no call does, but a text may say so."""
     graph, _ = load(blocks(4))
@@ -329,7 +350,7 @@ def test_calls_that_a_program_states_against_its_order_are_left() -> None:
     compiled(stated)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@first_few(6, "seed", range(12))
 def test_any_cut_gives_the_right_results(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random programs, cut at random: only cuts that need their own results are refused."""
 
@@ -352,8 +373,9 @@ def test_any_cut_gives_the_right_results(seed: int, monkeypatch: pytest.MonkeyPa
 # reports
 
 
+@pytest.mark.slow
 def test_reports_name_the_uops_of_each_call() -> None:
-    program = compiled(blocks(3))
+    program = repeated(3)
     each = len(program.kernels) // 3
     for place, kernel in enumerate(program.kernels):
         name = f"layer{place // each}"
@@ -375,8 +397,9 @@ def test_why_not_within_a_call_and_between_calls() -> None:
     assert within[0].figures == within[1].figures
 
 
+@pytest.mark.slow
 def test_parts_are_explored_one_by_one() -> None:
-    program = compiled(blocks(3))
+    program = repeated(3)
     runs = program.explorations()
     assert list(runs) == ["layer0", "layer1", "layer2"]
     for number, (name, run) in enumerate(runs.items()):

@@ -24,6 +24,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.module.launch_verify import verify as verify_table
 from ir.module.module_verify import verify
 from tests.support.fuzz.strategies import random_graph
+from tests.support.sampling import first_few
 
 RNG = np.random.default_rng(11)
 
@@ -63,7 +64,9 @@ def by_numpy(x: np.ndarray, h: np.ndarray, reverse: bool) -> tuple[np.ndarray, n
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(("steps", "batch"), [(1, 3), (2, 3), (3, 1), (1000, 2), (4, 0)])
+@pytest.mark.parametrize(
+    ("steps", "batch"), [(1, 3), (2, 3), (3, 1), pytest.param(1000, 2, marks=pytest.mark.slow), (4, 0)]
+)
 def test_scans_are_numpys_loops(steps: int, batch: int, reverse: bool) -> None:
     x, h = randn(steps, batch, 5), randn(batch, 6)
     found = compiled(network(steps, batch, reverse))(x=x, h=h)
@@ -71,6 +74,7 @@ def test_scans_are_numpys_loops(steps: int, batch: int, reverse: bool) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_program_does_not_grow_with_its_steps() -> None:
     few, many = (compiled(network(steps)) for steps in (10, 1000))
     inside = [[kernel.function for kernel in program.kernels if kernel.runs > 1] for program in (few, many)]
@@ -180,6 +184,7 @@ def test_results_are_inputs_of_the_caller_and_twice_an_output() -> None:
     np.testing.assert_array_equal(values[4], b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["exact", "range"])
 def test_threads_do_not_change_bits(level: str) -> None:
     arrays = {"x": randn(7, 64, 5), "h": randn(64, 6)}
@@ -205,6 +210,7 @@ def test_saved_programs_and_caches_keep_loops(tmp_path: Path, monkeypatch: pytes
         assert [kernel.runs for kernel in each.kernels] == [kernel.runs for kernel in program.kernels]
 
 
+@pytest.mark.slow
 def test_reports_know_runs() -> None:
     program = compiled(network(12))
     assert "12 in a loop" in program.explain()
@@ -220,6 +226,7 @@ def test_reports_know_runs() -> None:
         program.egraph()
 
 
+@pytest.mark.slow
 def test_parts_are_explored_one_by_one() -> None:
     """Every part has the kernels, and the prices, that it has in the program."""
     program = compiled(network(3))
@@ -252,6 +259,7 @@ def invoke(*words: str, status: int = 0) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_commands_show_the_parts_of_a_model(tmp_path: Path) -> None:
     model = tmp_path / "network.json"
     model.write_text(json.dumps(read_model(network(3)).bind({}, strict=False).graph.to_json()))
@@ -300,7 +308,7 @@ def test_emulated_gpus_run_loops_on_aligned_memory(steps: int) -> None:
         assert window.step % 16 == 0 or window.slot in copied
 
 
-@pytest.mark.parametrize("seed", range(24))
+@first_few(8, "seed", range(24))
 def test_random_programs_with_loops(seed: int) -> None:
     graph = random_graph(np.random.default_rng((seed, 5)), 8, loops=True)
     compiled(graph)

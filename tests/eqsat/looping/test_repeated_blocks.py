@@ -61,13 +61,14 @@ def compiled(outputs: Tensor | Sequence[Tensor]) -> Program:
     return optimize_and_compile(outputs, threads=1, cache=False, verify=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [residual, norm_at_the_end])
 def test_repeated_layers_are_optimized_once(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = network(layer, 5)
     program = compiled(outputs)
     assert len(blocks_of(outputs)) >= 4
-    few, many = (len(compiled(network(layer, count)).stats.saturation.phases) for count in (3, 5))
-    assert few == many
+    fewer = compiled(network(layer, 3))
+    assert len(fewer.stats.saturation.phases) == len(program.stats.saturation.phases)
     monkeypatch.setattr(cut_calls, "find_repeats", lambda *_: [])
     whole = compiled(outputs)
     assert len(program.kernels) == len(whole.kernels)
@@ -91,6 +92,7 @@ def test_inlined_calls_are_found_again() -> None:
     assert sum(part.name.startswith("block") for part in parts) >= 3
 
 
+@pytest.mark.slow
 def test_values_before_the_layers_may_be_read_by_all() -> None:
     mask = given("m", 6, 6).exp()
 

@@ -80,6 +80,7 @@ def test_seconds_end_the_measurements(folder: Path, monkeypatch: pytest.MonkeyPa
     assert len(asked) > 2, "a later call measures the rest"
 
 
+@pytest.mark.slow
 def test_programs_share_the_measurements_of_equal_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     program = tuned()
     monkeypatch.setattr(replanning, "times_of", lambda *_, **__: pytest.fail("measured twice"))
@@ -88,6 +89,7 @@ def test_programs_share_the_measurements_of_equal_kernels(monkeypatch: pytest.Mo
         assert other.dump("plan", place) == program.dump("plan", place).replace("(x", "(another_name")
 
 
+@pytest.mark.slow
 def test_an_executor_measures(folder: Path) -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         program = tuned(executor=pool, autotune=60)

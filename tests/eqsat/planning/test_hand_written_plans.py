@@ -56,6 +56,7 @@ def refused(program: Program, kernel: int, plan: Any) -> EqsatError:
     return caught.value
 
 
+@pytest.mark.slow
 def test_a_plan_that_the_planner_does_not_make_is_lowered(program: Program, gemm: CpuContractionPlan) -> None:
     mine = changed(gemm, mr=2, bm=10, bk=13)
     assert mine not in [option.plan for option in program.plans(0)]
@@ -125,6 +126,7 @@ def test_a_plan_of_another_kernel_machine_or_order_is_refused(program: Program, 
     assert "is a value of a class of ir.plan" in str(refused(program, 0, 3))
 
 
+@pytest.mark.slow
 def test_nests_and_streams_are_written_by_hand_too() -> None:
     q, k, v = (t.input(name, (2, 40, 16)) for name in "qkv")
     stream = optimize_and_compile(nn.attention(q, k, v), target="cpu", threads=1)

@@ -85,6 +85,7 @@ def test_a_chosen_plan_is_saved(program: Program, tmp_path: Path) -> None:
         assert load(tmp_path / "p", recompile=recompile).dump("plan", 0) == made.dump("plan", 0)
 
 
+@pytest.mark.slow
 def test_a_program_of_free_sizes_keeps_them_free() -> None:
     sizes = {"N": 64, "K": 64}
     free = optimize_and_compile(GEMM, target="cpu", threads=1, dims=sizes)

@@ -38,7 +38,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["cpu", "sm_80", "sm_90"])
+@pytest.mark.parametrize("target", ["cpu", "sm_80", pytest.param("sm_90", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_programs_of_constant_scores(kind: str, target: str) -> None:
     for number in (0.5, float("-inf")):

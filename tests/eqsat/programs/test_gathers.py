@@ -80,6 +80,8 @@ PROGRAMS = {
         lambda x, i: x[:7].reshape(7, 1, WIDTH) @ along(x.reshape(5, 10, WIDTH)[:, :6].permute(0, 2, 1), 0, i)
     ),
 }
+MARKS = (pytest.mark.slow, pytest.mark.exhaustive)
+FEW = ("of rows between padding", "of single elements of a reshape")
 
 
 def check(name: str, target: str) -> None:
@@ -106,14 +108,10 @@ def test_gathers_on_a_cpu(name: str) -> None:
     check(name, "cpu")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [name if name in FEW else pytest.param(name, marks=MARKS[place % 2]) for place, name in enumerate(PROGRAMS)]
+)
 def test_gathers_on_a_gpu(name: str) -> None:
-    check(name, "sm_80")
-
-
-@pytest.mark.parametrize("name", ["of rows between padding", "of single elements of a reshape"])
-def test_some_gathers_on_a_gpu(name: str) -> None:
     check(name, "sm_80")
 
 

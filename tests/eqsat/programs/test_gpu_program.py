@@ -71,6 +71,7 @@ def test_exact_programs_keep_the_order_of_sums() -> None:
     np.testing.assert_array_equal(program(x), np.cumsum(x, 1, dtype=np.float32)[:, -1])
 
 
+@pytest.mark.slow
 def test_free_sizes_and_outputs_of_the_caller() -> None:
     source = {"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", "dtype": "fp32", "shape": ["M", 3]}}
     program = emulated({"uops": [source, {"id": "y", "uop": "EXP", "src": ["x"]}]})

@@ -51,6 +51,12 @@ def indices(x: Tensor, y: Tensor) -> list[Tensor]:
     return [*looked_up, tensor.iota(x.shape, 1, x.dtype) + x, tensor.iota((7,), 0, x.dtype) - 3]
 
 
+ON_TARGETS = [
+    *((name, "cpu") for name in INTEGERS),
+    *((name, "sm_80") for name in ("u8", "i64")),
+    *(pytest.param(name, "sm_80", marks=pytest.mark.exhaustive) for name in ("i8", "i16", "u16", "i32", "u32", "u64")),
+]
+"""On a GPU the narrowest and the widest integer; the others in the long run."""
 FAMILIES = (elementwise, with_numbers, casts, reductions, indices)
 Family = Callable[[Tensor, Tensor], list[Tensor]]
 
@@ -84,8 +90,7 @@ def test_small_programs(target: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["cpu", "sm_80"])
-@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize(("name", "target"), ON_TARGETS)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_programs(name: str, family: Family, target: str) -> None:
     check(name, family, SHAPES[0], target)

@@ -77,6 +77,7 @@ def test_outputs_that_no_kernel_writes_and_several_outputs() -> None:
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.slow
 def test_sizes_of_free_dims_are_those_of_the_arguments() -> None:
     made = optimize_and_compile("%x: fp32[M, 4] = input()\n%y = add(%x, %x)", target="cpu", threads=1)
     small, large = made.bound(A[:1]), made.bound(A)

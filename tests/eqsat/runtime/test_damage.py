@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-SHORT = {"files-bytes-cpu": 60, "files-fields-cpu": 60, "files-sealed-cpu": 60, "entries-fields-cpu": 6}
+SHORT = {"files-bytes-cpu": 30, "files-fields-cpu": 30, "files-sealed-cpu": 30, "entries-fields-cpu": 4}
 LONG = {
     **dict.fromkeys(("files-bytes-cpu", "files-fields-cpu", "files-sealed-cpu"), 2000),
     **dict.fromkeys(("entries-bytes-cpu", "entries-fields-cpu", "entries-sealed-cpu", "files-recompile-cpu"), 400),

@@ -228,6 +228,7 @@ def test_shapes_that_contradict_each_other(free: Program) -> None:
     assert len(free.variants) == before
 
 
+@pytest.mark.slow
 def test_many_threads_call_one_program(free: Program) -> None:
     jobs = []
     for seed in range(24):

@@ -91,6 +91,7 @@ def test_pickles_and_deep_copies_are_programs_too(program: Program, copied: Call
     np.testing.assert_array_equal(copied(program)(X)[0], program(X)[0])
 
 
+@pytest.mark.slow
 def test_a_process_pool_takes_a_program(program: Program) -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         np.testing.assert_array_equal(pool.submit(program, X).result()[0], program(X)[0])
@@ -126,6 +127,7 @@ def free_program() -> Program:
     return optimize_and_compile({"uops": uops}, constants={"w": np.arange(3, dtype=np.float32)}, threads=1)
 
 
+@pytest.mark.slow
 def test_every_variant_is_saved(tmp_path: Path) -> None:
     program = free_program()
     for rows in (2, 5, 1, 5):

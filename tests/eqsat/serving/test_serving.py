@@ -247,6 +247,7 @@ def test_errors_of_prepared_sizes_are_all_raised() -> None:
     assert "2 errors" in repr(begun)
 
 
+@pytest.mark.slow
 def test_preparation_in_the_background_can_be_waited_for_and_cancelled() -> None:
     made = program()
     gate = held_back(made)
@@ -261,6 +262,7 @@ def test_preparation_in_the_background_can_be_waited_for_and_cancelled() -> None
     right(made, 1 + background.MOST_THREADS)
 
 
+@pytest.mark.slow
 def test_a_call_is_padded_to_a_ready_size_while_its_own_is_built() -> None:
     made = program(dims={"M": [2, 4, 8]}, when_missing="pad")
     made.prepare(M=8)

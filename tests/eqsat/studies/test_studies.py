@@ -88,6 +88,7 @@ def test_what_a_knockout_is_worth() -> None:
     assert launch.measured == 1
 
 
+@pytest.mark.slow
 def test_studies_run_on_the_processes_of_an_executor(workers: Executor, tmp_path: Path) -> None:
     heard: list[str] = []
     found = ablate(
@@ -152,6 +153,7 @@ def test_a_loop_is_refused() -> None:
     assert "has a loop" in str(found.failures["loop"])
 
 
+@pytest.mark.slow
 def test_programs_come_as_models_with_sizes() -> None:
     """A function of lazy tensors with symbols is a model, not a function that makes one."""
     model = t.program(lambda x: nn.softmax(x), t.input("x", ("B", 8)))

@@ -28,6 +28,7 @@ from ir.pricer import Price, Pricer
 from ir.term.rule import Exactness
 from ir.tiny.graph import Graph
 from rules import select
+from tests.support.cpu.quick_flags import quick_flags
 from tests.support.oracles.agree import disagreement
 from tests.support.oracles.canary import saturate
 from tests.support.oracles.module_playback import play_module
@@ -70,7 +71,7 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
     lowered = lower_module(module, prices, CpuBackend())
     table = launch_table(module, lowered)
     units, common = c_units(lowered.values(), table, flush=True), frozenset([POOL, ARGUMENTS])
-    library = build(units, machine(), common=common)
+    library = build(units, machine(), flags=quick_flags(machine()), common=common)
     executable = CpuExecutable(module, table, library, fold(module, {}), 2)
     memrefs = {slot.name: slot.memref for slot in module.slots}
 

@@ -215,10 +215,10 @@ def check_all(arch: str, step: int, nan: bool) -> None:
 @pytest.mark.parametrize("nan", [False, True])
 def test_kernels_are_playback(nan: bool) -> None:
     arch = next(arch for arch in ARCHES if available(arch))
-    check_all(arch, 7, nan)
+    check_all(arch, 13, nan)
 
 
-@every(19)
+@every(37)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_kernels_of_every_dtype_are_playback(arch: str, step: int) -> None:
     for nan in (False, True):

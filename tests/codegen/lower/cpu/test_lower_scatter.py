@@ -48,7 +48,15 @@ def case_of(region: Region, plan: CpuScatterPlan, number: int) -> CpuCase:
     return CpuCase(region, plan, lowered.kernel)
 
 
-@pytest.mark.parametrize("regions", [SHAPES, pytest.param(DTYPED, marks=pytest.mark.slow)], ids=["shapes", "dtypes"])
+@pytest.mark.parametrize(
+    "regions",
+    [
+        SHAPES,
+        pytest.param(DTYPED[::3], marks=pytest.mark.slow),
+        pytest.param(DTYPED, marks=pytest.mark.exhaustive),
+    ],
+    ids=["shapes", "some dtypes", "dtypes"],
+)
 def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) -> None:
     tried: list[tuple[Region, CpuScatterPlan]] = []
     for region in regions:

@@ -23,6 +23,7 @@ from tests.codegen.plan.test_row_box import CONVS, nhwc
 from tests.support.cpu.changed_plan import with_fields
 from tests.support.cpu.contraction_runs import Built, plans_of, target_of
 from tests.support.programs import regions
+from tests.support.sampling import first_few
 
 
 def computed_operand() -> Region:
@@ -70,8 +71,7 @@ def plans(region: Region, isa: str | None = None, units: int = 2) -> list[CpuCon
     return list(kinds.values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("isa", [None, "avx2"])
+@first_few(1, "isa", [None, "avx2"])
 def test_every_kind_of_plan_plays(isa: str | None) -> None:
     cases = [(region, plan) for region in REGIONS.values() for plan in plans(region, isa)]
     places = {plan.places[1 - plan.vector] for _, plan in cases}

@@ -47,8 +47,7 @@ def tried(request: pytest.FixtureRequest) -> Tried:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nan", [False, True])
-@pytest.mark.parametrize("at_end", [False, True])
+@pytest.mark.parametrize(("nan", "at_end"), [(False, True), (True, False)])
 def test_every_plan_is_playback(tried: Tried, nan: bool, at_end: bool) -> None:
     for case in tried.cases:
         inputs = random_inputs(case.region, 1, nan=nan)

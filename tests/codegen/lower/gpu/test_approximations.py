@@ -61,6 +61,7 @@ def test_no_element_stays_none() -> None:
     assert np.asarray(compiled(t.input("x", (0, 5), "fp16").tanh())(x=np.zeros((0, 5), np.float16))).shape == (0, 5)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_the_epilogue_of_a_gelu_has_no_slow_path() -> None:
     """128 results of a thread: 6,730 instructions with the exact function."""

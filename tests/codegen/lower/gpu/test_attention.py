@@ -85,14 +85,14 @@ def test_kernels_play_as_the_region(group: str) -> None:
     Emulated(cases).assert_all_play(often=(Order.RANDOM, Order.REVERSE))
 
 
-@every(7)
+@every(17)
 @pytest.mark.parametrize("group", GROUPS)
 def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
     cases = [(one, plan) for one in GROUPS[group] for plan, _ in plans_of(one)]
     Emulated(cases[::step]).assert_all_play(often=tuple(Order))
 
 
-@every(7)
+@every(13)
 def test_random_streams_play_as_their_regions(step: int) -> None:
     """Axes in any order, several products, scores from memory, any kind of mask."""
     ones = [one for seed in range(0, 100, step) if plans_of(one := random_streams(seed))]
@@ -369,7 +369,7 @@ MODELS = {
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.exhaustive)])
-@every(3)
+@every(7)
 def test_kernels_compile_without_spills(arch: str, step: int) -> None:
     target, models = A100 if arch == "sm_80" else H100, dict(list(MODELS.items())[::step])
     kernels = [lowered(one, plans_of(one, target)[0][0], f"eq_k{i}") for i, one in enumerate(models.values())]

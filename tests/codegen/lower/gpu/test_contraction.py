@@ -184,7 +184,7 @@ def test_kernels_play_as_the_region(group: str) -> None:
     Emulated(cases).assert_all_play(often=(Order.RANDOM, Order.REVERSE))
 
 
-@every(13)
+@every(29)
 @pytest.mark.parametrize("group", GROUPS)
 def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
     cases = [(one, plan) for one in GROUPS[group] for plan, _ in plans_of(one)]

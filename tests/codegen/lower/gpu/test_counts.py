@@ -132,7 +132,7 @@ def test_instructions_and_conflicts_are_as_recorded(request: pytest.FixtureReque
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_main_loops_are_as_recorded(request: pytest.FixtureRequest) -> None:
     """Instructions of a warp in a turn: those beside the mma are what the tensor cores may wait for."""
     command = disassembler()
@@ -146,6 +146,7 @@ def test_main_loops_are_as_recorded(request: pytest.FixtureRequest) -> None:
     compare("gpu_loops", {"main_loops.json": as_text(rows)}, request.config)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.arch)
 def test_attention_waits_for_tensor_cores_not_for_instructions(target: Target) -> None:

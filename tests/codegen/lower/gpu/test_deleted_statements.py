@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
+import pytest
 
 from codegen.backends.gpu import GpuBackend
 from codegen.poly.analyse import checked_core
@@ -98,6 +99,7 @@ def unnoticed(chosen: list[tuple[Small, type, int]]) -> list[str]:
     return missed
 
 
+@pytest.mark.slow
 def test_every_statement_is_missed() -> None:
     assert not unnoticed(deletable(small_kernels()))
 

@@ -25,7 +25,15 @@ from tests.support.programs.scatter_regions import DTYPED, SHAPES, scatter_input
 from tests.support.stages.plan_class import plan_of
 
 
-@pytest.mark.parametrize("regions", [SHAPES, pytest.param(DTYPED, marks=pytest.mark.slow)], ids=["shapes", "dtypes"])
+@pytest.mark.parametrize(
+    "regions",
+    [
+        SHAPES,
+        pytest.param(DTYPED[::3], marks=pytest.mark.slow),
+        pytest.param(DTYPED, marks=pytest.mark.exhaustive),
+    ],
+    ids=["shapes", "some dtypes", "dtypes"],
+)
 def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) -> None:
     cases: list[tuple[Region, GpuKernel]] = []
     for region in regions:

@@ -36,7 +36,6 @@ from tests.support.gpu.emulated import stream_plans_of as plans_of
 from tests.support.gpu.nvrtc import needs_nvrtc
 from tests.support.gpu.workspace import workspace_of
 from tests.support.programs.stream_regions import attention, classifier_log_sum_exp, weighted_rows
-from tests.support.sampling import first_few
 
 REGIONS = [
     attention(2, 1, 300, 16, 16, dtype="bf16"),
@@ -278,9 +277,9 @@ def test_nothing_of_the_meeting_is_spare() -> None:
 # --- compiled -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_nvrtc
-@first_few(1, "arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_decode_compiles_without_spills(arch: str) -> None:
     target = A100 if arch == "sm_80" else H100
     ones = [

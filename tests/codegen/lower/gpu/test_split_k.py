@@ -33,7 +33,6 @@ from tests.support.gpu.emulated import contraction_plans_of as plans_of
 from tests.support.gpu.nvrtc import needs_nvrtc
 from tests.support.gpu.workspace import workspace_of
 from tests.support.programs import regions
-from tests.support.sampling import first_few
 
 matmul = regions.matmul
 REGIONS = [
@@ -182,9 +181,9 @@ def test_a_meeting_is_printed_dumped_and_read_back() -> None:
     assert any("AnyThread" in each for each in dump["stmts"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_nvrtc
-@first_few(1, "arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_parts_compile_without_spills(arch: str) -> None:
     models = [
         matmul((), 256, 256, 8192, dtype="bf16"),

@@ -35,7 +35,6 @@ from tests.support.gpu.emulated import contraction_plans_of as plans_of
 from tests.support.gpu.nvrtc import ARCHES, needs_nvrtc
 from tests.support.programs import regions
 from tests.support.programs.regions import buffer, contraction, ewise, read, region, same
-from tests.support.sampling import first_few
 
 matmul = regions.matmul
 _FLAGS = (False, True)
@@ -215,9 +214,9 @@ MODELS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_nvrtc
-@first_few(1, "arch", ARCHES)
+@pytest.mark.parametrize("arch", ARCHES)
 def test_kernels_of_models_compile_without_spills(arch: str) -> None:
     """And take about as many registers as estimated."""
     best = [plans_of(one, tf32=True)[0] for one in MODELS.values()]

@@ -29,7 +29,7 @@ from tests.support.gpu.emulated import Emulated, assert_near, lowered, stream_pl
 from tests.support.gpu.nvrtc import ARCHES, needs_nvrtc
 from tests.support.programs.regions import buffer, ewise, read, region, same
 from tests.support.programs.stream_regions import attention, classifier_log_sum_exp, stream, weighted_rows
-from tests.support.sampling import every, first_few
+from tests.support.sampling import every
 
 ROUNDED_WEIGHTS = 2.0**-11 + 2.0**-13
 """The relative error of a weight: its rounding to tf32, and the shift of its exponent."""
@@ -104,7 +104,7 @@ def test_operands_and_weights_are_rounded_and_nothing_else(group: str) -> None:
         assert all(np.array_equal(first[name], second[name], equal_nan=True) for name in first)
 
 
-@every(11)
+@every(23)
 @pytest.mark.parametrize("group", GROUPS)
 def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
     cases = [(one, plan) for one in GROUPS[group] for plan in tf32_plans(one)][::step]
@@ -155,9 +155,9 @@ def test_no_bank_conflicts(one: Region) -> None:
         assert plan.tile.split > 1 or count.shared_bank_conflicts == 0, plan
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_nvrtc
-@first_few(1, "arch", ARCHES)
+@pytest.mark.parametrize("arch", ARCHES)
 def test_the_best_plans_compile_without_spills(arch: str) -> None:
     """Heads of 32 to 128, and decoding; registers are about as many as estimated."""
     ones = [

@@ -49,7 +49,7 @@ def kept(plan: CpuNestPlan) -> bool:
     return plan.kept == (KeptValue("e", "y"),)
 
 
-@every(19)
+@every(37)
 @pytest.mark.parametrize("arch", ["avx512", "avx2", "sse2"])
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "fp64"])
 def test_plans_are_right_with_and_without_their_rows(arch: str, dtype: str, step: int) -> None:

@@ -98,8 +98,7 @@ def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
             assert not chosen.stopped
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(150))
+@first_few(60, "seed", range(150))
 def test_the_exact_cover_is_the_least_there_is(seed: int) -> None:
     problem = random_problem(random.Random(seed))
     best = brute_force(problem)
@@ -111,7 +110,7 @@ def test_the_exact_cover_is_the_least_there_is(seed: int) -> None:
     assert lower_bound(problem) <= best * (1 + 1e-9) + 1e-9 or best == float("inf")
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(60))
 def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
     problem = random_problem(random.Random(seed), marked=True)
     best = brute_force(problem)
@@ -125,7 +124,7 @@ def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
     assert (found is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
 
 
-@first_few(4, "seed", range(12))
+@first_few(2, "seed", range(12))
 def test_the_better_the_dearer(seed: int) -> None:
     problem = layered(random.Random(seed))
     found = {name: extractor(problem) for name, extractor in zip(EXTRACTORS, ALL, strict=True)}

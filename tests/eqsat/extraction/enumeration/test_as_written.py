@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import eqsat.pipeline
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.egraph.saturate import saturate
+from eqsat.egraph.view import EGraphView
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.covering.extractors import EXTRACTORS
 from eqsat.extraction.enumeration.as_written import as_written
@@ -70,19 +71,28 @@ def loaded(build: Callable[[], tuple[Tensor, ...]]) -> tuple[Graph, tuple[str, .
     return graph, tuple(constants), {**odd_inputs(types, np.random.default_rng(0)), **constants}
 
 
+@cache
+def views(build: Callable[[], tuple[Tensor, ...]]) -> list[EGraphView]:
+    """The e-graphs of a program within each budget, with all rules and with none."""
+    graph, constants, _ = loaded(build)
+    return [
+        saturate(graph, select(rules), budget=budget, constants=constants)[0]
+        for budget in BUDGETS
+        for rules in (None, ())
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("build", PROGRAMS)
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 def test_there_is_a_cover_within_any_limits(build: Callable[[], tuple[Tensor, ...]], extractor: str) -> None:
     graph, constants, values = loaded(build)
-    for budget in BUDGETS:
-        for rules in (None, ()):
-            view, _ = saturate(graph, select(rules), budget=budget, constants=constants)
-            for limits in (EnumerationLimits(), EnumerationLimits(alternatives=1, candidates=1)):
-                cover = extract(
-                    view, graph.outputs, ApproximatePricer(), constants=constants, extractor=extractor, limits=limits
-                )
-                check(cover, view, graph, values, constants)
+    for view in views(build):
+        for limits in (EnumerationLimits(), EnumerationLimits(alternatives=1, candidates=1)):
+            cover = extract(
+                view, graph.outputs, ApproximatePricer(), constants=constants, extractor=extractor, limits=limits
+            )
+            check(cover, view, graph, values, constants)
 
 
 @pytest.mark.parametrize("build", PROGRAMS)

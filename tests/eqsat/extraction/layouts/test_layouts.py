@@ -296,6 +296,7 @@ def test_what_is_known_is_exact_and_the_rest_is_finite(counts: list[int]) -> Non
     assert np.array_equal(times.table, exact)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_reads_seventy_buffers_leaves_some_row_major() -> None:
     """NumPy's arrays have at most 64 axes, and a table has an axis per buffer."""
     w = input_("w", (8, 7))

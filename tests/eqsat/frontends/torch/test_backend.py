@@ -82,6 +82,7 @@ def test_sizes_are_symbols_after_the_first() -> None:
     assert counted.frame_count == 2
 
 
+@pytest.mark.slow
 def test_unsupported_operators_run_in_eager_with_one_warning() -> None:
     def function(x: Any) -> Any:
         return torch.linalg.qr(x @ x)[1].abs().sum() + torch.linalg.qr(x.relu())[1].abs().mean() + x.sum()
@@ -129,6 +130,7 @@ def test_an_unknown_option_is_named() -> None:
         compiled(torch.randn(3))
 
 
+@pytest.mark.slow
 def test_on_program_is_called_with_each_program() -> None:
     programs: list[Program] = []
     layer, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
@@ -152,6 +154,7 @@ def test_options_reach_the_programs() -> None:
     assert found == total
 
 
+@pytest.mark.slow
 def test_mutations_of_arguments_and_buffers_happen() -> None:
     norm = torch.nn.BatchNorm1d(4)
     other = torch.nn.BatchNorm1d(4)
@@ -181,6 +184,7 @@ def test_dropout_masks_as_torch_draws_them() -> None:
     torch.testing.assert_close(x.grad, y.detach())
 
 
+@pytest.mark.slow
 def test_many_threads_may_call_one_model() -> None:
     layer = torch.nn.Linear(3, 2)
     compiled = torch.compile(layer, backend=backend, dynamic=True)
@@ -237,6 +241,7 @@ def test_a_wrong_value_of_an_option_is_an_error() -> None:
         torch.compile(lambda x: x * 2, backend=backend, options={"exactness": "roughly"})(torch.randn(3))
 
 
+@pytest.mark.slow
 def test_layers_are_optimized_once_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backward graph returns gradients in the order of the parameters; its layers stand together all the same."""
 
@@ -256,7 +261,7 @@ def test_layers_are_optimized_once_forward_and_backward(monkeypatch: pytest.Monk
         return programs[-1]
 
     monkeypatch.setattr("eqsat.frontends.torch.compiled_graph.optimize_and_compile", kept)
-    model = torch.nn.Sequential(*(ResidualLayer() for _ in range(4)))
+    model = torch.nn.Sequential(*(ResidualLayer() for _ in range(3)))
     x = torch.randn(6, 8)
     torch.compile(model, backend=backend, options={"fallback": False})(x).square().sum().backward()
     gradients = [parameter.grad for parameter in model.parameters()]
@@ -266,4 +271,4 @@ def test_layers_are_optimized_once_forward_and_backward(monkeypatch: pytest.Monk
         torch.testing.assert_close(ours, parameter.grad, rtol=1e-3, atol=1e-4)
     assert len(programs) == 2
     for program in programs:
-        assert sum(name.startswith("block") for name in program.explorations()) >= 3
+        assert sum(name.startswith("block") for name in program.explorations()) >= 2

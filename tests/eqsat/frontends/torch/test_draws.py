@@ -34,6 +34,7 @@ def test_dropout_hides_the_same_elements_forward_and_backward() -> None:
     torch.testing.assert_close(gradient, torch.where(kept, scaled.cos() * scaled, 0.0))
 
 
+@pytest.mark.slow
 def test_each_call_and_each_operator_draws_other_numbers_of_the_generator() -> None:
     f = torch.compile(lambda: (torch.rand(64), torch.rand(64)), backend="eqsat")
     torch.manual_seed(5)
@@ -45,6 +46,7 @@ def test_each_call_and_each_operator_draws_other_numbers_of_the_generator() -> N
     assert not any(torch.equal(a, b) for place, a in enumerate(tensors) for b in tensors[:place])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "check"),
     [
@@ -85,6 +87,7 @@ def test_masks_are_not_stored_between_forward_and_backward(monkeypatch: pytest.M
     assert sorted(saved) == [(1,), (30, 20)]  # the seed, and the gradient of the result
 
 
+@pytest.mark.slow
 def test_sizes_that_are_symbols() -> None:
     f = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5) * 2, backend="eqsat", dynamic=True)
     for size in (7, 12, 33):
@@ -123,6 +126,7 @@ def test_numbers_are_those_of_inductor() -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 def test_attention_drops_weights_forward_and_backward() -> None:
     """Over the identity as values, attention returns its weights: each is 0, or what eager computes over 1 − p."""
     q, k = torch.randn(2, 16, 8), torch.randn(2, 16, 8)

@@ -36,6 +36,7 @@ class Classifier(torch.nn.Module):  # type: ignore[misc]
         return {"scores": scores, "best": scores.argmax(1)}
 
 
+@pytest.mark.slow
 def test_a_module_is_a_program_with_its_parameters_as_constants(tmp_path: Path) -> None:
     module = Classifier().eval()
     x = torch.randn(2, 3, 8, 8)
@@ -60,6 +61,7 @@ def test_later_changes_of_the_module_do_not_change_the_program() -> None:
     torch.testing.assert_close(program(x), expected)
 
 
+@pytest.mark.slow
 def test_dynamic_sizes_compile_variants() -> None:
     module = Classifier().eval()
     shapes = {"image": {0: torch.export.Dim("batch", min=1, max=64)}, "factor": None}

@@ -85,6 +85,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
+@pytest.mark.slow
 def test_new_sizes_are_built_side_by_side_and_a_ready_one_waits_for_none(pool: ThreadPoolExecutor) -> None:
     run, gate = compiled(3)
     gate.hold(5, 7)
@@ -126,6 +127,7 @@ def test_a_graph_that_cannot_be_padded_waits_for_its_own_code() -> None:
             torch.testing.assert_close(run(small), small - small.sum(0))
 
 
+@pytest.mark.slow
 def test_sizes_are_prepared_by_the_names_of_arguments() -> None:
     programs: list[Program] = []
     options = {"dims": {"x_0": [1, 2, 6]}, "on_program": programs.append}
@@ -177,6 +179,7 @@ def test_eager_hides_a_defect_if_the_user_asks_for_it(monkeypatch: pytest.Monkey
         torch.testing.assert_close(torch.compile(lambda x: x * 2, backend=backend, options=options)(x), x * 2)
 
 
+@pytest.mark.slow
 def test_frozen_parameters_are_constants_until_they_change() -> None:
     programs: list[Program] = []
     layer = torch.nn.Linear(4, 3)

@@ -67,6 +67,7 @@ def test_equal_nodes_are_lowered_once(lowered: list[str]) -> None:
     assert not lowered
 
 
+@pytest.mark.slow
 def test_forward_and_backward_graphs_are_surveyed_with_their_joint_graph(lowered: list[str]) -> None:
     torch._dynamo.reset()
     layers = [torch.nn.Linear(4, 4) for _ in range(3)]
