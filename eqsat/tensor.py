@@ -190,13 +190,8 @@ def program(function: Callable[..., Any], *inputs: OpenInput | Tensor) -> Traced
 def constant(array: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """A copy of an array that is known at compile time; `name` is for dumps. Without `dtype`, Python numbers and lists
     become fp32, i64 or bool."""
-    return own_constant(as_array(array, dtype), name)
-
-
-def own_constant(array: np.ndarray, name: str | None = None) -> Tensor:
-    """A constant that shares the array, which nobody changes."""
     arg = {} if name is None else {"tensor_id": name}
-    return Tensor("INPUT", (), {"storage": "const_pool", **arg}, array)
+    return Tensor("INPUT", (), {"storage": "const_pool", **arg}, as_array(array, dtype))
 
 
 @takes_torchs_names

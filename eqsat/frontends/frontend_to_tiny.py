@@ -36,7 +36,7 @@ def frontend_to_tiny(
     for name in (item.tensor for item in graph.signature.inputs):
         info = graph.tensors[name]
         if name in constants:
-            values[name] = tensor.own_constant(constants[name], name)
+            values[name] = Tensor("INPUT", (), {"storage": "const_pool", "tensor_id": name}, constants[name])
         else:
             shape = [dims[size] if isinstance(size, str) else size for size in info.shape]
             argument = tensor.input(name, shape, info.dtype)

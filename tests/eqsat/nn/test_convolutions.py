@@ -164,13 +164,13 @@ def compiled(build: Callable[[Tensor], Tensor], x: np.ndarray) -> tuple[Program,
 def test_a_transposed_convolution_is_one_kernel(kernel: int, arguments: tuple[int, int, int, int, int]) -> None:
     """The kernel multiplies each element of the image by each tap once, and by taps that fill up the phases."""
     stride, padding, extra, groups, dilation = arguments
-    x, w, b = randn(2, 8, 8, 8), randn(8, 4, kernel, kernel), randn(4 * groups)
+    x, w, b = randn(2, 32, 8, 8), randn(32, 16, kernel, kernel), randn(16 * groups)
     program, got = compiled(lambda x: nn.conv_transpose2d(x, w, b, *arguments).relu(), x)
     pair = ((padding, padding),) * 2
     expected = scatter(x, w, (stride,) * 2, pair, (extra,) * 2, groups, (dilation,) * 2) + b[:, None, None]
     np.testing.assert_allclose(got, np.maximum(expected, 0), rtol=1e-3, atol=1e-4)
     assert [report.name for report in program.kernels] == ["dot_add_relu"]
-    taps = (-(-kernel // stride)) ** 2 * 8 // groups
+    taps = (-(-kernel // stride)) ** 2 * 32 // groups
     assert program.kernels[0].flops < 2 * got.size * (2 * taps + 16)
 
 
