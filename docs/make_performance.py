@@ -40,14 +40,12 @@ The other systems: {systems}.
 
 A call's inputs and results are NumPy arrays or the system's own; weights are constants.
 """
-BLOCKED = (
-    "oneDNN and onnxruntime keep channels in blocks of 16 from the first convolution to the last; eqsat does not yet"
-)
 WHY: Mapping[str, str] = {
-    "linear 128×768×768 bf16": "products are widened to fp32; oneDNN multiplies pairs of bf16 in one instruction",
+    "linear 128×768×768 bf16": "products are widened to fp32; oneDNN multiplies pairs of bf16, or tiles with AMX",
     "stem 7×7/2+relu+maxpool": "the pool is a kernel of its own, with loads two elements apart",
-    "conv 3×3 512→512 @7": "1.3 ms in other runs: the second thread came late in this one, for a reason not yet found",
-    **dict.fromkeys(("conv 3×3 64→64 @56", "inception_v1", "inception_v2", "resnet50", "vgg19"), BLOCKED),
+    "softmax 512×1024": "an exponential of 16 lanes takes 26 to 32 cycles; rows lie 4 KB apart",
+    "squeezenet": "branches that are concatenated write buffers of their own, which another kernel copies",
+    "vgg19": "at exactness range its convolutions go by Winograd's tiles",
 }
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 

@@ -36,6 +36,7 @@ def wanted(x: np.ndarray) -> list[np.ndarray]:
     return [powers / powers.sum(-1, keepdims=True), 2 * x.sum(0)]
 
 
+@pytest.mark.slow
 def test_each_call_has_the_code_of_its_size() -> None:
     program = optimize_and_compile(tensor.program(network, X, W), threads=1)
     for count in (3, 1):

@@ -40,7 +40,8 @@ def order(x: Array, descending: bool) -> Array:
     return np.array(list(map(along, wide.tolist())), np.int64).reshape(x.shape)
 
 
-@pytest.mark.parametrize("descending", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("name", DTYPES)
 def test_a_sort_is_stable(name: str, descending: bool) -> None:
     x = values(name, (2, 29))

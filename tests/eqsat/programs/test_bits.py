@@ -87,6 +87,7 @@ PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @TARGETS
 @pytest.mark.parametrize("to", ["fp16", "bf16"])
 @pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)

@@ -101,17 +101,18 @@ def compiled(program: Tensor) -> Program:
     return optimize_and_compile(program, cache=False, threads=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "size", "kernels"),
     [
         pytest.param(chain, 1000, 1, marks=pytest.mark.exhaustive),
-        pytest.param(integers, 400, 1, marks=pytest.mark.slow),
+        (integers, 400, 1),
         (functions, 400, 1),
-        pytest.param(movements, 1000, 1, marks=pytest.mark.slow),
+        (movements, 1000, 1),
         (copies, 300, 1),
         (flips, 300, 1),
         pytest.param(diamonds, 60, None, marks=pytest.mark.exhaustive),
-        pytest.param(dense_skip, 100, 1, marks=pytest.mark.slow),
+        (dense_skip, 100, 1),
         (epilogue, 300, 1),
         (reduced, 300, 1),
         (operand, 40, 1),
@@ -120,10 +121,10 @@ def compiled(program: Tensor) -> Program:
         pytest.param(functions, 3000, 1, marks=pytest.mark.exhaustive),
         pytest.param(movements, 3000, 0, marks=pytest.mark.exhaustive),
         pytest.param(copies, 3000, 1, marks=pytest.mark.exhaustive),
-        pytest.param(diamonds, 350, None, marks=pytest.mark.slow),
+        (diamonds, 350, None),
         pytest.param(dense_skip, 400, None, marks=pytest.mark.exhaustive),
         pytest.param(epilogue, 3000, 1, marks=pytest.mark.exhaustive),
-        pytest.param(reduced, 1100, 1, marks=pytest.mark.slow),
+        (reduced, 1100, 1),
         pytest.param(reduced, 3000, 1, marks=pytest.mark.exhaustive),
         pytest.param(operand, 200, None, marks=pytest.mark.exhaustive),
     ],

@@ -103,6 +103,7 @@ def check(name: str, target: str) -> None:
         assert len(compiled.kernels) == program.kernels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gathers_on_a_cpu(name: str) -> None:
     check(name, "cpu")

@@ -74,6 +74,7 @@ def check(program: Program, outputs: list[Tensor], given: dict[str, Any]) -> Non
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 19), (1, 1), (0, 5), (), (2, 1, 33)])
 @pytest.mark.parametrize("target", [arches()[-1], "sm_80"])
 def test_shapes(monkeypatch: pytest.MonkeyPatch, target: str, shape: tuple[int, ...]) -> None:

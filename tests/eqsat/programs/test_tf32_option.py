@@ -94,6 +94,7 @@ def algorithms(program: Program) -> set[str]:
 # --- results --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_programs_compute_what_playback_does(name: str) -> None:
     program = emulated(SOURCES[name]())

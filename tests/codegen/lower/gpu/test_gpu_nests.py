@@ -142,7 +142,8 @@ def check_all(step: int, orders: tuple[Order, ...], *, nan: bool) -> None:
             check(kernels, each, random_inputs(each.region, number, nan=nan), exact=bits, orders=orders)
 
 
-@pytest.mark.parametrize("nan", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("nan", [False, True])
 def test_kernels_are_playback(nan: bool) -> None:
     check_all(19, (Order.RANDOM,), nan=nan)
 
