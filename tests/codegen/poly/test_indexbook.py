@@ -170,6 +170,7 @@ def test_nested_pads_are_pieces_from_the_inside() -> None:
     assert [str(bound) for bound in inner.bounds] == ["3<=i0<9"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_pieces_say_what_the_map_does(data: st.DataObject) -> None:

@@ -70,9 +70,8 @@ def assert_same(source: Any, dearer: float = 1.001, **options: Any) -> Program:
     return program
 
 
+@pytest.mark.slow
 # optimized once
-
-
 def test_equal_calls_are_optimized_once() -> None:
     one, many = repeated(1), compiled(blocks(6))
     assert len(many.kernels) == 6 * len(one.kernels)

@@ -337,6 +337,7 @@ def test_misuse_is_told(build: Callable[[Tensor], Any], kind: Kind, part: str) -
     assert part in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "part"),
     [

@@ -52,6 +52,7 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- emulated ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_emulated_programs_compute_what_playback_does(name: str) -> None:
     source, dims = PROGRAMS[name]()

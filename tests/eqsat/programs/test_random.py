@@ -83,6 +83,7 @@ def test_shapes(monkeypatch: pytest.MonkeyPatch, target: str, shape: tuple[int, 
     check(program, outputs, {"seed": SEED, "offset": np.uint64(2**64 - 3)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [2**31 - 2, 2**32 - 2, 2**63 - 2, 2**64 - 2])
 @pytest.mark.parametrize("target", [arches()[-1], "sm_90"])
 def test_counters_carry_and_wrap(monkeypatch: pytest.MonkeyPatch, target: str, offset: int) -> None:

@@ -58,6 +58,7 @@ def test_scatter_is_a_loop_over_the_updates(reduction: str, axis: int) -> None:
         assert emulated(x=x, i=index).tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 def test_scatter_adds_as_torch_and_numpy_do() -> None:
     torch = pytest.importorskip("torch")
     x, updates, index = values((6, 4), 1), values((9, 4), 2), np.random.default_rng(0).integers(0, 6, (9, 4))

@@ -122,6 +122,7 @@ CHAINS: dict[str, tuple[str, ...]] = {
 FUSING = ("inline_producer", "inline_producer_in_place", "compose_load", "fuse_epilogue_in_place", "fuse_binary_left")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rule"),
     [

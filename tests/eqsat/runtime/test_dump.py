@@ -178,6 +178,7 @@ def test_explain_names_kernels_uops_rules_and_prices(program: Program) -> None:
     assert len(uops) == program.stats.kernels_before, "each uop is some kernel's work"
 
 
+@pytest.mark.slow
 @one_in(16, RULES, others=pytest.mark.exhaustive)
 def test_every_rule_can_be_shown_with_what_its_words_mean(rule: Rule) -> None:
     text = rule_text(rule.name)

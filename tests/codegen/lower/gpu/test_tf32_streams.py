@@ -145,6 +145,7 @@ def test_what_is_no_number_stays_none() -> None:
         assert sorted(np.flatnonzero(np.isnan(got["Y"]).any(1))) == [3, 5, 8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", [attention(1, 64, 64, 64, 64), weighted_rows(32, 64, 32)], ids=lambda one: one.name)
 def test_no_bank_conflicts(one: Region) -> None:
     plans = tf32_plans(one)[::5]

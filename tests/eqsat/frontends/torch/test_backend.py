@@ -33,6 +33,7 @@ def model() -> Any:
     return torch.nn.Sequential(*layers)
 
 
+@pytest.mark.slow
 def test_the_entry_point_is_the_backend() -> None:
     (found,) = entry_points(group="torch_dynamo_backends", name="eqsat")
     assert found.load() is backend
