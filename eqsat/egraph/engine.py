@@ -59,25 +59,23 @@ def watch_calls(check: Callable[[], None]) -> Iterator[None]:
         _watching.check = before
 
 
-_loading = threading.Lock()
-
-
 @cache
 def _bindings() -> Any:
     """The module `egglog.bindings` without its package, which takes fifteen times as long to import: it loads a
-    formatter and types for a language of its own. Whoever imports egglog gets this same module."""
+    formatter and types for a language of its own. The module is not left among the imported ones: who imports egglog
+    gets this same module, and Python sets it as the attribute of its package."""
     name = "egglog.bindings"
-    with _loading:
-        if name not in sys.modules:
-            package = importlib.util.find_spec("egglog")
-            folders = (package and package.submodule_search_locations) or []
-            spec = importlib.machinery.PathFinder.find_spec(name, folders)
-            if spec is None or spec.loader is None:
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            sys.modules[name] = module
+    if name in sys.modules:
         return sys.modules[name]
+    package = importlib.util.find_spec("egglog")
+    folders = (package and package.submodule_search_locations) or []
+    spec = importlib.machinery.PathFinder.find_spec(name, folders)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules.pop(name, None)
+    return module
 
 
 class EGraph:

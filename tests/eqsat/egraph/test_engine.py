@@ -14,6 +14,7 @@ assert "egglog" not in sys.modules
 import egglog
 from egglog import bindings
 assert isinstance(graph._egraph, bindings.EGraph)
+assert egglog.bindings is bindings
 assert egglog.EGraph().run(1) is not None
 """
 
