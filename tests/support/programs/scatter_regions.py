@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ir.dtype import DTYPES
 from ir.region.region import Region
@@ -26,6 +27,16 @@ DTYPED = [
     for axis in (0, 1)
     if dtype != "bool" or fn not in ("sum", "prod")
 ]
+sampled = pytest.mark.parametrize(
+    "regions",
+    [
+        SHAPES,
+        pytest.param(DTYPED[::3], marks=pytest.mark.slow),
+        pytest.param(DTYPED, marks=pytest.mark.exhaustive),
+    ],
+    ids=["shapes", "some dtypes", "dtypes"],
+)
+"""Gives a test the argument `regions`: all shapes, a sample of the dtypes, all dtypes."""
 
 
 def scatter_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[str, Array]:

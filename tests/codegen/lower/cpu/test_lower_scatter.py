@@ -20,7 +20,7 @@ from ir.region.region import Region
 from ir.serde import from_json, to_json
 from tests.support.cpu.nest_kernels import CpuCase, available, check, library, target
 from tests.support.programs.regions import scatter
-from tests.support.programs.scatter_regions import DTYPED, SHAPES, scatter_inputs
+from tests.support.programs.scatter_regions import sampled, scatter_inputs
 from tests.support.stages.plan_class import plan_of
 
 ARCH = next(arch for arch in ("avx512", "avx2", "sse2", "generic") if available(arch) is not None)
@@ -48,15 +48,7 @@ def case_of(region: Region, plan: CpuScatterPlan, number: int) -> CpuCase:
     return CpuCase(region, plan, lowered.kernel)
 
 
-@pytest.mark.parametrize(
-    "regions",
-    [
-        SHAPES,
-        pytest.param(DTYPED[::3], marks=pytest.mark.slow),
-        pytest.param(DTYPED, marks=pytest.mark.exhaustive),
-    ],
-    ids=["shapes", "some dtypes", "dtypes"],
-)
+@sampled
 def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) -> None:
     tried: list[tuple[Region, CpuScatterPlan]] = []
     for region in regions:

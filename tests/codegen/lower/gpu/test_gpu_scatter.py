@@ -21,19 +21,11 @@ from ir.serde import from_json, to_json
 from tests.support.cpu.played import assert_played
 from tests.support.gpu.emulated import launched, lowered, plans_of
 from tests.support.programs.regions import scatter
-from tests.support.programs.scatter_regions import DTYPED, SHAPES, scatter_inputs
+from tests.support.programs.scatter_regions import sampled, scatter_inputs
 from tests.support.stages.plan_class import plan_of
 
 
-@pytest.mark.parametrize(
-    "regions",
-    [
-        SHAPES,
-        pytest.param(DTYPED[::3], marks=pytest.mark.slow),
-        pytest.param(DTYPED, marks=pytest.mark.exhaustive),
-    ],
-    ids=["shapes", "some dtypes", "dtypes"],
-)
+@sampled
 def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) -> None:
     cases: list[tuple[Region, GpuKernel]] = []
     for region in regions:
