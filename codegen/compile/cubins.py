@@ -29,6 +29,10 @@ class StoredCubins(msgspec.Struct, frozen=True):
     resources: dict[str, KernelResources]
 
 
+_STORED = msgspec.msgpack.Decoder(StoredCubins)
+"""Built at import, since only one thread at a time may build a decoder (see `ir.serde`)."""
+
+
 class Cubins(msgspec.Struct, frozen=True):
     """One module per kernel, for `arch` ("sm80"): its file, its PTX, which the drivers of newer architectures compile,
     and the resources of an SM that its kernel takes. `diagnostics`: problems with the cache."""
@@ -75,7 +79,7 @@ def load_cubins(code: bytes) -> Cubins:
         EqsatError: InputMismatch where `code` holds no cubins, CompileFailed where they cannot be stored.
     """
     try:
-        stored = msgspec.msgpack.decode(code, type=StoredCubins)
+        stored = _STORED.decode(code)
         texts = {name: zlib.decompress(text) for name, text in stored.ptx.items()}
     except (msgspec.DecodeError, zlib.error) as error:
         fail(Kind.INPUT_MISMATCH, _STAGE, f"no cubins: {error}")

@@ -15,6 +15,7 @@ from codegen.measure.op_speeds import measure_weights
 from codegen.measure.peaks import Peaks, measure_peaks
 from ir.host.cache_folder import writable_cache
 from ir.host.checked_file import read_checked, write_checked
+from ir.serde import from_json
 
 
 class Calibration(msgspec.Struct, frozen=True):
@@ -75,7 +76,7 @@ def find_calibration(*, again: bool = False) -> Calibration:
     path = _path(machine())
     if not again:
         try:
-            return msgspec.json.decode(read_checked(path), type=Calibration)
+            return from_json(read_checked(path), Calibration)
         except (OSError, ValueError, msgspec.DecodeError):
             pass  # absent, damaged, or of another version
     measured = calibrate()
