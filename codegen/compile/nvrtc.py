@@ -28,6 +28,8 @@ _HEADERS = ("base", "scalar", "plain", "random", "memory", "warp")
 _HINT = "`pip install 'eqsat[cuda]'` (CuPy and NVRTC as wheels; neither needs a GPU)"
 _NO_CUPY = "NVRTC is called through CuPy, which is not installed; NVRTC's own wheel is not enough"
 _FIRST_ARCH = 80
+_FIRST_WITH_CACHE = (12, 9)
+"""NVRTC's first version with a cache of its own (NVRTC's documentation, "Caching")."""
 _SHOWN_ERRORS = 5
 _SHOWN_LOG = 4000
 """Characters of the log that a diagnostic shows, at most."""
@@ -133,12 +135,15 @@ def _whole(cubin: bytes) -> bytes:
 
 
 def _options(arch: str) -> tuple[str, ...]:
-    """NVRTC's options. Warning 177 is about functions of the prelude that a kernel does not call."""
+    """NVRTC's options. Warning 177 is about functions of the prelude that a kernel does not call. Where a driver is
+    installed, NVRTC keeps a cache of its own, and a text from that cache has no report of registers in its log."""
+    own_cache = ("--no-cache",) if nvrtc_version() >= _FIRST_WITH_CACHE else ()
     return (
         f"-arch=sm_{arch.removeprefix('sm').removeprefix('_')}",
         "-std=c++17",
         "--ptxas-options=-v",
         "-diag-suppress=177",
+        *own_cache,
     )
 
 
