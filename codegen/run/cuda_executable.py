@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -23,6 +23,10 @@ _WHOLE = "the program"
 _WHICH = "with CUDA_LAUNCH_BLOCKING=1 in the environment the error names its kernel"
 _STATIC_SHARED_BYTES = 48 * 1024
 """Bytes of dynamic shared memory that a block may use without asking the driver."""
+_MOST_HELD = 256
+"""Launches that wait on a held device, at most: the driver's queue has some 1,000 places, and then blocks the host."""
+_HELD_SECONDS = 5.0
+"""A device is held no longer than this."""
 
 
 class _Loaded(NamedTuple):
@@ -103,7 +107,8 @@ class CudaExecutable:
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, repeats: int
     ) -> np.ndarray:
         """ns per launch, over all its runs in a call: [repeats, launches]. Events around each run measure it, after one
-        call that warms up."""
+        call that warms up. The device starts when the host has enqueued the launches, up to `_MOST_HELD` of them, so
+        that a short kernel's time does not have the host's time in it."""
         self.require_device()
         with _report_driver_errors(_WHOLE):
             import cupy
@@ -115,7 +120,8 @@ class CudaExecutable:
             rows = np.zeros((repeats + 1, len(self._launches)))
             for row in rows:
                 events: list[tuple[int, Any]] = []
-                self._launch_all(loaded, space, given, results, events)
+                with _held_device() as release:
+                    self._launch_all(loaded, space, given, results, events, release)
                 events[-1][1].synchronize()
                 for (_, start), (position, end) in itertools.pairwise(events):
                     row[position] += 1e6 * cupy.cuda.get_elapsed_time(start, end)
@@ -132,9 +138,10 @@ class CudaExecutable:
         inputs: Sequence[Bytes],
         outputs: Sequence[Bytes],
         events: list[tuple[int, Any]] | None = None,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
         """Starts the launches in order. Into `events` come an event before the first run and one after every run, with
-        the launch's place."""
+        the launch's place. `release` is called after `_MOST_HELD` launches."""
         placed = self._memory.place(space.arena, loaded.constants, inputs, outputs)
         if events is not None:
             events.append((0, _recorded()))
@@ -143,6 +150,8 @@ class CudaExecutable:
             _launch(launch, loaded.functions[position], self._memory.arguments(launch, held, space))
             if events is not None:
                 events.append((position, _recorded()))
+                if len(events) == _MOST_HELD:
+                    release()
         self._memory.copy_shared(placed, outputs)
 
     def _space(self) -> Space:
@@ -220,6 +229,19 @@ class CudaExecutable:
             self._launch_all(loaded, space, own, results)
             graph = stream.end_capture()
         return _Captured(graph, cupy.cuda.Event(disable_timing=True), own, results, space)
+
+
+@contextmanager
+def _held_device() -> Iterator[Callable[[], None]]:
+    """The current stream waits at this place until the block ends, or until the yielded function is called."""
+    import cupy
+
+    released = threading.Event()
+    cupy.cuda.get_current_stream().launch_host_func(lambda event: event.wait(_HELD_SECONDS), released)
+    try:
+        yield released.set
+    finally:
+        released.set()
 
 
 def _recorded() -> Any:
