@@ -10,11 +10,13 @@ contraction_epilogue  the region's ops on the accumulators, and the stores
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_epilogue import epilogue
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
 from codegen.lower.gpu.cuda_core import CudaCore
-from codegen.lower.gpu.main_loop import Between, TurnRange, main_loop
+from codegen.lower.gpu.main_loop import Between, Multiply, StepsAhead, TurnRange, main_loop
 from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
@@ -51,15 +53,25 @@ def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "
     operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
     product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
     if turns:
-        terms = TurnRange(part * own, own)
-
-        def multiply(body: GpuBlock, _turn: AxisExpr, stage: AxisExpr, between: Between) -> None:
-            product.multiply(body, stage, between)
-
-        main_loop(block, operands, multiply, tile.stages, turns, terms)
+        main_loop(block, operands, _products(product, operands), tile.stages, turns, TurnRange(part * own, own))
     with whole_sums(frame, block, product, (batch, row, column), part) as last:
         epilogue(frame, last, product, staged[0] if staged else None)
     return _kernel(name, view, plan, writer, block)
+
+
+def _products(product: TensorCore | CudaCore, operands: Iterable[OperandTile]) -> Multiply | StepsAhead:
+    """The products as the main loop runs them."""
+    if (
+        isinstance(product, TensorCore)
+        and product.is_ahead_across_turns
+        and all(operand.is_copied for operand in operands)
+    ):
+        return product
+
+    def multiply(body: GpuBlock, _turn: AxisExpr, stage: AxisExpr, between: Between) -> None:
+        product.multiply(body, stage, between)
+
+    return multiply
 
 
 def _kernel(name: str, view: Contraction, plan: GpuContractionPlan, writer: GpuWriter, block: GpuBlock) -> GpuKernel:

@@ -5,6 +5,9 @@ for every turn but the last ones:
   wait for this turn's stage; barrier: all threads have it, and all have read the stage of the turn before
   products of this turn's stage, between whose steps the stage of the turn before is filled for a later turn
 for the last turns, whose stages are filled: the same without copies
+
+Products that load fragments a step ahead may do so across turns: then the wait for the next turn's stage, the barrier
+and the load of its first fragments stand before the last step's products, which hide them.
 """
 
 from __future__ import annotations
@@ -66,25 +69,42 @@ Multiply = Callable[[GpuBlock, AxisExpr, AxisExpr, Between], None]
 `between` once, in each of its steps or before them."""
 
 
+class StepsAhead(Protocol):
+    """Products whose fragments are loaded a step ahead, also where the next step is the first one of the next turn."""
+
+    def load_first(self, block: GpuBlock, stage: AxisExpr) -> None:
+        """Loads the fragments of a stage's first step."""
+        ...
+
+    def multiply_but_last(self, block: GpuBlock, stage: AxisExpr, between: Between) -> None:
+        """Adds the products of all steps but the last; fragments of the first step are loaded, those of the last step
+        are at the end. Every step writes its share of copies."""
+        ...
+
+    def multiply_last(self, block: GpuBlock) -> None:
+        """Adds the products of the last step, whose fragments are loaded."""
+        ...
+
+
 def main_loop(
     block: GpuBlock,
     operands: Sequence[OperandTile],
-    multiply: Multiply,
+    products: Multiply | StepsAhead,
     stages: int,
     turns: int,
     part: TurnRange = WHOLE,
     filled: Callable[[GpuBlock], None] = lambda _: None,
 ) -> None:
     """Writes the main loop. The tile has `turns` turns, the block runs those of `part`. `filled` writes code before the
-    first turn, after the copies of the first stages have started."""
-    _MainLoop(block, operands, multiply, stages, turns, part).write(filled)
+    first turn, after the copies of the first stages have started. `StepsAhead` need operands that are all copied."""
+    _MainLoop(block, operands, products, stages, turns, part).write(filled)
 
 
 @dataclass(frozen=True)
 class _MainLoop:
     block: GpuBlock
     operands: Sequence[OperandTile]
-    multiply: Multiply
+    products: Multiply | StepsAhead
     stages: int
     turns: int
     part: TurnRange
@@ -119,6 +139,8 @@ class _MainLoop:
             self._put(body, stage)
         filled(block)
         block.add(Comment("the products"))
+        if not callable(self.products):
+            self._load_first(block, ZERO, self.products)
         if not self.is_known:
             self._turns(ZERO, self._count(), fills=self.own > self.ahead)
             return
@@ -130,25 +152,53 @@ class _MainLoop:
 
     def _turns(self, start: AxisExpr, stop: AxisExpr, *, fills: bool) -> None:
         """Writes turns. `fills`: each fills the stage of a later turn, if there is one."""
+        is_last = stop == start.shift(1) and not fills
         with self.block.loop("turn", stop, start=start) as (body, turn):
-            later = turn.shift(self.ahead)
-            if self.copied:
-                body.add(WaitGroup(self.ahead - 1))
-            body.add(Barrier())
-            if fills:
-                with body.guard(*self._exists(later)) as inside:
-                    self._fetch(inside, later)
+            if callable(self.products):
+                self._turn(body, turn, self.products, fills=fills, is_last=is_last)
+            else:
+                self._turn_ahead(body, turn, self.products, fills=fills, is_last=is_last)
 
-            def between(inner: GpuBlock, step: AxisExpr, steps: int) -> None:
-                if fills:
-                    with inner.guard(*self._exists(later)) as inside:
-                        self._copy(inside, later, step, steps)
+    def _turn(self, body: GpuBlock, turn: AxisExpr, multiply: Multiply, *, fills: bool, is_last: bool) -> None:
+        later = turn.shift(self.ahead)
+        self._await_stage(body)
+        if fills:
+            with body.guard(*self._exists(later)) as inside:
+                self._fetch(inside, later)
+        multiply(body, self.part.first + turn, self._stage(turn), self._copies(turn, fills=fills))
+        if not is_last:
+            self._commit(body)  # perhaps an empty group: a later wait counts the groups committed since
+        if fills:
+            self._put(body, later)
 
-            self.multiply(body, self.part.first + turn, self._stage(turn), between)
-            if fills or stop != start.shift(1):
-                self._commit(body)  # perhaps an empty group: a later wait counts the groups committed since
-            if fills:
-                self._put(body, later)
+    def _turn_ahead(self, body: GpuBlock, turn: AxisExpr, products: StepsAhead, *, fills: bool, is_last: bool) -> None:
+        products.multiply_but_last(body, self._stage(turn), self._copies(turn, fills=fills))
+        if not is_last:
+            self._commit(body)
+            self._load_first(body, turn.shift(1), products)
+        products.multiply_last(body)
+
+    def _load_first(self, block: GpuBlock, turn: AxisExpr, products: StepsAhead) -> None:
+        """If there is such a turn: waits for its stage, and loads the fragments of its first step."""
+        with block.guard(*self._exists(turn)) as inside:
+            self._await_stage(inside)
+            products.load_first(inside, self._stage(turn))
+
+    def _await_stage(self, block: GpuBlock) -> None:
+        """Waits until all threads have the stage of the next products, and have read the stage before."""
+        if self.copied:
+            block.add(WaitGroup(self.ahead - 1))
+        block.add(Barrier())
+
+    def _copies(self, turn: AxisExpr, *, fills: bool) -> Between:
+        """The copies of a turn, which fill the stage of a later turn."""
+        later = turn.shift(self.ahead)
+
+        def between(block: GpuBlock, step: AxisExpr, steps: int) -> None:
+            with block.guard(*self._exists(later)) as inside:
+                self._copy(inside, later, step, steps)
+
+        return between if fills else no_copies
 
     def _count(self) -> AxisExpr:
         """The turns of the block."""

@@ -42,9 +42,9 @@ _COPY = 8.0
 """Instructions of one asynchronous copy."""
 _MOST_INDEPENDENT = 4
 """Products of one warp that run at once, at most: so many hide their own latency (`HIDING_THREADS`)."""
-MMA_SYNC = {"sm90": 0.65, "sm100": 0.25}
-"""The share of the tensor cores' peak that mma.sync reaches, where only wgmma or tcgen05 reaches the peak: public
-measurements of matrix products on an H100 agree on it; of sm_100 it is assumed, the rate of an A100's SM."""
+MMA_SYNC = {"sm90": 0.64, "sm100": 0.25}
+"""The share of the tensor cores' peak that mma.sync reaches, where only wgmma or tcgen05 reaches the peak: 634 of 989
+TFLOP/s on an H100, from registers (`bench/device/ceilings.py`); of sm_100 it is assumed, the rate of an A100's SM."""
 _MMA_FRAGMENTS, _FMA_FRAGMENTS = 0.75, 0.5
 """The share of the fragments of a step that registers hold at one time: the compiler loads the rest later."""
 _MMA_ADDRESSES, _FMA_ADDRESSES = 28, 40

@@ -41,15 +41,17 @@ extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__
   eq_ldmatrix_x4(a, eq_swizzle<3>(128 * (lane % 16) + 16 * (lane / 16)));
   eq_ldmatrix_x4_trans(b, 2048 + eq_swizzle<2>(64 * (lane % 16) + 2 * (16 * warp + 8 * (lane / 16))));
   EQ_UNROLL
-  for (int step = 0; step < 4; step++) {
-    if (step + 1 < 4) {
-      eq_ldmatrix_x4(a + -4 * (step % 2) + 4, eq_swizzle<3>(128 * (lane % 16) + 2 * (16 * step + 8 * (lane / 16) + 16)));
-      eq_ldmatrix_x4_trans(b + -4 * (step % 2) + 4, 1024 * step + 3072 + eq_swizzle<2>(64 * (lane % 16) + 2 * (16 * warp + 8 * (lane / 16))));
-    }
+  for (int step = 0; step < 3; step++) {
+    eq_ldmatrix_x4(a + -4 * (step % 2) + 4, eq_swizzle<3>(128 * (lane % 16) + 2 * (16 * step + 8 * (lane / 16) + 16)));
+    eq_ldmatrix_x4_trans(b + -4 * (step % 2) + 4, 1024 * step + 3072 + eq_swizzle<2>(64 * (lane % 16) + 2 * (16 * warp + 8 * (lane / 16))));
     EQ_UNROLL
     for (int j = 0; j < 2; j++) {
       eq_mma_m16n8k16_f16(acc + 4 * j, a + 4 * (step % 2), b + 2 * j + 4 * (step % 2));
     }
+  }
+  EQ_UNROLL
+  for (int j_2 = 0; j_2 < 2; j_2++) {
+    eq_mma_m16n8k16_f16(acc + 4 * j_2, a + 4, b + 2 * j_2 + 4);
   }
   // epilogue on acc: cast, add, relu
   EQ_UNROLL

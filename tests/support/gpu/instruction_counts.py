@@ -116,6 +116,6 @@ def _loop(instructions: Sequence[str], jumps: Sequence[int | None], start: int, 
     barriers = [number for number, instruction in enumerate(body) if "BAR.SYNC" in instruction]
     before = 0
     if products and barriers:
-        first = next((number for number in products if number > barriers[0]), products[0])
+        first = next((number for number in products if number > barriers[0]), products[0] + len(body))
         before = first - barriers[0] - 1
     return MainLoop(left[start], len(products), before)
