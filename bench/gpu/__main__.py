@@ -1,6 +1,7 @@
 """Compares eqsat with cuBLAS, cuDNN, FlashAttention, torch.compile and Triton on a GPU: `python -m bench.gpu`.
 
-    python -m bench.gpu [--only TEXT] [--autotune] [--minutes 18] [--seconds 1.5] [--again] [--to FOLDER] [--list]
+    python -m bench.gpu [--only TEXT] [--without PEER,PEER] [--autotune] [--minutes 18] [--seconds 1.5] [--again]
+                        [--to FOLDER] [--list]
     python -m bench.gpu --all       tests, fixtures, this bench and compute-sanitizer, all bounded, in slices
 
 Outputs are compared before anything is timed. A case has a time limit, in a process that is replaced if it hangs or
@@ -21,7 +22,7 @@ from bench.device.facts import device_facts, require_device
 from bench.facts import RESULTS
 from bench.gpu.answers import Request, answers
 from bench.gpu.cases import chosen
-from bench.gpu.peers import COMPILING
+from bench.gpu.peers import COMPILING, PEERS
 from bench.gpu.results import TUNED, Results
 from bench.gpu.tables import show, title
 from bench.gpu.worker import LostError, NoStartError, Worker, working
@@ -41,8 +42,10 @@ def bench(
     *,
     limit: float = CASE_SECONDS,
     autotune: bool = False,
+    without: Sequence[str] = (),
 ) -> list[str]:
     """Measures the cases that have no row yet, until the deadline (`time.monotonic`); returns the names left over.
+    `without`: peers that are not run.
 
     Raises:
         NoStartError: if no worker starts here.
@@ -57,7 +60,7 @@ def bench(
             print(f"the ceilings of this device were not measured: {error}", flush=True)
     left = [name for name in names if not results.is_done(row_name(name, autotune))]
     while left and deadline - time.monotonic() > LEAST_SECONDS:
-        request = Request(left[0], seconds, results.ceilings, autotune)
+        request = Request(left[0], seconds, results.ceilings, autotune, dict.fromkeys(without, "left out by --without"))
         row = _ask(worker, request, deadline, limit) | {"case": row_name(left.pop(0), autotune)}
         results.keep(row)
         print(f"{row['case']}: {_summary(row)}", flush=True)
@@ -78,10 +81,11 @@ def _ask(worker: Worker, request: Request, deadline: float, limit: float) -> dic
         except NoStartError:
             raise
         except LostError as error:
-            if request.left_out or deadline - time.monotonic() < LEAST_SECONDS:
+            left_out = request.left_out or {}
+            if left_out.keys() >= set(COMPILING) or deadline - time.monotonic() < LEAST_SECONDS:
                 return {"failed": str(error)}
             reason = f"left out once the case was lost with it: {error}"
-            request = request._replace(left_out=dict.fromkeys(COMPILING, reason))
+            request = request._replace(left_out={**dict.fromkeys(COMPILING, reason), **left_out})
 
 
 def _summary(row: dict[str, Any]) -> str:
@@ -95,6 +99,7 @@ def _summary(row: dict[str, Any]) -> str:
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this, or a group: gemm, conv, memory …")
+    parser.add_argument("--without", default="", metavar="PEERS", help=f"peers that are not run: {', '.join(PEERS)}")
     parser.add_argument("--autotune", action="store_true", help="measure eqsat's best plans and take the fastest")
     parser.add_argument("--minutes", type=float, default=18, help="no case starts later")
     parser.add_argument("--seconds", type=float, default=1.5, help="of samples for a case")
@@ -113,6 +118,9 @@ def main() -> None:
     if not names:
         known = ", ".join(chosen(""))
         parser.error(f"--only: no case's name contains {options.only!r}: {known}")
+    without = [peer for peer in options.without.split(",") if peer]
+    if unknown := set(without) - set(PEERS):
+        parser.error(f"--without: no peer is called {', '.join(sorted(unknown))}; peers are {', '.join(PEERS)}")
     if options.list:
         print(*names, sep="\n")
         return
@@ -125,7 +133,7 @@ def main() -> None:
     with working(answers) as worker:
         deadline = start + 60 * options.minutes
         try:
-            left = bench(results, names, worker, options.seconds, deadline, autotune=options.autotune)
+            left = bench(results, names, worker, options.seconds, deadline, autotune=options.autotune, without=without)
         except NoStartError as error:
             raise SystemExit(f"nothing can be measured here: {error}") from None
     rows = [row for name, row in results.rows.items() if name.removesuffix(TUNED) in names]

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.gpu.case import Case, Shape
 from bench.gpu.decoder import decoder
+from bench.gpu.mirage import mirage
 
 ATTENTION_WIDTH = 2048
 """Heads times their size. With `ATTENTION_TOKENS`, the tokens of all sequences, the setting of FlashAttention's
@@ -25,7 +26,13 @@ def cases() -> dict[str, Case]:
         linear(4096, 4096, 11008, "silu"),
         linear(4096, 4096, 4096, "relu"),
     ]
-    listed += [linear(16, 4096, 4096, "relu"), *map(gemm, (1024, 2048, 16384)), *convolutions(), decoder(2048)]
+    listed += [
+        linear(16, 4096, 4096, "relu"),
+        *map(gemm, (1024, 2048, 16384)),
+        *convolutions(),
+        decoder(2048),
+        *mirage(),
+    ]
     listed += [
         attention(tokens, size, causal)
         for tokens in (512, 2048, 4096, 16384)

@@ -21,25 +21,29 @@ class Journal(msgspec.Struct):
 
     @classmethod
     def read(cls, path: Path) -> Journal:
-        """The journal in a file of lines "start", "kernel", "passed", "failed" or "skipped", a tab, and a name."""
+        """The journal in a file of lines: "start", "kernel", "passed", "failed" or "skipped", the process, a name, with
+        tabs between them. Every process runs one test at a time."""
         journal = cls({}, {})
-        test = kernel = ""
+        running: dict[str, str] = {}
+        kernels: dict[str, str] = {}
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            word, _, name = line.partition("\t")
+            word, process, name = line.split("\t", 2)
             if word == "start":
-                journal._lose(test, kernel)
-                test, kernel = name, ""
+                journal._lose(running.get(process, ""), kernels.get(process, ""))
+                running[process], kernels[process] = name, ""
             elif word == "kernel":
-                kernel = name
+                kernels[process] = name
             elif word in OUTCOMES:
                 journal.outcomes[name] = word
-                test = "" if name == test else test
-        journal._lose(test, kernel)
+                if running.get(process) == name:
+                    del running[process]
+        for process, test in running.items():
+            journal._lose(test, kernels[process])
         return journal
 
     def write(self, path: Path) -> None:
         """Writes the tests that have passed."""
-        path.write_text("".join(f"passed\t{name}\n" for name in sorted(self.passed)), encoding="utf-8")
+        path.write_text("".join(f"passed\t\t{name}\n" for name in sorted(self.passed)), encoding="utf-8")
 
     @property
     def passed(self) -> set[str]:

@@ -118,5 +118,7 @@ _PEERS: Mapping[str, Builder] = {
 _PRODUCTS = ("torch", "torch.compile", "triton")
 _ATTENTION = ("torch", "cuDNN attention", "flash-attn")
 _OTHERS = ("torch", "torch.compile")
+PEERS = tuple(_PEERS)
+"""The names of all peers."""
 COMPILING = ("torch.compile", "triton")
 """Peers that take long before their first run."""

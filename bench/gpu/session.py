@@ -39,6 +39,8 @@ NO_TIME = "there was no time left"
 LEAST_SECONDS = 20.0
 """No step is started if less time is left of the session."""
 _IN_JOURNAL = ("-p", "tests.support.gpu.journal")
+_MOST_PROCESSES = 8
+"""Of tests on one GPU: each has a context in its memory."""
 _NONE_LEFT = 5
 """pytest's exit status where all tests were left out."""
 TAIL = 4000
@@ -61,10 +63,10 @@ class Step:
 def steps(folder: Path) -> list[Step]:
     """The steps, the most valuable first; `folder` is that of the results."""
     return [
-        Step("smoke", 120, lambda _: _pytest(*SMOKE, *_IN_JOURNAL, *_in_own_process()), tests=True),
+        Step("smoke", 120, lambda _: _pytest(*SMOKE, *_IN_JOURNAL, *_in_own_processes()), tests=True),
         Step("fixtures", 150, lambda _: _python("bench.record_device_functions", *_fixture_folder(folder))),
         Step("marks", 300, lambda left: _bench(folder, left), goes_on=True),
-        Step("tests", 300, lambda _: _pytest(*DEVICE_TESTS, *_IN_JOURNAL, *_in_own_process()), tests=True),
+        Step("tests", 300, lambda _: _pytest(*DEVICE_TESTS, *_IN_JOURNAL, *_in_own_processes()), tests=True),
         Step("bench", 720, lambda left: _bench(folder, left), goes_on=True),
         *(
             Step(f"sanitizer {tool}", 120, _sanitizer(tool))
@@ -156,9 +158,14 @@ def _pytest(*arguments: str) -> list[str]:
     return _python("pytest", "-m", "gpu", "-q", "-rs", "-p", "no:cacheprovider", *arguments)
 
 
-def _in_own_process() -> Sequence[str]:
-    """Options that run tests in a process that is replaced if a kernel faults or hangs."""
-    return ("-n", "1") if importlib.util.find_spec("xdist") else ()
+def _in_own_processes() -> Sequence[str]:
+    """Options that run tests in processes that are replaced if a kernel faults or hangs: half as many as CPU cores,
+    since tests mostly compile."""
+    return (
+        ("-n", str(min(_MOST_PROCESSES, max(1, (os.cpu_count() or 1) // 2))))
+        if importlib.util.find_spec("xdist")
+        else ()
+    )
 
 
 def _bench(folder: Path, seconds: float, *options: str) -> list[str]:

@@ -115,16 +115,24 @@ def test_the_reason_why_there_is_no_device_is_told(
 def test_a_journal_names_what_was_under_way(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     lines = (
-        "passed\tt.py::a",
-        "start\tt.py::b",
-        "kernel\teq_b",
-        "start\tt.py::c",
-        "skipped\tt.py::c",
-        "start\tu.py::d",
+        "passed\t\tt.py::a",
+        "start\t1\tt.py::b",
+        "start\t2\tt.py::e",
+        "kernel\t1\teq_b",
+        "passed\t2\tt.py::e",
+        "start\t1\tt.py::c",
+        "skipped\t1\tt.py::c",
+        "start\t2\tu.py::d",
     )
     path.write_text("\n".join(lines), encoding="utf-8")
     found = Journal.read(path)
-    assert found.outcomes == {"t.py::a": "passed", "t.py::b": "lost", "t.py::c": "skipped", "u.py::d": "lost"}
+    assert found.outcomes == {
+        "t.py::a": "passed",
+        "t.py::b": "lost",
+        "t.py::c": "skipped",
+        "t.py::e": "passed",
+        "u.py::d": "lost",
+    }
     assert found.groups()["t.py"]["wrong"] == ["t.py::b: lost in the kernel eq_b"]
     assert found.groups()["u.py"]["wrong"] == ["u.py::d: lost"]
     assert Journal.read(tmp_path / "none").outcomes == {}

@@ -92,8 +92,8 @@ def test_the_cases_are_those_of_the_marks_first() -> None:
     assert names[1] == "attention bf16 16384 ×16 heads of 128"
     assert len(names) == len(set(names)) > 40
     assert chosen("gemm bf16 1024") == ["gemm bf16 1024³"]
-    assert len(chosen("attention")) == 16
-    assert {case.group for case in cases().values()} == {"gemm", "conv", "attention", "memory", "model"}
+    assert len(chosen("attention bf16")) == 16
+    assert {case.group for case in cases().values()} == {"gemm", "conv", "attention", "memory", "model", "fused"}
     for case in cases().values():
         assert case.flops > 0
         assert peers_of(case.group)
@@ -171,6 +171,8 @@ def test_a_lost_case_is_tried_without_the_peers_that_compile(tmp_path: Path) -> 
     gpu.bench(results, ["a"], Slow(), 0.1, time.monotonic() + 1000)  # type: ignore[arg-type]
     assert results.is_done("a")
     assert "no answer within 9 s" in results.rows["a"]["absent"]["triton"]
+    gpu.bench(results, ["b"], Slow(), 0.1, time.monotonic() + 1000, without=["torch"])  # type: ignore[arg-type]
+    assert results.rows["b"]["absent"] == {"torch": "left out by --without"}
     left_out = {"torch": "slow", "torch.compile": "slow"}
     row = gpu_measure.measure_case(SMALL["softmax fp32 5×104"], HostLab(), FakeClock(), CEILINGS, 0.1, left_out)
     assert row["absent"] == left_out

@@ -1,12 +1,12 @@
 """A pytest plugin, `-p tests.support.gpu.journal`: notes in the file EQSAT_JOURNAL which test runs, which kernel it has
 launched, and how it ended, line by line, so that a test that hangs or faults leaves both names behind. Tests that have
-passed by that file are not run again. Kernels run one at a time.
+passed by that file are not run again. The kernels of a process run one at a time.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,6 @@ def _path() -> Path:
     return Path(os.environ[JOURNAL])
 
 
-def _write(*words: Sequence[str]) -> None:
+def _write(word: str, name: str) -> None:
     with _path().open("a", encoding="utf-8") as file:
-        file.write("\t".join(map(str, words)) + "\n")
+        file.write(f"{word}\t{os.getpid()}\t{name}\n")
