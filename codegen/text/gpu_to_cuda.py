@@ -186,7 +186,7 @@ class _CudaEmitter:
             case AwaitTicket():
                 return f"eq_await({self._address(stmt.buffer, stmt.at)}, {self._index(stmt.count)})"
             case CpAsync():
-                to, source = self._offset(stmt.to), self._address(stmt.buffer, stmt.at)
+                to, source = self._offset(stmt.to), self._address_in_parts(stmt.buffer, stmt.at)
                 return f"eq_cp_async{stmt.nbytes}({to}, {source}, {self._valid(stmt)})"
             case LdMatrix():
                 to = self._pointer(stmt.registers, stmt.index)
@@ -284,6 +284,17 @@ class _CudaEmitter:
         name, strides = _name(buffer), self.params[buffer].strides
         writing = self._writing(flat(at, strides))
         return f"{name} + {writing.flat(at, strides)}" if any(index != ZERO for index in at) else name
+
+    def _address_in_parts(self, buffer: str, at: tuple[AxisExpr, ...]) -> str:
+        """An address whose part that unrolled loops change is added last: the accesses of all turns of these loops
+        share the rest, and the instructions have the part as a constant."""
+        name, strides = _name(buffer), self.params[buffer].strides
+        moved = tuple(self._unrolled_part(expr) for expr in at)
+        rest = tuple(expr - part for expr, part in zip(at, moved, strict=True))
+        change = flat(moved, strides)
+        if change == ZERO or all(expr == ZERO for expr in rest):
+            return self._address(buffer, at)
+        return f"{name} + ({self._writing(flat(rest, strides)).flat(rest, strides)}) + {self._bracketed(change)}"
 
     def _pointer(self, registers: str, index: AxisExpr) -> str:
         name = _name(registers)

@@ -19,7 +19,7 @@ import msgspec
 
 from codegen.lower.scopes import Names, Scope
 from ir.index.expr import ZERO, AxisExpr, coordinates, floordiv, interval, mod
-from ir.index.text import bounds
+from ir.index.text import Remainder, bounds, pieces
 from ir.kernel.gpu.kernel import (
     BLOCK_X,
     BLOCK_Y,
@@ -35,8 +35,10 @@ from ir.kernel.gpu.kernel import (
     id_variables,
 )
 from ir.kernel.gpu.nodes import GpuFor, GpuIf, Stmt, Value, used_variables
-from ir.kernel.gpu.places import value_range
+from ir.kernel.gpu.places import narrow_box, value_range
 from ir.kernel.nodes import Bind, Within
+
+_ID_VARIABLES = frozenset(range(len(IDS)))
 
 
 class GpuWriter(Names):
@@ -128,6 +130,8 @@ class GpuBlock(Scope[Value, Stmt]):
     facts: frozenset[Within] = frozenset()
     statements: list[Stmt] = field(default_factory=list)
     memo: dict[Hashable, Value] = field(default_factory=dict)
+    indices: dict[AxisExpr, AxisExpr] = field(default_factory=dict)
+    """By floor or remainder of ids: the variable that is bound to it, in the outermost block."""
 
     def inner(self, variables: Iterable[int] = (), *, barrier: bool = False, facts: Iterable[Within] = ()) -> GpuBlock:
         """A block inside this one."""
@@ -146,7 +150,7 @@ class GpuBlock(Scope[Value, Stmt]):
         """min(expr, high) of an `expr` that is not negative, as a variable `name` unless it is simple."""
         if not expr.terms:
             return AxisExpr(min(expr.const, high))
-        first, last = bounds(expr, self.writer.box)
+        first, last = self._range(expr)
         if last <= high and expr.is_affine and first >= 0:
             return expr
         variable = self.writer.variable(name, 0, high)
@@ -154,6 +158,28 @@ class GpuBlock(Scope[Value, Stmt]):
         self.add(Bind(variable, expr, most, least))
         self.variables.add(variable)
         return self.writer.axis(variable)
+
+    def affine(self, expr: AxisExpr) -> AxisExpr:
+        """The expression as a sum of variables: floors and remainders of the thread's and the block's ids are bound
+        once, before all loops."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        const, parts = pieces(expr)
+        total = AxisExpr(const)
+        for times, piece in parts:
+            whole = piece.plain if isinstance(piece, Remainder) else AxisExpr(0, ((piece, 1),))
+            if not whole.is_affine and whole.axes <= _ID_VARIABLES:
+                if whole not in root.indices:
+                    root.indices[whole] = root.bind("own", whole, bounds(whole, self.writer.box)[1])
+                whole = root.indices[whole]
+            total += whole * times
+        return total
+
+    def _range(self, expr: AxisExpr) -> tuple[int, int]:
+        """The least and the greatest value of an expression here."""
+        facts = tuple(self.facts)
+        return value_range(expr, facts, narrow_box(facts, self.writer.box) or self.writer.box)
 
     def used_statements(self) -> tuple[Stmt, ...]:
         """The statements, without variables that no statement reads."""

@@ -10,8 +10,6 @@ contraction_epilogue  the region's ops on the accumulators, and the stores
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from codegen.lower.gpu.builder import GpuBlock, GpuWriter
 from codegen.lower.gpu.contraction_epilogue import epilogue
 from codegen.lower.gpu.contraction_frame import GpuContractionFrame, block_part, block_place
@@ -27,7 +25,7 @@ from codegen.plan.gpu.contraction_tiling import grid_of, turns_of, turns_of_bloc
 from codegen.plan.gpu.operand_read import copied_axes
 from ir.index.expr import AxisExpr
 from ir.kernel.gpu.kernel import GpuKernel
-from ir.plan.gpu import GpuContractionPlan
+from ir.plan.gpu import ContractionTile, GpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 
 _EMPTY_THREADS = 32
@@ -53,19 +51,15 @@ def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "
     operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
     product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
     if turns:
-        main_loop(block, operands, _products(product, operands), tile.stages, turns, TurnRange(part * own, own))
+        main_loop(block, operands, _products(product, tile), tile.stages, turns, TurnRange(part * own, own))
     with whole_sums(frame, block, product, (batch, row, column), part) as last:
         epilogue(frame, last, product, staged[0] if staged else None)
     return _kernel(name, view, plan, writer, block)
 
 
-def _products(product: TensorCore | CudaCore, operands: Iterable[OperandTile]) -> Multiply | StepsAhead:
+def _products(product: TensorCore | CudaCore, tile: ContractionTile) -> Multiply | StepsAhead:
     """The products as the main loop runs them."""
-    if (
-        isinstance(product, TensorCore)
-        and product.is_ahead_across_turns
-        and all(operand.is_copied for operand in operands)
-    ):
+    if isinstance(product, TensorCore) and tile.loads_across_turns:
         return product
 
     def multiply(body: GpuBlock, _turn: AxisExpr, stage: AxisExpr, between: Between) -> None:

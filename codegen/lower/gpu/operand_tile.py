@@ -109,14 +109,19 @@ class OperandTile:
         with block.loop(f"{self.shared.name}_piece", constant(share), unroll=True) as (body, of_step):
             number = step * share + of_step
             piece = writer.thread + number * tile.threads
-            with body.guard(Within(number, 0, count), Within(piece, 0, fibers * length)) as inside:
-                yield inside, number, *writer.split(piece, length)
+            fiber, chunk = writer.split(piece, length)
+            if count * tile.threads == fibers * length:
+                with body.guard(Within(number, 0, count)) as inside:
+                    yield inside, number, inside.affine(fiber), inside.affine(chunk)
+            else:
+                with body.guard(Within(number, 0, count), Within(piece, 0, fibers * length)) as inside:
+                    yield inside, number, fiber, chunk
 
     def _piece(
         self, block: GpuBlock, turn: AxisExpr, stage: AxisExpr, number: AxisExpr, fiber: AxisExpr, chunk: AxisExpr
     ) -> None:
         frame, view, bk, staged = self.frame, self.frame.view, self.frame.tile.bk, self.staged
-        w, first = staged.width, self.first
+        w, first = staged.width, block.affine(self.first)
         if self.over_own:
             first, turn = first + turn * self.extent, ZERO
         if staged.along_k:

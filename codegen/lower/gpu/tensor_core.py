@@ -126,13 +126,6 @@ class TensorCore(MatrixFragment):
             self._step(body, step)
             between(body, step, self.steps)
 
-    @property
-    def is_ahead_across_turns(self) -> bool:
-        """Whether the fragments of a turn's first step are loaded while products of the turn before run: two sets of
-        registers take turns. On an H100 turns of four steps gain by it (8192³: 2.72 → 2.39 ms); turns of two steps
-        lose, and so does tf32, whose rounded words need the registers."""
-        return self.turns[False] == 2 and self.steps % 2 == 0 and self.steps > 2 and self.dtype != "tf32"
-
     def load_first(self, block: GpuBlock, stage: AxisExpr) -> None:
         """Loads the fragments of a stage's first step."""
         self._load(block, ZERO, stage)

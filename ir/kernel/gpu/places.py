@@ -34,17 +34,24 @@ def _bounds(facts: Facts) -> tuple[Bound, ...]:
 def value_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:
     """Bounds (inclusive) of an expression where the facts hold; `box` is already narrowed by the facts."""
     low, high = bounds(expr, box)
-    for fact in facts:  # expr = ±(the fact's expression) + rest
-        least, most = bounds(expr - fact.expr, box)
-        low, high = max(low, fact.low + least), min(high, fact.high - 1 + most)
-        least, most = bounds(expr + fact.expr, box)
-        low, high = max(low, least - fact.high + 1), min(high, most - fact.low)
+    for fact in facts:
+        for times in _multiples(expr, fact.expr):  # expr = times · (the fact's expression) + rest
+            least, most = bounds(expr - fact.expr * times, box)
+            ends = sorted((times * fact.low, times * (fact.high - 1)))
+            low, high = max(low, ends[0] + least), min(high, ends[1] + most)
     if len(expr.terms) == 1:
         floor, c = expr.terms[0]
         if isinstance(floor, FloorDiv):
             ends = [expr.const + c * (end // floor.divisor) for end in value_range(floor.expr, facts, box)]
             low, high = max(low, min(ends)), min(high, max(ends))
     return low, high
+
+
+def _multiples(expr: AxisExpr, part: AxisExpr) -> set[int]:
+    """How often an expression may hold another: 1, -1, and where they share a term the quotient of its factors."""
+    own = dict(expr.terms)
+    quotients = (divmod(own.get(term, 0), c) for term, c in part.terms)
+    return {1, -1, *(times for times, rest in quotients if times and not rest)}
 
 
 def exact_range(expr: AxisExpr, facts: Facts, box: Box) -> tuple[int, int]:

@@ -50,7 +50,7 @@ from ir.kernel.gpu.nodes import (
     Value,
     WaitGroup,
 )
-from ir.kernel.gpu.places import divisor, outside, value_range
+from ir.kernel.gpu.places import divisor, narrow_box, outside, value_range
 from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread, spread_of
 from ir.kernel.nodes import (
     Assign,
@@ -187,7 +187,7 @@ class _GpuCheck:
             exprs = (stmt.expr, *stmt.most, *stmt.least)
             yield from self._bound(exprs, scope)
             known = spread(exprs, scope.variables)
-            low, high = bounds(stmt.expr, self.box)
+            low, high = value_range(stmt.expr, scope.facts, narrow_box(scope.facts, self.box) or self.box)
             for limit in stmt.most:
                 low, high = (min(a, b) for a, b in zip((low, high), bounds(limit, self.box), strict=True))
             for limit in stmt.least:

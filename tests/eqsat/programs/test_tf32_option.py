@@ -43,14 +43,14 @@ def dense(m: int = 136, n: int = 128, k: int = 256) -> Any:
     return (t.input("a", (m, k)) @ t.input("b", (k, n)) + t.input("c", (n,))).relu()
 
 
-def images(size: int = 18, channels: int = 16) -> Any:
+def images(size: int = 24, channels: int = 32) -> Any:
     x, w = t.input("x", (1, channels, size, size)), t.input("w", (48, channels, 3, 3))
     return nn.conv2d(x, w, None, 1, 1).relu()
 
 
 def lora() -> Any:
     """x·(w + d·u): products of products."""
-    shapes = {"x": (64, 160), "w": (160, 96), "d": (160, 4), "u": (4, 96)}
+    shapes = {"x": (128, 160), "w": (160, 96), "d": (160, 4), "u": (4, 96)}
     x, w, d, u = (t.input(name, shape) for name, shape in shapes.items())
     return x @ (w + d @ u)
 

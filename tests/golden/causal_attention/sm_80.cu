@@ -35,17 +35,16 @@ extern "C" EQ_KERNEL(32, 1) void eq_mul_where_stream_fdiv_cast(const eq_f16 *__r
     top[e] = -eq_inf_f32();
   }
   // the queries
-  const int r0 = thread % 2;
-  const int i2 = eq_min_i32(thread / 2, 11);
-  eq_cp_async16(eq_swizzle<1>(32 * (thread / 2) + 16 * (thread % 2)), Q + 192 * block_y + 16 * i2 + 8 * r0, thread / 2 < 12 ? 16 : 0);
+  const int own = thread / 2;
+  const int own_2 = thread % 2;
+  const int i2 = eq_min_i32(own, 11);
+  eq_cp_async16(eq_swizzle<1>(32 * own + 16 * own_2), Q + 192 * block_y + 16 * i2 + 8 * own_2, own < 12 ? 16 : 0);
   eq_cp_async_commit();
   // fill the ring
-  const int r0_2 = thread % 2;
-  const int r0_3 = eq_min_i32(thread / 2, 11);
-  eq_cp_async16(512 + eq_swizzle<1>(32 * (thread / 2) + 16 * (thread % 2)), K + 192 * block_y + 16 * r0_3 + 8 * r0_2, thread / 2 < 12 ? 16 : 0);
-  const int r0_4 = eq_min_i32(thread / 2, 11);
-  const int i3 = thread % 2;
-  eq_cp_async16(1024 + eq_swizzle<1>(32 * (thread / 2) + 16 * (thread % 2)), V + 192 * block_y + 16 * r0_4 + 8 * i3, thread / 2 < 12 ? 16 : 0);
+  const int r0 = eq_min_i32(own, 11);
+  eq_cp_async16(512 + eq_swizzle<1>(32 * own + 16 * own_2), K + 192 * block_y + 16 * r0 + 8 * own_2, own < 12 ? 16 : 0);
+  const int r0_2 = eq_min_i32(own, 11);
+  eq_cp_async16(1024 + eq_swizzle<1>(32 * own + 16 * own_2), V + 192 * block_y + 16 * r0_2 + 8 * own_2, own < 12 ? 16 : 0);
   eq_cp_async_commit();
   eq_cp_async_wait<1>();
   eq_barrier();
@@ -71,8 +70,8 @@ extern "C" EQ_KERNEL(32, 1) void eq_mul_where_stream_fdiv_cast(const eq_f16 *__r
   for (int e_4 = 0; e_4 < 8; e_4++) {
     const float sum = s[e_4];
     const int i2_2 = eq_min_i32(lane / 4 + 8 * ((e_4 / 2) % 2), 11);
-    const int r0_5 = eq_min_i32(8 * (e_4 / 4) + e_4 % 2 + 2 * (lane % 4), 11);
-    const float where_2 = eq_where_f32(eq_ld_global_bool_if(lane / 4 + 8 * ((e_4 / 2) % 2) < 12 && 8 * (e_4 / 4) + e_4 % 2 + 2 * (lane % 4) < 12, n5 + 12 * i2_2 + r0_5), sum, -eq_inf_f32());
+    const int r0_3 = eq_min_i32(8 * (e_4 / 4) + e_4 % 2 + 2 * (lane % 4), 11);
+    const float where_2 = eq_where_f32(eq_ld_global_bool_if(lane / 4 + 8 * ((e_4 / 2) % 2) < 12 && 8 * (e_4 / 4) + e_4 % 2 + 2 * (lane % 4) < 12, n5 + 12 * i2_2 + r0_3), sum, -eq_inf_f32());
     const float score = eq_where_f32((8 * (e_4 / 4) + e_4 % 2 + 2 * (lane % 4) < 12), where_2, -eq_inf_f32());
     s[e_4] = score;
     base[(e_4 / 2) % 2] = eq_max_f32(base[(e_4 / 2) % 2], score);
@@ -150,6 +149,6 @@ extern "C" EQ_KERNEL(32, 1) void eq_mul_where_stream_fdiv_cast(const eq_f16 *__r
   eq_barrier();
   eq_ld_shared_16(out, eq_swizzle<1>(32 * (thread / 2) + 16 * (thread % 2)));
   const int i2_4 = eq_min_i32(thread / 2, 11);
-  const int i3_3 = thread % 2;
-  eq_st_global_16_if(thread / 2 < 12, n37 + 192 * block_y + 16 * i2_4 + 8 * i3_3, out);
+  const int i3_2 = thread % 2;
+  eq_st_global_16_if(thread / 2 < 12, n37 + 192 * block_y + 16 * i2_4 + 8 * i3_2, out);
 }

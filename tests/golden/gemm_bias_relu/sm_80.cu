@@ -22,17 +22,22 @@ extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__
   unsigned b[8];
   unsigned out[4];
   // fill the ring
+  const int own = thread / 8;
+  const int own_2 = thread % 8;
+  const int own_3 = block_x % 2;
   EQ_UNROLL
   for (int As_piece = 0; As_piece < 2; As_piece++) {
-    const int r0 = eq_min_i32(thread % 8, 5);
-    const int i0 = 8 * As_piece + thread / 8 + 16 * (block_x % 2);
-    eq_cp_async16(1024 * As_piece + eq_swizzle<3>(128 * (thread / 8) + 16 * (thread % 8)), A + 48 * i0 + 8 * r0, 8 * (thread % 8) < 48 ? 16 : 0);
+    const int r0 = eq_min_i32(own_2, 5);
+    eq_cp_async16(1024 * As_piece + eq_swizzle<3>(128 * own + 16 * own_2), A + (48 * (own + 16 * own_3) + 8 * r0) + (384 * As_piece), 8 * own_2 < 48 ? 16 : 0);
   }
+  const int own_4 = thread / 4;
+  const int own_5 = thread % 4;
+  const int own_6 = block_x / 2;
   EQ_UNROLL
   for (int Bs_piece = 0; Bs_piece < 4; Bs_piece++) {
-    const int r0_2 = eq_min_i32(16 * Bs_piece + thread / 4, 47);
-    const int i1 = eq_min_i32(4 * (block_x / 2) + thread % 4, 4);
-    eq_cp_async16(1024 * Bs_piece + 2048 + eq_swizzle<2>(64 * (thread / 4) + 16 * (thread % 4)), B + 40 * r0_2 + 8 * i1, 32 * (block_x / 2) + 8 * (thread % 4) < 40 && 16 * Bs_piece + thread / 4 < 48 ? 16 : 0);
+    const int r0_2 = eq_min_i32(16 * Bs_piece + own_4, 47);
+    const int i1 = eq_min_i32(own_5 + 4 * own_6, 4);
+    eq_cp_async16(1024 * Bs_piece + 2048 + eq_swizzle<2>(64 * own_4 + 16 * own_5), B + 40 * r0_2 + 8 * i1, 8 * own_5 + 32 * own_6 < 40 && 16 * Bs_piece + own_4 < 48 ? 16 : 0);
   }
   eq_cp_async_commit();
   // the products
@@ -71,7 +76,7 @@ extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__
   }
   eq_barrier();
   eq_ld_shared_16(out, eq_swizzle<2>(64 * (thread / 4) + 16 * (thread % 4)));
-  const int i0_3 = thread / 4 + 16 * (block_x % 2);
+  const int i0_2 = thread / 4 + 16 * (block_x % 2);
   const int i1_3 = eq_min_i32(4 * (block_x / 2) + thread % 4, 4);
-  eq_st_global_16_if(32 * (block_x / 2) + 8 * (thread % 4) < 40, n14 + 40 * i0_3 + 8 * i1_3, out);
+  eq_st_global_16_if(32 * (block_x / 2) + 8 * (thread % 4) < 40, n14 + 40 * i0_2 + 8 * i1_3, out);
 }
