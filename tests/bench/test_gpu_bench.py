@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from bench.facts import ROOT
 from bench.gpu import __main__ as gpu
 from bench.gpu import measure as gpu_measure
 from bench.gpu import peers as gpu_peers
+from bench.gpu import plans as gpu_plans
 from bench.gpu import session as gpu_session
 from bench.gpu.answers import Request
 from bench.gpu.answers import answers as real_answers
@@ -32,6 +33,7 @@ from bench.gpu.tables import cells, missing, show, title
 from bench.gpu.worker import LostError, Worker, working
 from codegen.run.device import Device
 from eqsat.cost.targets import A100
+from ir.diagnostics import EqsatError, Kind, note
 from ir.dtype import DTYPES
 from tests.support.gpu.answers import CEILINGS as KNOWN
 from tests.support.gpu.answers import answers, broken
@@ -402,3 +404,23 @@ def test_the_steps_of_a_session_are_commands(tmp_path: Path) -> None:
         assert command is None or len(command) > 2
     named = (*gpu_session.DEVICE_TESTS, gpu_session.SMOKE[0], gpu_session.SANITIZED[0])
     assert all((ROOT / path).exists() for path in named)
+
+
+# --- plans ---
+
+
+@pytest.mark.slow
+def test_plans_are_measured_beside_their_estimates(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    refused = EqsatError(note(Kind.COMPILE_FAILED, "nvrtc", "no such instruction"))
+
+    def times(region: Any, plans: Sequence[Any], **_: Any) -> list[float | EqsatError]:
+        return [2000.0, 1000.0, *[3000.0] * (len(plans) - 3), refused]
+
+    monkeypatch.setattr(gpu_plans, "time_plans", times)
+    monkeypatch.setattr(gpu_plans, "cases", lambda: {"small": cases()["gemm bf16 1024³"].small()})
+    rows = list(gpu_plans.measure(["small"], A100, time.monotonic() + 1000))
+    assert all(row["estimate us"] > 0 for row in rows)
+    assert rows[0]["us"] == 2
+    assert "no such instruction" in rows[-1]["failed"]
+    assert f"{len(rows) - 1:3d} plans" in capsys.readouterr().out
+    assert ", loss 2.00" in gpu_plans.summary(rows)

@@ -14,7 +14,7 @@ TURN = 40
 TURN_ALONE = {False: 300, True: 200}
 """Of a turn in which the only warp of a scheduler starts no product: the wait, the barrier, the first loads of
 fragments, the addresses of copies; whether fragments are loaded across turns. With more warps others start theirs.
-From times of plans on an H100 (`bench/results/gpu_plans_h100.json`)."""
+From times of plans on an H100 (`bench/gpu/plans.py`)."""
 ARRIVAL = 1500
 """Until another block sees a block's part: a barrier, two fences and an atomic in the second-level cache."""
 
