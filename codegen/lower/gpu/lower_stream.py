@@ -145,8 +145,9 @@ class _GpuStreamTemplate:
                 rows.clear(body)
                 scores.multiply(body, stage)
             rows.finish(body, number)
-            for product in products:
-                rows.rescale(body, product)
+            with rows.where_risen(body) as inside:
+                for product in products:
+                    rows.rescale(inside, product)
             body.add(Comment("weights"))
             rows.weigh(body, number)
             self._pass_weights(body, scores, products)

@@ -149,6 +149,20 @@ class ScoreRows:
             for name in self.sums.values():
                 self._join(body, "mul", name, row, self._at(self.shrink, row))
 
+    @contextmanager
+    def where_risen(self, block: GpuBlock) -> Iterator[GpuBlock]:
+        """A block that a warp runs if the maximum of any of its rows has changed in this turn. Elsewhere all factors of
+        sums are 1. In long rows few turns change a maximum."""
+        one = Const(1.0, self.view.kind)
+        changed = [
+            Call("cmpne", (self._at(self.shrink, constant(row)), one), "bool") for row in range(self.scores.own_rows)
+        ]
+        variable = block.writer.variable("risen", 0, 1)
+        block.add(AnyLane(variable, reduce(lambda a, b: Call("or", (a, b), "bool"), changed)))
+        block.variables.add(variable)
+        with block.guard(Within(block.writer.axis(variable), 1, 2)) as inside:
+            yield inside
+
     def rescale(self, block: GpuBlock, sums: RowsFragment) -> None:
         """Rescales a product's sums to the maxima that include this tile."""
         with over_registers(block, sums.count) as (body, e):

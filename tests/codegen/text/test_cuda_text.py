@@ -106,7 +106,7 @@ def test_a_kernel_reads_beside_its_plan() -> None:
     assert "if (kb + 2 < 8) {" in lines
     assert (
         "eq_cp_async16(8192 * ((kb + 2) % 3) + 2048 * a_piece + eq_swizzle<2>(64 * (thread / 4) + 16 * (thread % 4)), "
-        "A + 256 * (128 * block_y + 32 * a_piece + thread / 4) + 32 * kb + 8 * (thread % 4) + 64, 16);"
+        "A + (256 * (128 * block_y + thread / 4) + 32 * kb + 8 * (thread % 4) + 64) + (8192 * a_piece), 16);"
     ) in lines
     assert "eq_mma_m16n8k16_bf16(acc + 32 * i + 4 * j, a + 16 * step + 4 * i, b + 16 * step + 2 * j);" in lines
 

@@ -87,9 +87,12 @@ extern "C" EQ_KERNEL(32, 1) void eq_mul_where_stream_fdiv_cast(const eq_f16 *__r
     base[e_5] = eq_mul_f32(base_2, -0.36067376022224085f);
     stream_4[e_5] = eq_mul_f32(stream_4[e_5], shrink[e_5]);
   }
-  EQ_UNROLL
-  for (int e_6 = 0; e_6 < 8; e_6++) {
-    stream_3[e_6] = eq_mul_f32(stream_3[e_6], shrink[(e_6 / 2) % 2]);
+  const int risen = eq_any_lane(eq_or_bool(eq_cmpne_f32(shrink[0], 1.0f), eq_cmpne_f32(shrink[1], 1.0f)));
+  if (1 <= risen) {
+    EQ_UNROLL
+    for (int e_6 = 0; e_6 < 8; e_6++) {
+      stream_3[e_6] = eq_mul_f32(stream_3[e_6], shrink[(e_6 / 2) % 2]);
+    }
   }
   // weights
   const int far = eq_any_lane(eq_not_bool(eq_cmplt_f32(eq_max_f32(eq_abs_f32(base[0]), eq_abs_f32(base[1])), 4096.0f)));

@@ -65,9 +65,12 @@ extern "C" EQ_KERNEL(128, 1) void eq_stream_fdiv(const eq_f32 *__restrict__ scor
     base[0] = base_2;
     stream_1[0] = eq_mul_f32(stream_1[0], shrink[0]);
   }
-  EQ_UNROLL
-  for (int e_5 = 0; e_5 < 1; e_5++) {
-    stream_0[0] = eq_mul_f32(stream_0[0], shrink[0]);
+  const int risen = eq_any_lane(eq_cmpne_f32(shrink[0], 1.0f));
+  if (1 <= risen) {
+    EQ_UNROLL
+    for (int e_5 = 0; e_5 < 1; e_5++) {
+      stream_0[0] = eq_mul_f32(stream_0[0], shrink[0]);
+    }
   }
   // weights
   EQ_UNROLL

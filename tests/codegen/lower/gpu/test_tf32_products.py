@@ -261,7 +261,7 @@ def test_tensor_cores_are_taken_where_they_gain(target: Target) -> None:
     assert best.tile.algorithm == TF32
     assert plain.tile.algorithm == "fma"
     assert work.compute_dtype == "tf32"
-    assert 0.5 < work.efficiency <= 1
+    assert 0.45 < work.efficiency <= 1
     assert plans_of(long, target, tf32=True)[0][0].tile.algorithm == "fma"
 
 
