@@ -171,7 +171,7 @@ class GpuBlock(Scope[Value, Stmt]):
             whole = piece.plain if isinstance(piece, Remainder) else AxisExpr(0, ((piece, 1),))
             if not whole.is_affine and whole.axes <= _ID_VARIABLES:
                 if whole not in root.indices:
-                    root.indices[whole] = root.bind("own", whole, bounds(whole, self.writer.box)[1])
+                    root.indices[whole] = root.bind("id_part", whole, bounds(whole, self.writer.box)[1])
                 whole = root.indices[whole]
             total += whole * times
         return total

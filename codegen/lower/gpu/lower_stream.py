@@ -145,9 +145,7 @@ class _GpuStreamTemplate:
                 rows.clear(body)
                 scores.multiply(body, stage)
             rows.finish(body, number)
-            with rows.where_risen(body) as inside:
-                for product in products:
-                    rows.rescale(inside, product)
+            rows.rescale(body, products)
             body.add(Comment("weights"))
             rows.weigh(body, number)
             self._pass_weights(body, scores, products)

@@ -3,7 +3,8 @@
     every turn
       s[e] := score(s[e]), base[row] := max(base[row], s[e])       -inf beyond the last term
       base[row] := maximum over the lanes that share a row, by shuffles
-      shrink[row] := fn(top[row] - base[row]); top[row] := base[row]; sums so far · shrink[row]
+      shrink[row] := fn(top[row] - base[row]); top[row] := base[row]; row sums so far · shrink[row]
+      sums of products so far · shrink[row], if any shrink[row] of the warp is not 1
       s[e] := fn(s[e] - base[row]), L[row] += s[e]
     weights that are rounded to 16 bits
       fn(x - base[row]) as 2^(x·a + shift[row]), shift[row] = -base[row]·a, where no exponent is far from 0
@@ -149,10 +150,11 @@ class ScoreRows:
             for name in self.sums.values():
                 self._join(body, "mul", name, row, self._at(self.shrink, row))
 
-    @contextmanager
-    def where_risen(self, block: GpuBlock) -> Iterator[GpuBlock]:
-        """A block that a warp runs if the maximum of any of its rows has changed in this turn. Elsewhere all factors of
-        sums are 1. In long rows few turns change a maximum."""
+    def rescale(self, block: GpuBlock, products: Sequence[RowsFragment]) -> None:
+        """Rescales the sums of products to the maxima that include this tile, in warps in which the maximum of any row
+        has changed. Elsewhere all factors are 1. In long rows few turns change a maximum."""
+        if not products:
+            return
         one = Const(1.0, self.view.kind)
         changed = [
             Call("cmpne", (self._at(self.shrink, constant(row)), one), "bool") for row in range(self.scores.own_rows)
@@ -161,12 +163,9 @@ class ScoreRows:
         block.add(AnyLane(variable, reduce(lambda a, b: Call("or", (a, b), "bool"), changed)))
         block.variables.add(variable)
         with block.guard(Within(block.writer.axis(variable), 1, 2)) as inside:
-            yield inside
-
-    def rescale(self, block: GpuBlock, sums: RowsFragment) -> None:
-        """Rescales a product's sums to the maxima that include this tile."""
-        with over_registers(block, sums.count) as (body, e):
-            self._join(body, "mul", sums.acc, e, self._at(self.shrink, sums.row_of(e)))
+            for sums in products:
+                with over_registers(inside, sums.count) as (body, e):
+                    self._join(body, "mul", sums.acc, e, self._at(self.shrink, sums.row_of(e)))
 
     def weigh(self, block: GpuBlock, turn: AxisExpr) -> None:
         """Replaces scores by weights, and adds the weights to the row sums."""

@@ -35,16 +35,16 @@ extern "C" EQ_KERNEL(32, 1) void eq_mul_where_stream_fdiv_cast(const eq_f16 *__r
     top[e] = -eq_inf_f32();
   }
   // the queries
-  const int own = thread / 2;
-  const int own_2 = thread % 2;
-  const int i2 = eq_min_i32(own, 11);
-  eq_cp_async16(eq_swizzle<1>(32 * own + 16 * own_2), Q + 192 * block_y + 16 * i2 + 8 * own_2, own < 12 ? 16 : 0);
+  const int id_part = thread / 2;
+  const int id_part_2 = thread % 2;
+  const int i2 = eq_min_i32(id_part, 11);
+  eq_cp_async16(eq_swizzle<1>(32 * id_part + 16 * id_part_2), Q + 192 * block_y + 16 * i2 + 8 * id_part_2, id_part < 12 ? 16 : 0);
   eq_cp_async_commit();
   // fill the ring
-  const int r0 = eq_min_i32(own, 11);
-  eq_cp_async16(512 + eq_swizzle<1>(32 * own + 16 * own_2), K + 192 * block_y + 16 * r0 + 8 * own_2, own < 12 ? 16 : 0);
-  const int r0_2 = eq_min_i32(own, 11);
-  eq_cp_async16(1024 + eq_swizzle<1>(32 * own + 16 * own_2), V + 192 * block_y + 16 * r0_2 + 8 * own_2, own < 12 ? 16 : 0);
+  const int r0 = eq_min_i32(id_part, 11);
+  eq_cp_async16(512 + eq_swizzle<1>(32 * id_part + 16 * id_part_2), K + 192 * block_y + 16 * r0 + 8 * id_part_2, id_part < 12 ? 16 : 0);
+  const int r0_2 = eq_min_i32(id_part, 11);
+  eq_cp_async16(1024 + eq_swizzle<1>(32 * id_part + 16 * id_part_2), V + 192 * block_y + 16 * r0_2 + 8 * id_part_2, id_part < 12 ? 16 : 0);
   eq_cp_async_commit();
   eq_cp_async_wait<1>();
   eq_barrier();

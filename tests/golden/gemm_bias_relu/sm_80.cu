@@ -22,22 +22,22 @@ extern "C" EQ_KERNEL(64, 1) void eq_dot_cast_add_relu(const eq_f16 *__restrict__
   unsigned b[8];
   unsigned out[4];
   // fill the ring
-  const int own = thread / 8;
-  const int own_2 = thread % 8;
-  const int own_3 = block_x % 2;
+  const int id_part = thread / 8;
+  const int id_part_2 = thread % 8;
+  const int id_part_3 = block_x % 2;
   EQ_UNROLL
   for (int As_piece = 0; As_piece < 2; As_piece++) {
-    const int r0 = eq_min_i32(own_2, 5);
-    eq_cp_async16(1024 * As_piece + eq_swizzle<3>(128 * own + 16 * own_2), A + (48 * (own + 16 * own_3) + 8 * r0) + (384 * As_piece), 8 * own_2 < 48 ? 16 : 0);
+    const int r0 = eq_min_i32(id_part_2, 5);
+    eq_cp_async16(1024 * As_piece + eq_swizzle<3>(128 * id_part + 16 * id_part_2), A + (48 * (id_part + 16 * id_part_3) + 8 * r0) + (384 * As_piece), 8 * id_part_2 < 48 ? 16 : 0);
   }
-  const int own_4 = thread / 4;
-  const int own_5 = thread % 4;
-  const int own_6 = block_x / 2;
+  const int id_part_4 = thread / 4;
+  const int id_part_5 = thread % 4;
+  const int id_part_6 = block_x / 2;
   EQ_UNROLL
   for (int Bs_piece = 0; Bs_piece < 4; Bs_piece++) {
-    const int r0_2 = eq_min_i32(16 * Bs_piece + own_4, 47);
-    const int i1 = eq_min_i32(own_5 + 4 * own_6, 4);
-    eq_cp_async16(1024 * Bs_piece + 2048 + eq_swizzle<2>(64 * own_4 + 16 * own_5), B + 40 * r0_2 + 8 * i1, 8 * own_5 + 32 * own_6 < 40 && 16 * Bs_piece + own_4 < 48 ? 16 : 0);
+    const int r0_2 = eq_min_i32(16 * Bs_piece + id_part_4, 47);
+    const int i1 = eq_min_i32(id_part_5 + 4 * id_part_6, 4);
+    eq_cp_async16(1024 * Bs_piece + 2048 + eq_swizzle<2>(64 * id_part_4 + 16 * id_part_5), B + 40 * r0_2 + 8 * i1, 8 * id_part_5 + 32 * id_part_6 < 40 && 16 * Bs_piece + id_part_4 < 48 ? 16 : 0);
   }
   eq_cp_async_commit();
   // the products

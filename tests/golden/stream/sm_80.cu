@@ -26,13 +26,13 @@ extern "C" EQ_KERNEL(128, 1) void eq_stream_fdiv(const eq_f32 *__restrict__ scor
     top[0] = -eq_inf_f32();
   }
   // fill the ring
-  const int own = thread / 8;
-  const int own_2 = thread % 8;
+  const int id_part = thread / 8;
+  const int id_part_2 = thread % 8;
   EQ_UNROLL
   for (int Vs_piece = 0; Vs_piece < 2; Vs_piece++) {
-    const int r0 = eq_min_i32(16 * Vs_piece + own, 19);
-    const int i1 = eq_min_i32(own_2, 1);
-    eq_cp_async16(128 * (16 * Vs_piece + own) + 16 * own_2, values + 8 * r0 + 4 * i1, 4 * own_2 < 8 && 16 * Vs_piece + own < 20 ? 16 : 0);
+    const int r0 = eq_min_i32(16 * Vs_piece + id_part, 19);
+    const int i1 = eq_min_i32(id_part_2, 1);
+    eq_cp_async16(128 * (16 * Vs_piece + id_part) + 16 * id_part_2, values + 8 * r0 + 4 * i1, 4 * id_part_2 < 8 && 16 * Vs_piece + id_part < 20 ? 16 : 0);
   }
   eq_cp_async_commit();
   // the products
