@@ -119,9 +119,8 @@ class CudaExecutable:
             space = self._space()
             rows = np.zeros((repeats + 1, len(self._launches)))
             for row in rows:
-                events: list[tuple[int, Any]] = []
                 with _held_device() as release:
-                    self._launch_all(loaded, space, given, results, events, release)
+                    events = self._launch_between_events(loaded, space, given, results, release)
                 events[-1][1].synchronize()
                 for (_, start), (position, end) in itertools.pairwise(events):
                     row[position] += 1e6 * cupy.cuda.get_elapsed_time(start, end)
@@ -137,22 +136,36 @@ class CudaExecutable:
         space: Space,
         inputs: Sequence[Bytes],
         outputs: Sequence[Bytes],
-        events: list[tuple[int, Any]] | None = None,
-        release: Callable[[], None] = lambda: None,
+        launched: Callable[[int], None] | None = None,
     ) -> None:
-        """Starts the launches in order. Into `events` come an event before the first run and one after every run, with
-        the launch's place. `release` is called after `_MOST_HELD` launches."""
+        """Starts the launches in order. `launched` gets the place of every launch that was started."""
         placed = self._memory.place(space.arena, loaded.constants, inputs, outputs)
-        if events is not None:
-            events.append((0, _recorded()))
         for position, held in self._memory.runs(placed):
             launch = self._launches[position]
             _launch(launch, loaded.functions[position], self._memory.arguments(launch, held, space))
-            if events is not None:
-                events.append((position, _recorded()))
-                if len(events) == _MOST_HELD:
-                    release()
+            if launched is not None:
+                launched(position)
         self._memory.copy_shared(placed, outputs)
+
+    def _launch_between_events(
+        self,
+        loaded: _Loaded,
+        space: Space,
+        inputs: Sequence[Bytes],
+        outputs: Sequence[Bytes],
+        release: Callable[[], None],
+    ) -> list[tuple[int, Any]]:
+        """Starts the launches in order. Returns an event before the first run, and one after every run, with the
+        launch's place. `release` is called after `_MOST_HELD` launches."""
+        events = [(0, _recorded())]
+
+        def launched(position: int) -> None:
+            events.append((position, _recorded()))
+            if len(events) == _MOST_HELD:
+                release()
+
+        self._launch_all(loaded, space, inputs, outputs, launched)
+        return events
 
     def _space(self) -> Space:
         """Memory for a call in the order of the current stream: memory of CuPy, which later calls on the stream may
