@@ -161,11 +161,9 @@ def _pytest(*arguments: str) -> list[str]:
 def _in_own_processes() -> Sequence[str]:
     """Options that run tests in processes that are replaced if a kernel faults or hangs: half as many as CPU cores,
     since tests mostly compile."""
-    return (
-        ("-n", str(min(_MOST_PROCESSES, max(1, (os.cpu_count() or 1) // 2))))
-        if importlib.util.find_spec("xdist")
-        else ()
-    )
+    if importlib.util.find_spec("xdist") is None:
+        return ()
+    return "-n", str(min(_MOST_PROCESSES, max(1, (os.cpu_count() or 1) // 2)))
 
 
 def _bench(folder: Path, seconds: float, *options: str) -> list[str]:
