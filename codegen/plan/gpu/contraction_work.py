@@ -29,7 +29,7 @@ from ir.target import Target
 
 _OVERLAP = 0.3
 """The share of the shorter of products and traffic that does not run beside the longer: with `TURN_ALONE` it fits the
-times of 150 plans of four products and convolutions on an H100 best."""
+times of 120 plans of four products and convolutions on an H100 best."""
 _ELEMENT, _SPLIT, _PADDED_AXIS = 12.0, 3.0, 7.0
 """Instructions to read, convert and store one element; further ones for each digit that a number of a row or of a term
 is split into, beyond the first; and for each bound of padding that is tested. In SASS (CUDA 13.0, sm_80) an element of
