@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-LANES = {"generic": 4, "sse2": 4, "avx2": 8, "avx512": 16}
+LANES = {"generic": 4, "sse2": 4, "avx2": 8, "avx512": 16, "amx": 16}
 """fp32 numbers in a vector register, by the CPU's `arch`."""
-VECTOR_REGISTERS = {"generic": 16, "sse2": 16, "avx2": 16, "avx512": 32}
+VECTOR_REGISTERS = {"generic": 16, "sse2": 16, "avx2": 16, "avx512": 32, "amx": 32}
 """Vector registers of a core, by the CPU's `arch`."""
 CACHE_LINE_BYTES = 64
 """Size of a cache line of a CPU, in bytes: that of x86 and of most Arm cores."""
@@ -15,7 +15,7 @@ CACHE_LINE_BYTES = 64
 class Target(msgspec.Struct, frozen=True):
     """The figures of a machine.
 
-    arch             "avx512", "avx2", "sse2", "generic", or "sm80", "sm90"
+    arch             "amx" (AVX-512 and AMX), "avx512", "avx2", "sse2", "generic", or "sm80", "sm90"
     units            cores or SMs
     peak_flops       per second, of the whole machine, by compute dtype ("tf32": fp32 on tensor cores); a multiply-add
                      counts two

@@ -42,7 +42,9 @@ def row_of(name: str, times: Mapping[str, Times], absent: Mapping[str, str], lim
         row |= {"fastest other": best, "times as fast": round(others[best] / times["eqsat"].median, 3)}
     if name in kernels():
         kernel = kernels()[name]
-        row["share of the limit"] = round(limits.seconds(kernel.flops, bytes_of(kernel)) / times["eqsat"].median, 3)
+        row["share of the limit"] = round(
+            limits.seconds(kernel.flops, bytes_of(kernel), kernel.dtype) / times["eqsat"].median, 3
+        )
     return row | ({"absent": dict(absent)} if absent else {})
 
 

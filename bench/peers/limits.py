@@ -8,16 +8,19 @@ from codegen.measure.calibration import find_calibration
 
 
 class Limits(NamedTuple):
-    """Peaks of the threads that run. flops: of fp32, per second. levels: the bytes that a level of memory holds → bytes
-    per second, read plus written, from the nearest level on."""
+    """Peaks of the threads that run. flops: of fp32, per second; matrix_flops: of bf16, where matrix registers multiply
+    it. levels: the bytes that a level of memory holds → bytes per second, read plus written, from the nearest level on.
+    """
 
     flops: float
     levels: dict[float, float]
+    matrix_flops: float | None = None
 
-    def seconds(self, flops: float, size: float) -> float:
-        """The greater of the time for the FLOPs and of the time to move `size` bytes, in seconds."""
+    def seconds(self, flops: float, size: float, dtype: str) -> float:
+        """The greater of the times, in seconds, for the FLOPs in a dtype of torch and to move `size` bytes."""
         rate = next(rate for capacity, rate in self.levels.items() if size <= capacity)
-        return max(flops / self.flops, size / rate)
+        peak = self.matrix_flops if dtype == "bfloat16" and self.matrix_flops else self.flops
+        return max(flops / peak, size / rate)
 
 
 def measure_limits(threads: int) -> Limits:
@@ -25,7 +28,11 @@ def measure_limits(threads: int) -> Limits:
     calibration = find_calibration()
     on, memory = calibration.machine, calibration.memory
     share = min(threads, on.cores) / on.cores
-    peak = max(rate for count, rate in calibration.peaks.fma_flops.items() if count <= max(threads, 1))
+    fma, matrix = (
+        max((rate for count, rate in rates.items() if count <= max(threads, 1)), default=None)
+        for rates in (calibration.peaks.fma_flops, calibration.peaks.matrix_flops)
+    )
+    assert fma is not None
     beyond = memory.memory if share == 1 else memory.alone
     levels = {on.l2_bytes * on.cores * share: memory.l2 * share, on.l3_bytes: memory.l3 * share, float("inf"): beyond}
-    return Limits(peak, levels)
+    return Limits(fma, levels, matrix)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import platform
+import sys
 from pathlib import Path
 
 import msgspec
@@ -12,24 +14,23 @@ import msgspec
 from ir.diagnostics import Kind, fail
 from ir.target import LANES
 
-ARCHES = ("sse2", "avx2", "avx512")
+ARCHES = ("sse2", "avx2", "avx512", "amx")
 """Instruction sets of x86-64, each holding those before it; any other CPU is "generic"."""
 
+_MATRIX_FEATURES = ("amx_tile", "amx_bf16", "amx_int8")
 _NEEDS = {
     "avx2": ("avx2", "fma", "f16c"),
     "avx512": ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
+    "amx": ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq", *_MATRIX_FEATURES),
 }
 _VECTOR_BYTES = {arch: 4 * lanes for arch, lanes in LANES.items()}
-_FEATURES = (
-    *_NEEDS["avx512"],
-    *("avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8"),
-)
+_FEATURES = (*_NEEDS["amx"], *("avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni"))
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A CPU. arch: "avx512", "avx2", "sse2" or "generic". features: Linux's names of the instruction sets that code may
-    use, in a fixed order. cores: the cores that this process may use. Cache sizes are in bytes: L1 and L2 of one core,
-    L3 of the machine."""
+    """A CPU. arch: "amx" (AVX-512 and AMX), "avx512", "avx2", "sse2" or "generic". features: Linux's names of the
+    instruction sets that code may use, in a fixed order. cores: the cores that this process may use. Cache sizes are in
+    bytes: L1 and L2 of one core, L3 of the machine."""
 
     arch: str
     vector_bytes: int
@@ -47,7 +48,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def machine() -> Machine:
-    """This machine, restricted to the instruction set $EQSAT_ISA (avx512, avx2 or sse2) where that is set."""
+    """This machine, restricted to the instruction set $EQSAT_ISA (amx, avx512, avx2 or sse2) where that is set."""
     machine = _detect()
     wanted = os.environ.get("EQSAT_ISA")
     return restrict(machine, wanted) if wanted else machine
@@ -73,8 +74,9 @@ def restrict(whole: Machine, arch: str) -> Machine:
 def _detect() -> Machine:
     info = _cpuinfo()
     flags = set(info.get("flags", "").split())
-    features = tuple(feature for feature in _FEATURES if feature in flags)
     arch = _arch(flags)
+    usable = flags if arch == "amx" else flags - set(_MATRIX_FEATURES)
+    features = tuple(feature for feature in _FEATURES if feature in usable)
     l1, l2, l3 = _cache_bytes()
     return Machine(
         arch=arch,
@@ -93,7 +95,17 @@ def _detect() -> Machine:
 def _arch(flags: set[str]) -> str:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return "generic"
-    return next((arch for arch in ("avx512", "avx2") if flags.issuperset(_NEEDS[arch])), "sse2")
+    arches = (arch for arch in ("amx", "avx512", "avx2") if flags.issuperset(_NEEDS[arch]))
+    return next((arch for arch in arches if arch != "amx" or _has_matrix_state()), "sse2")
+
+
+_ARCH_PRCTL, _REQUEST_STATE, _MATRIX_STATE = 158, 0x1023, 18
+
+
+def _has_matrix_state() -> bool:
+    """Whether Linux lets this process use AMX's matrix registers: their 8 KiB are kept only for processes that ask, by
+    arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) (Documentation/arch/x86/xstate.rst)."""
+    return sys.platform == "linux" and not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _MATRIX_STATE)
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -30,6 +30,9 @@ _ISA_FLAGS = {
     "avx512dq": "-mavx512dq",
     "avx512_bf16": "-mavx512bf16",
     "avx512_vnni": "-mavx512vnni",
+    "amx_tile": "-mamx-tile",
+    "amx_bf16": "-mamx-bf16",
+    "amx_int8": "-mamx-int8",
 }
 
 
@@ -165,7 +168,7 @@ def compile_flags(compiler: Compiler, machine: Machine) -> tuple[str, ...]:
         *(_ISA_FLAGS[feature] for feature in machine.features if feature in _ISA_FLAGS),
         f"-DEQ_VL={machine.lanes}",
     )
-    width = ["-mprefer-vector-width=512"] if machine.arch == "avx512" else []
+    width = ["-mprefer-vector-width=512"] if machine.lanes == 16 else []
     if width and compiler.family == "zig" and compiler.major <= _ZIG_WITHOUT_EVEX512:
         width.append("-mevex512")
     # gcc 12.2 miscompiles lanes of integer vectors in its pass "pre", or crashes there (tests/found/cpu_400_1446.json).

@@ -55,6 +55,10 @@ def figures(calibration: Calibration) -> dict[str, str]:
     peaks, memory, cycle = calibration.peaks, calibration.memory, calibration.cycle_ns
     facts = {f"fp32 FMA, {with_count(n, 'thread')}": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
     facts |= {
+        f"bf16 in matrix registers, {with_count(n, 'thread')}": f"{rate / 1e9:.0f} GFLOP/s"
+        for n, rate in peaks.matrix_flops.items()
+    }
+    facts |= {
         f"streamed copy, {with_count(n, 'thread')}": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()
     }
     levels = ((memory.l2, "in L2"), (memory.l3, "in L3"), (memory.memory, "in memory"), (memory.alone, "by one core"))

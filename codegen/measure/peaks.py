@@ -1,4 +1,5 @@
-"""Measures the peaks of this machine: fused multiply-adds per second and bytes per second."""
+"""Measures the peaks of this machine: fused multiply-adds and products of matrix registers per second, and bytes per
+second."""
 
 from __future__ import annotations
 
@@ -29,14 +30,31 @@ static void eq_fma_task(void *ctx, int32_t task, int32_t thread) {
   (void)keep;
 }
 
-/* ns of `rounds` rounds of EQ_CHAINS vector FMAs on each of n_threads threads, the best of `tries`. */
-__attribute__((visibility("default"))) int64_t eq_time_fma(int64_t rounds, int32_t n_threads, int32_t tries) {
+/* Four products of 16 x 32 by 32 x 16 numbers of bf16 per round, each of which takes 16 cycles. */
+static void eq_matrix_task(void *ctx, int32_t task, int32_t thread) {
+#ifdef __AMX_TILE__
+  int64_t rounds = *(const int64_t *)ctx;
+  eq_matrix_setup(0, 16);
+  for (int64_t r = 0; r < rounds; r++) {
+    EQ_MATRIX_MULTIPLY(bf16_bf16, 0, 4, 6);
+    EQ_MATRIX_MULTIPLY(bf16_bf16, 1, 4, 7);
+    EQ_MATRIX_MULTIPLY(bf16_bf16, 2, 5, 6);
+    EQ_MATRIX_MULTIPLY(bf16_bf16, 3, 5, 7);
+  }
+  eq_matrix_end();
+#endif
+}
+
+/* ns of `rounds` rounds on each of n_threads threads, the best of `tries`: of EQ_CHAINS vector FMAs, or of products of
+   matrix registers. */
+__attribute__((visibility("default"))) int64_t eq_time_products(int32_t matrix, int64_t rounds, int32_t n_threads,
+                                                                int32_t tries) {
   int64_t best = INT64_MAX;
   eq_run run;
   eq_run_begin(&run, 1);
   for (int32_t i = 0; i < tries; i++) {
     int64_t start = eq_now_ns();
-    eq_parallel_for(eq_fma_task, &rounds, n_threads, n_threads);
+    eq_parallel_for(matrix ? eq_matrix_task : eq_fma_task, &rounds, n_threads, n_threads);
     int64_t ns = eq_now_ns() - start;
     if (ns < best) best = ns;
   }
@@ -76,14 +94,18 @@ __attribute__((visibility("default"))) int64_t eq_time_copy(float *to, const flo
 }
 """
 _CHAINS = 12
+_MATRIX_FLOPS = 4 * 2 * 16 * 16 * 32
+"""FLOPs of a round of matrix products."""
 
 
 class Peaks(msgspec.Struct, frozen=True):
-    """By number of threads: fp32 FMA FLOP per second (an FMA is two), and bytes per second, read plus written, of a
-    copy between arrays far above the last cache."""
+    """By number of threads: fp32 FMA FLOP per second (an FMA is two); bytes per second, read plus written, of a copy
+    between arrays far above the last cache; and FLOP per second of bf16 in matrix registers, none where there are none.
+    """
 
     fma_flops: dict[int, float]
     copy_bytes: dict[int, float]
+    matrix_flops: dict[int, float] = {}
 
 
 def measure_peaks(on: Machine | None = None, *, copy_megabytes: int) -> Peaks:
@@ -93,15 +115,19 @@ def measure_peaks(on: Machine | None = None, *, copy_megabytes: int) -> Peaks:
     library = build({"peaks": pool_source() + vector_prelude() + _SOURCE}, on)
     threads = sorted({1, on.cores})
     return Peaks(
-        fma_flops={n: _fma(library, on, n) for n in threads},
+        fma_flops={n: _products(library, n, 2.0 * _CHAINS * on.lanes, 1_000_000) for n in threads},
         copy_bytes={n: _copy(library, n, copy_megabytes << 20) for n in threads},
+        matrix_flops=(
+            {n: _products(library, n, _MATRIX_FLOPS, 200_000, matrix=True) for n in threads} if on.arch == "amx" else {}
+        ),
     )
 
 
-def _fma(library: Library, on: Machine, threads: int) -> float:
-    time = library.function("eq_time_fma", (ctypes.c_int64, ctypes.c_int32, ctypes.c_int32), ctypes.c_int64)
-    rounds = 1_000_000
-    return 2e9 * _CHAINS * on.lanes * rounds * threads / int(time(rounds, threads, 7))
+def _products(library: Library, threads: int, flops: float, rounds: int, *, matrix: bool = False) -> float:
+    """FLOPs per second of all threads, where a round of one thread has so many `flops`."""
+    types = (ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32)
+    time = library.function("eq_time_products", types, ctypes.c_int64)
+    return 1e9 * flops * rounds * threads / int(time(int(matrix), rounds, threads, 7))
 
 
 def _copy(library: Library, threads: int, size: int) -> float:

@@ -24,6 +24,12 @@ from ir.kernel.cpu.nodes import (
     Inside,
     Lanes,
     Load,
+    MatrixEnd,
+    MatrixLoad,
+    MatrixMultiply,
+    MatrixSetup,
+    MatrixStore,
+    MatrixZero,
     Prefetch,
     Stmt,
     Store,
@@ -215,6 +221,24 @@ class _CEmitter:
                 return [f"{pad}EQ_PREFETCH_L2({self._address(stmt.buffer, stmt.offset)});"]
             case CompilerFence():
                 return [f"{pad}EQ_FENCE();"]
+            case MatrixSetup(count, rows):
+                return [f"{pad}eq_matrix_setup({count}, {rows});"]
+            case MatrixEnd():
+                return [f"{pad}eq_matrix_end();"]
+            case MatrixZero(number):
+                return [f"{pad}EQ_MATRIX_ZERO({number});"]
+            case MatrixLoad():
+                return [f"{pad}EQ_MATRIX_LOAD({stmt.number}, {self._matrix_rows(stmt)});"]
+            case MatrixStore():
+                return [f"{pad}EQ_MATRIX_STORE({stmt.number}, {self._matrix_rows(stmt)});"]
+            case MatrixMultiply():
+                kind = "_".join(stmt.dtypes)
+                return [f"{pad}EQ_MATRIX_MULTIPLY({kind}, {stmt.sums}, {stmt.rows}, {stmt.columns});"]
+
+    def _matrix_rows(self, stmt: MatrixLoad | MatrixStore) -> str:
+        """The address of the first row, and the bytes between rows."""
+        address = self._address(stmt.buffer, stmt.offset)
+        return f"{address}, {stmt.step * DTYPES[self.buffers[stmt.buffer]].bytes}"
 
     def _transpose(self, stmt: Transpose) -> str:
         bits = 8 * DTYPES[self.buffers[stmt.buffer]].bytes
@@ -367,7 +391,7 @@ def _buffers_of(body: Sequence[Stmt]) -> set[str]:
     """The buffers that statements touch."""
     used: set[str] = set()
     for stmt in walk(tuple(body)):
-        if isinstance(stmt, Store | Transpose | Prefetch):
+        if isinstance(stmt, Store | Transpose | Prefetch | MatrixLoad | MatrixStore):
             used.add(stmt.buffer)
         if isinstance(stmt, Transpose):
             used.add(stmt.source)

@@ -66,13 +66,13 @@ def cpu_target(
     """A CPU with these properties.
 
     Args:
-        arch: "avx512", "avx2", "sse2" or "generic".
+        arch: "amx", "avx512", "avx2", "sse2" or "generic".
         lanes: fp32 numbers in a vector register.
         clock_hz: sustained cycles per second of a core under vector load.
         fma_per_cycle: vector multiply-adds that a core starts per cycle.
         bandwidth, cache_bandwidth: bytes per second of all cores together.
         launch_ns: fork and join of the thread pool, and the call.
-        native: peaks (FLOPs per second) of dtypes with units of their own, such as bf16 on AMX.
+        native: peaks (FLOPs per second) of dtypes, if not the nominal ones.
         weights: of ops, if not the nominal ones. The other arguments are fields of `ir.target.Target`.
 
     fp16 and bf16 compute in fp32; integers have no multiply-add, and a vector holds 4 bytes per lane.
@@ -81,7 +81,9 @@ def cpu_target(
         name=name,
         arch=arch,
         units=cores,
-        peak_flops=_cpu_peaks(cores * clock_hz * fma_per_cycle * lanes) | dict(native),
+        peak_flops=_cpu_peaks(cores * clock_hz * fma_per_cycle * lanes)
+        | (_matrix_peaks(cores * clock_hz) if arch == "amx" else {})
+        | dict(native),
         bandwidth=bandwidth,
         cache_bandwidth=cache_bandwidth or CACHE_SPEEDUP * bandwidth,
         launch_ns=launch_ns,
@@ -128,6 +130,12 @@ def _cpu_peaks(adds: float) -> dict[str, float]:
     narrow = dict.fromkeys(("i32", "u32", "i16", "u16", "i8", "u8", "bool"), adds)
     wide = dict.fromkeys(("i64", "u64"), adds / 2)
     return {"fp32": 2 * adds, "fp64": adds, "fp16": 2 * adds, "bf16": 2 * adds, **wide, **narrow}
+
+
+def _matrix_peaks(cycles: float) -> dict[str, float]:
+    """FLOPs per second, by dtype of the operands, of AMX on cores that make so many cycles per second together: a core
+    multiplies 16 × 64 bytes by 64 × 16 bytes in 16 cycles (Intel, Optimization Reference Manual, 20.1)."""
+    return {"bf16": 1024 * cycles, "i8": 2048 * cycles, "u8": 2048 * cycles}
 
 
 _GRAPH_LAUNCH_NS = 1500.0

@@ -9,7 +9,7 @@ import msgspec
 from eqsat.cost.pricing import PlanPricer
 from eqsat.planning.choose_plan import STAGE
 from ir.diagnostics import Kind, fail
-from ir.plan.cpu import CpuNestPlan
+from ir.plan.cpu import CpuNestPlan, StreamBlocks
 from ir.plan.plan import HandPlan, Plan
 from ir.pricer import Price, Work
 from ir.region.region import Region
@@ -68,7 +68,8 @@ def _check_registers(region: Region, plan: HandPlan) -> None:
     if isinstance(plan, CpuNestPlan):
         return
     blocks = plan.blocks
-    registers = blocks.mr * blocks.nr // (1 if blocks.dot else max(blocks.lanes, 1))
+    dot = blocks.dot if isinstance(blocks, StreamBlocks) else blocks.algorithm == "dot"
+    registers = blocks.mr * blocks.nr // (1 if dot else max(blocks.lanes, 1))
     if registers > MOST_REGISTERS:
         message = f"a register tile of {blocks.mr} × {blocks.nr} takes {registers} registers"
         fail(Kind.RESOURCE_EXCEEDED, STAGE, message, at=region.name, hint=f"mr × nr of {MOST_REGISTERS} registers")

@@ -35,7 +35,7 @@ from ir.serde import from_json, to_json
 from ir.tiny.bind import load
 from ir.tiny.dims import match_shapes
 
-FORMAT = 8
+FORMAT = 9
 """Version of the file's layout. A file of another version is refused."""
 SIGNATURE = b"PK\x03\x04"
 """The first bytes of a zip file that is not empty."""

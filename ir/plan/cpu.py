@@ -6,11 +6,15 @@ from typing import Literal
 
 import msgspec
 
+Algorithm = Literal["outer", "dot", "matrix"]
+"""How a contraction's register tile multiplies: lanes along the columns, and one term at a time; lanes along k; or by
+matrix registers."""
+
 
 class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The blocks of a contraction, sizes in elements. mr × nr: register tile. bm, bn: rows and columns of a task,
     multiples of the register tile. bk: terms per block of k, in whole steps of one reduced digit with all digits
-    inside it. dot: lanes run along k, else along the columns."""
+    inside it. lanes: of a vector register."""
 
     mr: int
     nr: int
@@ -18,11 +22,7 @@ class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bn: int
     bk: int
     lanes: int
-    dot: bool = False
-
-    @property
-    def algorithm(self) -> str:
-        return "dot" if self.dot else "outer"
+    algorithm: Algorithm = "outer"
 
 
 Place = Literal["memory", "box", "packed", "const_pool"]

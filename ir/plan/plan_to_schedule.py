@@ -49,7 +49,7 @@ def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
         algo_choice={plan.pattern: blocks.algorithm},
         tile=(blocks.bm, blocks.bn, blocks.bk),
         bind=dict.fromkeys(("batch", "m.o", "n.o") if plan.parallel else (), "thread"),
-        vectorize=Vectorize("k" if blocks.dot else "n", blocks.lanes),
+        vectorize=Vectorize("k" if blocks.algorithm == "dot" else "n", blocks.lanes),
         warp_tile=f"{blocks.mr}x{blocks.nr}",
         cache=tuple(cache),
         predicate_tail=plan.tails,

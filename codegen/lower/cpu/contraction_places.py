@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from codegen.lower.cpu.buffer_names import packed_name, unused_name
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, depth_blocks
 from codegen.lower.cpu.copy_box import PlacedBox, copy_box, place_box
 from codegen.lower.cpu.pack import Panel, pack
-from codegen.lower.cpu.pack_constant import packed_name, product_base, unused_name
+from codegen.lower.cpu.pack_constant import product_base
 from codegen.lower.cpu.register_tile import Side
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.contraction_tiling import kept_tiles
@@ -41,12 +42,12 @@ class ContractionPlaces:
         return unused_name("sums", self.view.region)
 
     @cached_property
-    def _rows(self) -> str:
+    def rows(self) -> str:
         """The scratch buffer of packed rows, or of the box."""
         return unused_name("rows", self.view.region)
 
     @cached_property
-    def _columns(self) -> str:
+    def columns(self) -> str:
         """The scratch buffer of a panel of columns."""
         return unused_name("columns", self.view.region)
 
@@ -63,13 +64,13 @@ class ContractionPlaces:
     def add_scratch(self, writer: CpuWriter) -> None:
         """Adds the scratch buffers of a task to the kernel."""
         view, blocks = self.view, self.blocks
-        sizes = {} if self.plan.held else {self.sums: blocks.mr * blocks.nr * self._kept_tiles}
+        sizes = {} if self.plan.held else {self.sums: blocks.mr * blocks.nr * self.kept_tiles}
         if self.column_place == "packed":
-            sizes[self._columns] = blocks.bk * blocks.nr
+            sizes[self.columns] = blocks.bk * blocks.nr
         if self.row_place == "packed":
-            sizes[self._rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.blocks.lanes
+            sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.blocks.lanes
         elif self._box is not None:
-            sizes[self._rows] = self._box.elements + self.blocks.lanes
+            sizes[self.rows] = self._box.elements + self.blocks.lanes
         writer.private += [Scratch(writer.buffer(name), view.accumulator, size) for name, size in sizes.items()]
 
     def copy_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
@@ -79,7 +80,7 @@ class ContractionPlaces:
         if box is None:
             return None
         block.add(Comment(f"copy the box of {self.view.operand(1 - self.view.vector).value}"))
-        placed = place_box(frame, box, self._rows, m0)
+        placed = place_box(frame, box, self.rows, m0)
         copy_box(frame, block, placed)
         return placed
 
@@ -89,30 +90,32 @@ class ContractionPlaces:
         side = 1 - view.vector
         stride = self._rows_along_k
         if stride is not None:
-            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self._rows, ZERO, 1, stride), depth)
+            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.rows, ZERO, 1, stride), depth)
             return
         m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
         body = block.inner({m})
         row = frame.writer.axis(m)
         base = (row - m0) * blocks.bk
-        pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self._rows, base, blocks.mr, 1), depth)
+        pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.rows, base, blocks.mr, 1), depth)
         block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
 
     def pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr, depth: DepthBlock) -> None:
         """Packs the panel of columns from `column` on."""
         view, nr = self.view, self.blocks.nr
         block.add(Comment(f"pack a panel of {view.operand(view.vector).value}"))
-        pack(frame, block, Panel(view.vector, view.columns, column, nr, view.n, self._columns, ZERO, nr, 1), depth)
+        pack(frame, block, Panel(view.vector, view.columns, column, nr, view.n, self.columns, ZERO, nr, 1), depth)
 
     def column_side(self, frame: CpuContractionFrame, column: AxisExpr, depth: DepthBlock) -> Side | None:
         """The panel of the tile's columns; None where columns are in memory."""
         view, nr = self.view, self.blocks.nr
         where = self.column_place
         if where == "packed":
-            return Side(frame.writer.buffer(self._columns), ZERO, nr, 1)
+            return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
         if where == "memory":
             return None
-        base = product_base(frame, view.vector, nr, view.n) + column * view.depth + depth.first * nr
+        base = (
+            product_base(frame, view.vector, nr * view.depth, -(-view.n // nr)) + column * view.depth + depth.first * nr
+        )
         return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
 
     def row_side(self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock) -> Side | None:
@@ -121,12 +124,13 @@ class ContractionPlaces:
         side, inside = 1 - view.vector, row - m0
         where = self.row_place
         if where == "packed":
-            stride, name = self._rows_along_k, frame.writer.buffer(self._rows)
+            stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
             return Side(name, inside * stride, 1, stride) if stride else Side(name, inside * blocks.bk, blocks.mr, 1)
         if where != "const_pool":
             return None
-        base = product_base(frame, side, blocks.mr, view.m) + row * view.depth + depth.first * blocks.mr
-        return Side(frame.writer.buffer(packed_name(view, side)), base, blocks.mr, 1)
+        mr = blocks.mr
+        base = product_base(frame, side, mr * view.depth, -(-view.m // mr)) + row * view.depth + depth.first * mr
+        return Side(frame.writer.buffer(packed_name(view, side)), base, mr, 1)
 
     @cached_property
     def _box(self) -> RowBox | None:
@@ -134,7 +138,7 @@ class ContractionPlaces:
         return row_box(self.view, self.blocks.bm) if self.row_place == "box" else None
 
     @property
-    def _kept_tiles(self) -> int:
+    def kept_tiles(self) -> int:
         """Tiles whose sums lie in the workspace at the same time."""
         return kept_tiles(self.blocks, self.plan.order) if depth_blocks(self.view, self.blocks) > 1 else 1
 

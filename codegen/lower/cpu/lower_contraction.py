@@ -30,9 +30,9 @@ from codegen.lower.cpu.contraction_frame import (
 )
 from codegen.lower.cpu.contraction_places import ContractionPlaces
 from codegen.lower.cpu.copy_box import PlacedBox
-from codegen.lower.cpu.pack_constant import (
-    pack_constant,
-)
+from codegen.lower.cpu.matrix_places import MatrixPlaces
+from codegen.lower.cpu.matrix_tile import matrix_tile, shape_registers
+from codegen.lower.cpu.pack_constant import pack_constant
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
@@ -42,6 +42,7 @@ from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuParam, Phase
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
+from ir.kernel.cpu.nodes import MatrixEnd
 from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
@@ -81,7 +82,8 @@ class _CpuContractionTemplate:
 
     def __init__(self, view: Contraction, plan: CpuContractionPlan) -> None:
         self.view, self.plan, self.blocks, self.lanes = view, plan, plan.blocks, plan.blocks.lanes
-        self.places = ContractionPlaces(view, plan)
+        self.by_matrix = plan.blocks.algorithm == "matrix"
+        self.places = MatrixPlaces(view, plan) if self.by_matrix else ContractionPlaces(view, plan)
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> LoweredCpuKernel:
         view, region = self.view, self.view.region
@@ -116,7 +118,11 @@ class _CpuContractionTemplate:
         b = bound(block, "b", floordiv(repeat, outer, frame.writer.box), batch - 1)
         frame = frame.with_digits({**frame.along(view.outer, o), **frame.along(view.batch, b)})
         at = _LoopPosition(m0, n0, self.places.copy_box(frame, block, m0))
+        if self.by_matrix:
+            block.add(shape_registers(frame))
         self._loops(frame, block, at, self.plan.order)
+        if self.by_matrix:
+            block.add(MatrixEnd())
 
     def _loops(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, left: str) -> None:
         """Writes the loops `left`, outermost first, and the register tile in the innermost one."""
@@ -188,8 +194,13 @@ class _CpuContractionTemplate:
             prefetch=self._prefetch_share(columns, depth, row - at.m0) if columns and self.plan.prefetch else None,
         )
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
-        if blocks.dot:
+        if blocks.algorithm == "dot":
             self._dot(frame, block, tile)
+        elif self.by_matrix:
+            side = self.places.row_side(frame, at.m0, row, depth)
+            assert side is not None
+            assert columns is not None
+            matrix_tile(frame, block, tile, side, columns)
         else:
             rows = at.box or self.places.row_side(frame, at.m0, row, depth)
             sums = outer_tile(frame, block, tile, rows, columns, store=not self.plan.held)

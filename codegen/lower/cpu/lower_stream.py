@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from codegen.lower.cpu.buffer_names import unused_name
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, bound, depth_block, depth_blocks
 from codegen.lower.cpu.pack import Panel, pack
-from codegen.lower.cpu.pack_constant import unused_name
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.score_tile import RowRange, ScoreTile

@@ -37,7 +37,8 @@ from ir.poly.core import OperandRead
 @dataclass(frozen=True)
 class Panel:
     """`width` elements of operand `side` from `start` on, of the `size` along `group`. Term k of element x goes to
-    base + k·term + (x - start)·element of `buffer`."""
+    base + k·term + (x - start)·element of `buffer`, whose elements are of the dtype of accumulators, or of a `narrow`
+    dtype that has all numbers of the operand."""
 
     side: int
     group: tuple[int, ...]
@@ -48,6 +49,7 @@ class Panel:
     base: AxisExpr
     term: int
     element: int
+    narrow: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, dept
 def _put(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
     """Stores one vector of a panel."""
     offset = panel.base + term * panel.term + (x - panel.start) * panel.element
+    if panel.narrow is not None and register_type(panel.narrow) != value.dtype:
+        value = convert(value, value.dtype, panel.narrow)
     block.store(panel.buffer, offset, value)
 
 

@@ -3,6 +3,7 @@
     outer   tiles whose rows come from panels: as tall as registers allow, for each number of vectors of columns
     even    tiles whose rows lie at equal distances, in memory or in a box
     dot     tiles of dot products, for few rows or columns
+    matrix  tiles in matrix registers, for operands of narrow dtypes
 
 Tasks run from all rows and few columns to few rows and all columns, so that every core has work.
 """
@@ -14,10 +15,12 @@ from collections.abc import Iterator, Sequence
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
+from codegen.plan.cpu.matrix_operands import matrix_dtypes, padded_depth, splits_terms
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows
 from ir.dtype import DTYPES
+from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Blocks
-from ir.target import VECTOR_REGISTERS, Target
+from ir.target import LANES, VECTOR_REGISTERS, Target
 
 BLOCK_K = 1024
 """Terms of a block of k, at most."""
@@ -25,6 +28,11 @@ _SUM_BYTES = _ROW_BYTES = 1 << 20
 """Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
 _STREAMED = 1 << 18
 """Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
+_MATRIX_DEPTHS = (2048, 8192)
+"""Terms of a block of k of matrix registers, at most, where a product has more: a panel of the terms of 32 columns then
+fits into a second-level cache."""
+_MATRIX_ROWS = 1 << 22
+"""Terms of all rows of a task, at most, that matrix registers read again for every panel of columns."""
 _LEAST_SUMS = 8
 """Registers of sums, at least, of a tile that reads its rows where they lie: a core starts two multiply-adds per cycle,
 and the sum of each is ready after four cycles."""
@@ -76,7 +84,7 @@ def even_tiles(view: Contraction, target: Target) -> Iterator[tuple[int, int]]:
     """Register tiles whose rows lie at equal distances: the tallest for each number of vectors. AVX-512 multiplies by a
     number in memory, which takes no register."""
     wide, lanes = registers_per_vector(view), target.lanes
-    budget = VECTOR_REGISTERS[target.arch] - (target.arch != "avx512")
+    budget = VECTOR_REGISTERS[target.arch] - (lanes != LANES["avx512"])
     for vectors in (1, 2, 3, 4):
         most = (budget // wide - vectors) // vectors
         rows = [mr for mr in range(1, most + 1) if has_even_rows(view, mr)]
@@ -116,7 +124,37 @@ def dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
         tiles = -(-view.n // nr)
         for cuts in sorted({1, units, 4 * units}):
             bm, bn = -(-view.m // mr) * mr, -(-tiles // min(cuts, tiles)) * nr
-            yield Blocks(mr, nr, bm, bn, view.depth, target.lanes, dot=True)
+            yield Blocks(mr, nr, bm, bn, view.depth, target.lanes, "dot")
+
+
+def matrix_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    """Blocks of tiles in matrix registers: sums of 2 × 2 registers, or of one row of registers for few rows."""
+    if target.arch != "amx" or matrix_dtypes(view) is None or view.m * view.n == 0:
+        return
+    depth = view.depth
+    lengths = {depth, *(padded_depth(view, most) for most in _MATRIX_DEPTHS if most < depth)}
+    for mr, nr in _matrix_tiles(view):
+        tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
+        grids = {
+            (_even(tiles_m, -(-tiles_m // down)) * mr, _even(tiles_n, -(-tiles_n // across)) * nr)
+            for down, across in _cuts(_useful_units(view, target), view.repeats)
+        }
+        for bk in sorted(length for length in lengths if splits_terms(view, length)):
+            for bm, bn in sorted(grids):
+                if bm * bk <= _MATRIX_ROWS:
+                    yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, "matrix")
+
+
+def _matrix_tiles(view: Contraction) -> Iterator[tuple[int, int]]:
+    """Tiles of matrix registers: up to two registers of rows that split the rows evenly, or that divide the innermost
+    rows, which are then read from memory."""
+    columns = 1 if view.n <= ROWS else 2
+    if view.m <= ROWS:
+        yield from ((view.m, ROWS * across) for across in {columns, 2 * columns})
+        return
+    half = -(-_even(view.m, 2 * ROWS) // 2)
+    divisors = [mr for mr in (*range(2 * ROWS, ROWS, -2), *range(ROWS, 7, -1)) if has_even_rows(view, mr)]
+    yield from ((mr, ROWS * columns) for mr in dict.fromkeys((2 * half, *divisors[:1])))
 
 
 def can_dot(view: Contraction) -> bool:

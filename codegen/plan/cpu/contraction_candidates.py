@@ -1,9 +1,10 @@
 """Candidate plans of a contraction.
 
-The template has two algorithms:
+The template has three algorithms:
 
     outer   lanes run along the columns; a register tile of MR rows × NR columns takes one rank-1 update per k
     dot     lanes run along k; MR × NR sums of vectors, whose lanes are summed at the end; for few columns
+    matrix  matrix registers multiply narrow operands: rows of neighbouring terms by panels of columns
 
 A plan says which side has the columns, the register tile, the blocks of a task, from where operands are read, and
 whether tasks run in parallel. Rows that lie at equal distances may be read in memory or in a box. Other rows come from
@@ -17,12 +18,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.cpu.contraction_blocks import dot_blocks, even_grids, even_tiles, outer_blocks
+from codegen.plan.cpu.contraction_blocks import dot_blocks, even_grids, even_tiles, matrix_blocks, outer_blocks
 from codegen.plan.cpu.contraction_tiling import can_hold, steps_of
 from codegen.plan.cpu.contraction_work import CpuContractionWork, is_parallel
+from codegen.plan.cpu.matrix_operands import can_pack_rows, cell_terms, rows_in_memory
 from codegen.plan.cpu.row_box import is_plain
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
+from ir.kernel.cpu.matrix import CELL_TERMS
 from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder, OperandPlace, Place
 from ir.poly.core import PolyCore
 from ir.pricer import Work
@@ -51,7 +54,9 @@ def contraction_candidates(
         view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
         if view is not None and (side == default.vector or _is_worth_transposing(default)):
             work = CpuContractionWork(view, target)
-            choices = dict.fromkeys((*_panel_choices(view, target), *_unpacked_choices(view, target)))
+            choices = dict.fromkeys(
+                (*_panel_choices(view, target), *_unpacked_choices(view, target), *_matrix_choices(view, target))
+            )
             priced += [(one, work.of(one.blocks, one.places, one.order, held=one.held)) for one in choices]
     priced.sort(key=lambda candidate: (_time(candidate[1], target), -candidate[1].efficiency))
     return [(_plan(candidate, target), work) for candidate, work in priced[:_CANDIDATES]]
@@ -74,7 +79,8 @@ class _ProductChoice(NamedTuple):
 
 def _time(work: Work, target: Target) -> float:
     """The estimate of seed 000 §11, in cycles of the whole machine."""
-    compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency) + work.reread + work.layout
+    per_cycle = target.per_cycle(work.compute_dtype) if work.compute_dtype in CELL_TERMS else 4 * target.lanes
+    compute = (work.flops + work.recomputed) / (per_cycle * work.efficiency) + work.reread + work.layout
     memory = work.bytes / target.bandwidth * 1e9 / target.cycle_ns
     return max(compute / target.units, memory) / work.occupancy
 
@@ -107,6 +113,19 @@ def _unpacked_choices(view: Contraction, target: Target) -> Iterator[_ProductCho
             yield _ProductChoice.of(view, blocks, both, target)
 
 
+def _matrix_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
+    """Plans of matrix registers."""
+    rows = 1 - view.vector
+    for blocks in matrix_blocks(view, target):
+        in_memory = rows_in_memory(view, blocks) is not None and not view.is_constant(rows)
+        if not in_memory and not can_pack_rows(view):
+            continue
+        places = [_packed_place(view, 0), _packed_place(view, 1)]
+        places[rows] = "memory" if in_memory else places[rows]
+        both = (places[0], places[1])
+        yield _ProductChoice.of(view, blocks, both, target)
+
+
 # --- places ---------------------------------------------------------------------------------------
 
 
@@ -115,10 +134,15 @@ def _panel_places(view: Contraction, blocks: Blocks) -> tuple[Place, Place]:
     return _panel_place(view, blocks, 0), _panel_place(view, blocks, 1)
 
 
+def _packed_place(view: Contraction, side: int) -> Place:
+    """The place of an operand in panels."""
+    return "const_pool" if view.is_constant(side) else "packed"
+
+
 def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
     """The place of one operand. An operand whose elements are used once is read from memory, unless it is padded and
     every element would be tested alone."""
-    if blocks.dot:
+    if blocks.algorithm == "dot":
         return "memory"
     if view.is_constant(side):
         return "const_pool"
@@ -164,7 +188,8 @@ def _loop_order(view: Contraction, blocks: Blocks, places: tuple[Place, Place], 
     """Rows are packed once per block of k. Else, if all columns of a task stay in the second-level cache, the loop over
     rows is the outermost, so that each row is read once; if not, the loop over panels, so that each panel is read
     once."""
-    if places[1 - view.vector] == "packed" or blocks.dot:
+    if places[1 - view.vector] == "packed" or blocks.algorithm == "dot":
         return "knm"
-    columns = blocks.bn * view.depth * DTYPES[view.accumulator].bytes
+    item = 4 // cell_terms(view) if blocks.algorithm == "matrix" else DTYPES[view.accumulator].bytes
+    columns = blocks.bn * view.depth * item
     return "mnk" if places[view.vector] == "const_pool" and columns <= target.l2_bytes // _SHARE_OF_COLUMNS else "nkm"

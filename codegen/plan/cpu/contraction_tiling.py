@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
+from codegen.plan.cpu.matrix_operands import can_pack_rows, grid_of, matrix_dtypes, rows_in_memory, splits_terms
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, row_box
 from codegen.plan.op_weights import SHORT_FUNCTIONS
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
+from ir.kernel.cpu.matrix import REGISTERS, ROWS
 from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder
 from ir.region.region import behind
 from ir.target import LANES
@@ -29,12 +31,14 @@ def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
         fail_malformed(view, f"{blocks} are not sizes in elements")
     if plan.pattern != view.pattern:
         fail_malformed(view, f"the region is a {view.pattern}, the plan is of a {plan.pattern}")
-    if blocks.dot and view.ordered:
+    if blocks.algorithm == "dot" and view.ordered:
         fail(Kind.UNSUPPORTED_OP, STAGE, "dot products do not sum in index order", at=view.region.name, hint="outer")
     if blocks.lanes != LANES[plan.arch]:
         fail_misaligned(view, f"{blocks.lanes} elements are no register of {LANES[plan.arch]}, which {plan.arch} has")
     _check_multiples(view, blocks)
     _check_operands(view, plan)
+    if blocks.algorithm == "matrix":
+        _check_matrix(view, plan)
     if plan.epilogue != view.epilogue:
         fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     check_tails(steps_of(view, blocks), plan.tails, STAGE, view.region.name)
@@ -43,7 +47,7 @@ def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
 def steps_of(view: Contraction, blocks: Blocks) -> tuple[Steps, ...]:
     """The loops that a tail may cut: register tiles of m and n; blocks of k, or the vectors of a dot product."""
     k = Steps("k", 1, 1)
-    if view.k and view.depth and blocks.dot:
+    if view.k and view.depth and blocks.algorithm == "dot":
         k = Steps("k", view.extent(view.run(view.vector, view.k)[0]), blocks.lanes)
     elif view.k and view.depth:
         position, inner = block_axis(view, blocks.bk)
@@ -65,9 +69,9 @@ def _check_multiples(view: Contraction, blocks: Blocks) -> None:
     for axis, block, tile in (("m", blocks.bm, blocks.mr), ("n", blocks.bn, blocks.nr)):
         if block % tile:
             fail_misaligned(view, f"a block of {block} along {axis} is no whole number of register tiles of {tile}")
-    if not blocks.dot and blocks.nr % blocks.lanes:
+    if blocks.algorithm != "dot" and blocks.nr % blocks.lanes:
         fail_misaligned(view, f"{blocks.nr} columns are no whole number of registers of {blocks.lanes} lanes")
-    if (blocks.dot and blocks.bk < view.depth) or blocks.bk > max(view.depth, 1):
+    if (blocks.algorithm == "dot" and blocks.bk < view.depth) or blocks.bk > max(view.depth, 1):
         fail_misaligned(view, f"{blocks.algorithm} products do not take {blocks.bk} of {view.depth} terms in one block")
     if view.k and view.depth and blocks.bk % block_axis(view, blocks.bk)[1]:
         inner = block_axis(view, blocks.bk)[1]
@@ -82,7 +86,7 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
                 view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {operand.tensor!r}"
             )
         if operand.place != "memory" and (
-            plan.blocks.dot or (operand.place == "const_pool" and not view.is_constant(side))
+            plan.blocks.algorithm == "dot" or (operand.place == "const_pool" and not view.is_constant(side))
         ):
             message = f"{operand.tensor!r} can not be kept in {operand.place} by {plan.blocks.algorithm} products"
             hint = "memory or packed; box for rows, const_pool for constants; memory for dot products"
@@ -103,9 +107,34 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
 
 
+def _check_matrix(view: Contraction, plan: CpuContractionPlan) -> None:
+    """Matrix registers multiply the operands, hold the sums, and find the operands in places that they can load."""
+    blocks, at = plan.blocks, view.region.name
+    if plan.arch != "amx":
+        fail(Kind.UNKNOWN_TARGET, STAGE, f"{plan.arch} has no matrix registers", at=at, hint="outer")
+    if matrix_dtypes(view) is None:
+        hint = "outer; bf16 with sums in fp32, i8 or u8 with sums in i32"
+        message = f"matrix registers do not multiply the operands of {view.name!r} with sums in {view.accumulator}"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint=hint)
+    down, across, _ = grid_of(blocks)
+    if blocks.mr % down or blocks.nr % ROWS or down * across + down + 1 > REGISTERS:
+        fail_misaligned(view, f"sums of {blocks.mr} x {blocks.nr} are no whole matrix registers, of which there are 8")
+    if not splits_terms(view, blocks.bk):
+        fail_misaligned(view, f"a block of {blocks.bk} terms is no whole number of rows of matrix registers")
+    rows, columns = plan.places[1 - view.vector], plan.places[view.vector]
+    if columns == "memory" or rows == "box" or (rows == "memory" and rows_in_memory(view, blocks) is None):
+        message = f"matrix registers can not load rows from {rows} and columns from {columns}"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="packed, or const_pool for constants")
+    if rows != "memory" and not can_pack_rows(view):
+        message = f"the terms of a row of {view.operand(1 - view.vector).value!r} are no neighbours"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="outer")
+
+
 def can_hold(view: Contraction, blocks: Blocks) -> bool:
     """Whether the epilogue can take a tile's sums from the registers."""
-    whole = not blocks.dot and blocks.bk >= view.depth and not view.m % blocks.mr and not view.n % blocks.nr
+    whole = (
+        blocks.algorithm == "outer" and blocks.bk >= view.depth and not view.m % blocks.mr and not view.n % blocks.nr
+    )
     return whole and _has_short_epilogue(view)
 
 

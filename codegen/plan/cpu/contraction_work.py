@@ -17,9 +17,11 @@ from typing import NamedTuple
 from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
+from codegen.plan.cpu.matrix_operands import cell_terms, grid_of, matrix_dtypes, padded_depth
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
+from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Blocks, LoopOrder, Place
 from ir.pricer import Work
 from ir.target import Target
@@ -35,6 +37,10 @@ reaches 93 % of the peak, and one of 18 sums 88 %."""
 _LOAD = 1.3
 """Slots of a load in a register tile, where a load and a multiply-add could have one each: a tile of 27 sums that reads
 28 registers reaches three quarters of the speed of one that reads 12."""
+_NEAR_LINE, _FAR_LINE = 0.5, 1.5
+"""Cycles to load a row of a matrix register from the first-level cache, and from the second-level cache."""
+_CELL = 2.0
+"""Cycles to make cells of a vector of packed terms."""
 _LATENCY = 4
 """Cycles from a multiply-add to the next one on the same sum."""
 _DOT_LATENCY = 2
@@ -131,7 +137,7 @@ class CpuContractionWork:
         return Work(
             flops=tile.flops,
             bytes=self._bytes,
-            compute_dtype=view.accumulator,
+            compute_dtype=self._compute_dtype(blocks),
             occupancy=min(1.0, tiles / (longest * target.units)),
             efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
@@ -146,7 +152,7 @@ class CpuContractionWork:
 
     def _tile(self, blocks: Blocks, places: tuple[Place, Place]) -> _TileFigures:
         """The figures that the plan shares with all plans of its register tile."""
-        key = (blocks.mr, blocks.nr, blocks.dot, places)
+        key = (blocks.mr, blocks.nr, blocks.algorithm, places)
         if key not in self._tiles:
             self._tiles[key] = self._tile_figures(blocks, places)
         return self._tiles[key]
@@ -155,16 +161,17 @@ class CpuContractionWork:
         view, lanes = self.view, self.target.lanes
         rows, columns = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
         sums = view.repeats * rows * blocks.mr * columns * blocks.nr
-        whole = 2.0 * view.repeats * rows * blocks.mr * columns * blocks.nr * view.depth
-        flops = max(flops_of(view) if blocks.dot else whole, 1.0)
+        depth = padded_depth(view, view.depth) if blocks.algorithm == "matrix" else view.depth
+        whole = 2.0 * view.repeats * rows * blocks.mr * columns * blocks.nr * depth
+        flops = max(flops_of(view) if blocks.algorithm == "dot" else whole, 1.0)
         per_vector, per_row = self._values.epilogue
         return _TileFigures(
             rows=rows,
             columns=columns,
             sums=sums,
             flops=flops,
-            ideal=flops / (2 * lanes * _PORTS) * self._registers,
-            folds=sums * _FOLD + sums // blocks.nr * _FORWARD if blocks.dot else 0.0,
+            ideal=flops / self._per_cycle(blocks),
+            folds=sums * _FOLD + sums // blocks.nr * _FORWARD if blocks.algorithm == "dot" else 0.0,
             after=sums // blocks.nr * lanes * (-(-blocks.nr // lanes) * per_vector + per_row),
             turned=len(view.region.outputs) * self._turning(sums, blocks.mr) if self._is_turned else 0.0,
             pack_cycles=(
@@ -199,10 +206,23 @@ class CpuContractionWork:
         """Bytes of a sum."""
         return DTYPES[self.view.accumulator].bytes
 
+    def _compute_dtype(self, blocks: Blocks) -> str:
+        """The dtype of the peak: that of the operands of matrix registers, else of the sums."""
+        narrow = matrix_dtypes(self.view) if blocks.algorithm == "matrix" else None
+        return narrow[0] if narrow else self.view.accumulator
+
+    def _per_cycle(self, blocks: Blocks) -> float:
+        """FLOPs of a core in a cycle, at most."""
+        if blocks.algorithm == "matrix":
+            return self.target.per_cycle(self._compute_dtype(blocks))
+        return 2 * self.target.lanes * _PORTS / self._registers
+
     def _inner_cycles(self, blocks: Blocks) -> float:
         """Cycles of the micro-kernel per least cycle of its multiply-adds."""
         wide = self._registers
-        if blocks.dot:
+        if blocks.algorithm == "matrix":
+            return self._matrix_cycles(blocks)
+        if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
             return max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS) / multiplies
         vectors = blocks.nr // self.target.lanes * wide
@@ -211,6 +231,14 @@ class CpuContractionWork:
         # the second-level cache gives half a vector per cycle
         far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
         return (max(multiplies, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS) + _TURN_LOSS) / multiplies
+
+    def _matrix_cycles(self, blocks: Blocks) -> float:
+        """The same of matrix registers: loads overlap with products, a cache line each."""
+        down, across, rows = grid_of(blocks)
+        panel = blocks.bk * blocks.nr * 4 // cell_terms(self.view)
+        columns = ROWS * across * (_FAR_LINE if panel > self.target.l1_bytes else _NEAR_LINE)
+        multiplies = down * across * rows
+        return max(multiplies, columns + rows * down * _FAR_LINE) / multiplies
 
     # --- the prologue ---
 
@@ -244,6 +272,7 @@ class CpuContractionWork:
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""
         cycles, run, along_k = self._pack_runs[side]
+        cycles += _CELL if blocks.algorithm == "matrix" and side == self.view.vector else 0.0
         per_element = cycles / max(min(run, self.target.lanes), 1)
         return (
             per_element

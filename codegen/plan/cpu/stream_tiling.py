@@ -17,7 +17,15 @@ from ir.target import LANES
 
 def blocks_of_scores(view: Contraction, blocks: StreamBlocks) -> Blocks:
     """The blocks of the product of queries and keys."""
-    return Blocks(blocks.mr, blocks.nr, blocks.bm, blocks.width, max(view.depth, 1), blocks.lanes, blocks.dot)
+    return Blocks(
+        blocks.mr,
+        blocks.nr,
+        blocks.bm,
+        blocks.width,
+        max(view.depth, 1),
+        blocks.lanes,
+        "dot" if blocks.dot else "outer",
+    )
 
 
 def scores_are_aligned(view: Contraction, blocks: StreamBlocks) -> bool:

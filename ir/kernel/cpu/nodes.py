@@ -118,6 +118,54 @@ class CompilerFence(KernelNode, frozen=True):
     are scarce."""
 
 
+class MatrixSetup(KernelNode, frozen=True):
+    """Shapes the matrix registers (`ir.kernel.cpu.matrix`): the first `count` have `rows` rows, the others all."""
+
+    count: int
+    rows: int
+
+
+class MatrixEnd(KernelNode, frozen=True):
+    """The end of the use of matrix registers: their contents are lost, and the system need not save them."""
+
+
+class MatrixZero(KernelNode, frozen=True):
+    """Zeroes matrix register `number`."""
+
+    number: int
+
+
+class MatrixLoad(KernelNode, frozen=True):
+    """Loads matrix register `number`: `rows` rows of 64 bytes of `buffer`, from element `offset` on, `step` elements
+    apart."""
+
+    number: int
+    buffer: str
+    offset: AxisExpr
+    step: int
+    rows: int
+
+
+class MatrixStore(KernelNode, frozen=True):
+    """Stores matrix register `number` as `MatrixLoad` loads it."""
+
+    number: int
+    buffer: str
+    offset: AxisExpr
+    step: int
+    rows: int
+
+
+class MatrixMultiply(KernelNode, frozen=True):
+    """Adds to register `sums` the product of the rows in register `rows` and the columns in register `columns`, whose
+    elements have these `dtypes`."""
+
+    sums: int
+    rows: int
+    columns: int
+    dtypes: tuple[str, str]
+
+
 Stmt: TypeAlias = (
     Comment
     | Let[Value]
@@ -130,4 +178,10 @@ Stmt: TypeAlias = (
     | Transpose
     | Prefetch
     | CompilerFence
+    | MatrixSetup
+    | MatrixEnd
+    | MatrixZero
+    | MatrixLoad
+    | MatrixStore
+    | MatrixMultiply
 )

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from ir.index.expr import AxisExpr
-from ir.kernel.cpu.nodes import CompilerFence, CpuCall, CpuFor, Inside, Lanes, Load, Prefetch, Store, Transpose
+from ir.kernel.cpu.nodes import (
+    CompilerFence,
+    CpuCall,
+    CpuFor,
+    Inside,
+    Lanes,
+    Load,
+    MatrixEnd,
+    MatrixLoad,
+    MatrixMultiply,
+    MatrixSetup,
+    MatrixStore,
+    MatrixZero,
+    Prefetch,
+    Store,
+    Transpose,
+)
 from ir.kernel.nodes import For, KernelNode, Pick
 from ir.kernel.text import KernelPrinter
 
@@ -26,7 +42,23 @@ class CpuPrinter(KernelPrinter):
                 return f"prefetch {stmt.buffer}[{self.index(stmt.offset)}]"
             case CompilerFence():
                 return "compiler fence"
+            case MatrixSetup():
+                return f"matrix registers: {stmt.rows} rows of the first {stmt.count}"
+            case MatrixEnd():
+                return "matrix registers end"
+            case MatrixZero():
+                return f"matrix {stmt.number} := 0"
+            case MatrixLoad():
+                return f"matrix {stmt.number} := {self._matrix_rows(stmt)}"
+            case MatrixStore():
+                return f"{self._matrix_rows(stmt)} := matrix {stmt.number}"
+            case MatrixMultiply():
+                left, right = stmt.dtypes
+                return f"matrix {stmt.sums} += {left} matrix {stmt.rows} · {right} matrix {stmt.columns}"
         raise AssertionError(stmt)
+
+    def _matrix_rows(self, stmt: MatrixLoad | MatrixStore) -> str:
+        return f"{stmt.buffer}[{self.index(stmt.offset)} : {stmt.rows} rows {stmt.step} apart]"
 
     def _bounds(self, loop: For) -> str:
         limit = f", below {loop.limit}" if isinstance(loop, CpuFor) and loop.limit is not None else ""

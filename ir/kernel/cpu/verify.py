@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind
+from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, interval
 from ir.kernel.cpu.kernel import CpuKernel
-from ir.kernel.cpu.nodes import CpuFor, CpuIf, Inside, Lanes, Load, Prefetch, Stmt, Store, Transpose
+from ir.kernel.cpu.matrix import REGISTERS, ROWS
+from ir.kernel.cpu.nodes import (
+    CpuFor,
+    CpuIf,
+    Inside,
+    Lanes,
+    Load,
+    MatrixLoad,
+    MatrixMultiply,
+    MatrixSetup,
+    MatrixStore,
+    MatrixZero,
+    Prefetch,
+    Stmt,
+    Store,
+    Transpose,
+)
 from ir.kernel.nodes import Assign, Bind, KernelNode, Let, Pick, Reg, accessed_as, values_of
 
 STAGE = "cpu"
@@ -91,6 +108,18 @@ class _CpuCheck:
             case Prefetch():
                 self._bound(stmt.offset, scope)
                 self._require(stmt.buffer in self.elements, f"there is no buffer {stmt.buffer}")
+            case MatrixSetup():
+                self._require(0 < stmt.rows <= ROWS, f"matrix registers of {stmt.rows} rows")
+            case MatrixZero():
+                self._matrix(stmt.number)
+            case MatrixMultiply():
+                self._matrix(stmt.sums, stmt.rows, stmt.columns)
+            case MatrixLoad() | MatrixStore():
+                self._matrix(stmt.number)
+                stored = isinstance(stmt, MatrixStore)
+                self._require(not stored or stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
+                self._access(stmt.buffer, stmt.offset, scope)
+                self._access(stmt.buffer, stmt.offset.shift(self._last_of(stmt)), scope)
 
     def _value(self, value: KernelNode, scope: _CpuScope) -> None:
         match value:
@@ -109,6 +138,15 @@ class _CpuCheck:
                     accessed_as(self.dtypes.get(value.buffer, value.dtype), value.dtype) is not None,
                     f"{value.buffer} loaded as {value.dtype}",
                 )
+
+    def _matrix(self, *numbers: int) -> None:
+        self._require(all(0 <= number < REGISTERS for number in numbers), f"no matrix registers {numbers}")
+
+    def _last_of(self, stmt: MatrixLoad | MatrixStore) -> int:
+        """The last element of the rows of a matrix register, counted from the first."""
+        dtype = self.dtypes.get(stmt.buffer)
+        row = 4 * ROWS // DTYPES[dtype].bytes if dtype else 1
+        return (stmt.rows - 1) * stmt.step + row - 1
 
     def _access(self, buffer: str, offset: AxisExpr, scope: _CpuScope) -> None:
         self._bound(offset, scope)

@@ -51,7 +51,7 @@ def by_hand(**changes: object) -> CpuContractionPlan:
 
 def dot(**changes: object) -> CpuContractionPlan:
     """A plan of the same product with lanes along k."""
-    return by_hand(**{"blocks": Blocks(4, 2, 24, 4, 64, LANES, dot=True), "operands": PLAIN, **changes})
+    return by_hand(**{"blocks": Blocks(4, 2, 24, 4, 64, LANES, "dot"), "operands": PLAIN, **changes})
 
 
 def refused(plan: CpuContractionPlan, region: Region = GEMM) -> EqsatError:
@@ -98,7 +98,7 @@ def test_every_choice_of_a_contraction_changes_its_text_only() -> None:
 def test_tails_are_right_without_panels_too() -> None:
     plans = [by_hand(tails=TAILS), by_hand(tails=TAILS, operands=PLAIN)]
     plans.append(by_hand(tails=TAILS, operands=(PLAIN[0], PACKED[1]), parallel=False))
-    plans += [dot(tails=TAILS, blocks=Blocks(*sizes, 24, 4, 37, LANES, dot=True)) for sizes in ((4, 2), (6, 4))]
+    plans += [dot(tails=TAILS, blocks=Blocks(*sizes, 24, 4, 37, LANES, "dot")) for sizes in ((4, 2), (6, 4))]
     assert_all_play(ODD, plans)
 
 

@@ -277,6 +277,8 @@ def test_a_cpu_from_its_facts() -> None:
     assert peak(CPU, "fp64") == peak(CPU, "fp32") / 2
     assert peak(CPU, "a dtype without units") == peak(CPU, "fp32")
     assert cpu_target(arch="sse2", cores=1, lanes=4, clock_hz=1e9, native={"bf16": 7.0}).peak_flops["bf16"] == 7.0
+    matrix = cpu_target(arch="amx", cores=2, lanes=16, clock_hz=3e9)
+    assert peak(matrix, "bf16") == 16 * peak(matrix, "fp32") == peak(matrix, "i8") / 2
     assert not CPU.is_gpu
     assert CPU.last_level_bytes == 1_000_000
     assert CPU.cycle_ns == pytest.approx(0.5)

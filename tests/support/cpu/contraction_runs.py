@@ -29,6 +29,8 @@ from tests.support.cpu.played import Array, unwritten
 from tests.support.cpu.quick_flags import quick_flags
 
 _PEAK = {"fp32": 473e9, "fp64": 236e9, "i32": 200e9, "i64": 50e9}
+_MATRIX_PEAK = {"bf16": 7e12, "i8": 14e12, "u8": 14e12}
+"""Of AMX."""
 
 
 def target_of(machine: Machine | None = None, units: int = 2) -> Target:
@@ -38,7 +40,7 @@ def target_of(machine: Machine | None = None, units: int = 2) -> Target:
         name="test",
         arch=cpu.arch,
         units=units,
-        peak_flops=_PEAK,
+        peak_flops=_PEAK | (_MATRIX_PEAK if cpu.arch == "amx" else {}),
         bandwidth=30e9,
         cache_bandwidth=200e9,
         launch_ns=1000.0,

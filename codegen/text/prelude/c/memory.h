@@ -211,7 +211,7 @@ EQ_FN eq_i32 eq_bf16_bits(eq_f32 x) { /* rounds to nearest even; a NaN becomes q
   return eq_where_i32(x != x, b | 0x400000, even) & (int32_t)0xffff0000;
 }
 EQ_FN eq_f32 eq_round_bf16(eq_f32 x) { return EQ_FLOAT(eq_bf16_bits(x)); }
-EQ_FN eq_i16 eq_encode_bf16(eq_f32 x) { return EQ_TO(eq_i16, eq_bf16_bits(x) >> 16); }
+EQ_FN eq_i16 eq_encode_bf16(eq_f32 x) { return EQ_TO(eq_i16, EQ_BITS(x) >> 16); } /* kernels store rounded values */
 
 #if EQ_X86
 EQ_FN eq_f32 eq_decode_f16(eq_i16 h) {

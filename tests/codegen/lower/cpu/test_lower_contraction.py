@@ -134,7 +134,7 @@ def various(region: Region, units: int = 2, lanes: str | None = None) -> list[Cp
     plans = [plan for plan, _ in plans_of(region, target)]
     assert plans, f"no plan for {region.name}"
     for plan in plans:
-        kinds.setdefault((plan.blocks.dot, plan.vector, plan.blocks.mr > 9, plan.blocks.nr > 9), plan)
+        kinds.setdefault((plan.blocks.algorithm, plan.vector, plan.blocks.mr > 9, plan.blocks.nr > 9), plan)
     return list(kinds.values())
 
 
@@ -182,7 +182,7 @@ def test_the_error_of_a_long_sum_does_not_grow_with_its_length() -> None:
         sum_of_squares(3, 100, 1001),
     ]
     cases = [(region, plan) for region in long for plan in various(region) if plan.blocks.bk >= 64]
-    assert {plan.blocks.dot for _, plan in cases} == {True, False}
+    assert {plan.blocks.algorithm for _, plan in cases} == {"dot", "outer"}
     built, rng = Built(cases), np.random.default_rng(0)
     for i, (region, _) in enumerate(cases):
         inputs = {buffer.name: rng.random(buffer.memref.shape, dtype=np.float32) for buffer in region.inputs}

@@ -66,7 +66,7 @@ def plans(region: Region, isa: str | None = None, units: int = 2) -> list[CpuCon
     kinds: dict[tuple[Any, ...], CpuContractionPlan] = {}
     for plan in found:
         rows = plan.places[1 - plan.vector]
-        if rows in ("memory", "box") and not plan.blocks.dot:
+        if rows in ("memory", "box") and plan.blocks.algorithm != "dot":
             kinds.setdefault((plan.vector, plan.places, plan.order, plan.prefetch, plan.held, plan.blocks.bm), plan)
     return list(kinds.values())
 

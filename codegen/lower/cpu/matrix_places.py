@@ -1,0 +1,81 @@
+"""The places from which register tiles of matrix registers read operands: panels, constants, memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen.lower.cpu.buffer_names import packed_name
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock
+from codegen.lower.cpu.contraction_places import ContractionPlaces
+from codegen.lower.cpu.copy_box import PlacedBox
+from codegen.lower.cpu.matrix_panels import pack_cells, pack_terms, packed_matrix
+from codegen.lower.cpu.pack_constant import product_base
+from codegen.lower.cpu.register_tile import Side
+from codegen.plan.cpu.matrix_operands import cell_terms, matrix_dtypes, padded_depth, rows_in_memory
+from ir.index.expr import ZERO, AxisExpr, floordiv
+from ir.kernel.cpu.kernel import Scratch
+from ir.kernel.cpu.matrix import CELL_TERMS, ROWS
+from ir.kernel.nodes import Comment
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixPlaces(ContractionPlaces):
+    """The places of a plan of matrix registers, and its scratch buffers."""
+
+    def add_scratch(self, writer: CpuWriter) -> None:
+        view, blocks = self.view, self.blocks
+        dtypes = matrix_dtypes(view)
+        assert dtypes is not None
+        depth = padded_depth(view, blocks.bk)
+        buffers = [(self.sums, view.accumulator, blocks.mr * blocks.nr * self.kept_tiles)]
+        if self.column_place == "packed":
+            buffers.append((self.columns, "i32", depth // cell_terms(view) * blocks.nr))
+        if self.row_place == "packed":
+            buffers.append((self.rows, dtypes[1 - view.vector], blocks.bm * self._row_stride))
+        writer.private += [Scratch(writer.buffer(name), dtype, size) for name, dtype, size in buffers]
+
+    def copy_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
+        return None
+
+    def pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
+        pack_terms(frame, block, m0, self.blocks.bm, self.rows, ZERO, self._row_stride, depth)
+
+    def pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr, depth: DepthBlock) -> None:
+        block.add(Comment(f"pack a panel of {self.view.operand(self.view.vector).value}"))
+        pack_cells(frame, block, column, self.columns, ZERO, depth)
+
+    def column_side(self, frame: CpuContractionFrame, column: AxisExpr, depth: DepthBlock) -> Side:
+        """The panel of the tile's columns: cells of terms."""
+        view, nr = self.view, self.blocks.nr
+        if self.column_place == "packed":
+            return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
+        _, panel = packed_matrix(view, view.vector, nr)
+        base = product_base(frame, view.vector, panel, -(-view.n // nr)) + column * (panel // nr)
+        base += floordiv(depth.first, cell_terms(view), frame.writer.box) * nr
+        return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
+
+    def row_side(self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock) -> Side:
+        """The tile's rows: their terms are neighbours."""
+        view, mr = self.view, self.blocks.mr
+        side = 1 - view.vector
+        if self.row_place == "packed":
+            return Side(frame.writer.buffer(self.rows), (row - m0) * self._row_stride, 1, self._row_stride)
+        if self.row_place == "const_pool":
+            _, panel = packed_matrix(view, side, mr)
+            base = product_base(frame, side, panel, -(-view.m // mr)) + row * (panel // mr) + depth.first
+            return Side(frame.writer.buffer(packed_name(view, side)), base, 1, panel // mr)
+        in_memory = rows_in_memory(view, self.blocks)
+        assert in_memory is not None
+        read, stride = in_memory
+        terms = {} if depth.axis is None else {depth.axis: depth.start, **dict.fromkeys(depth.inner, ZERO)}
+        first = frame.with_digits({**frame.along(view.rows, row), **terms})
+        return Side(frame.writer.buffer(read.buffer), first.place((view.offset(read),))[0], 1, stride)
+
+    @property
+    def _row_stride(self) -> int:
+        """Elements between packed rows: a cache line more than a row has, since rows whose distance is a power of two
+        use few sets of the cache."""
+        dtypes = matrix_dtypes(self.view)
+        assert dtypes is not None
+        return padded_depth(self.view, self.blocks.bk) + ROWS * CELL_TERMS[dtypes[0]]

@@ -1,0 +1,270 @@
+"""Contractions by matrix registers (AMX), every plan of the planner, against region playback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from codegen.plan.cpu import contraction_candidates
+from codegen.plan.fit_plan import fit_plan
+from codegen.poly.analyse import analyse
+from ir.diagnostics import EqsatError, Kind
+from ir.kernel.cpu.nodes import MatrixMultiply
+from ir.kernel.cpu.verify import verify
+from ir.kernel.nodes import walk
+from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
+from ir.region.playback import play_region
+from ir.region.region import Region
+from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
+from tests.support.cpu.changed_plan import with_fields
+from tests.support.cpu.contraction_runs import Built, plans_of, target_of
+from tests.support.cpu.nest_kernels import required
+from tests.support.programs import regions
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _matrix_registers() -> None:
+    required("amx")
+
+
+def narrow(region: Region, lhs: str, rhs: str | None = None) -> Region:
+    """The region with operands of its contraction in narrow dtypes, and sums as before."""
+    let = next(let for let in region.body if let.op.kind == "contraction")
+    names = [operand.value for operand in let.op.operands]
+    dtypes = dict(zip(names, (lhs, rhs or lhs), strict=True))
+    inputs = [
+        msgspec.structs.replace(
+            buffer, memref=msgspec.structs.replace(buffer.memref, dtype=dtypes.get(buffer.name, buffer.memref.dtype))
+        )
+        for buffer in region.inputs
+    ]
+    return msgspec.structs.replace(region, inputs=tuple(inputs))
+
+
+def integer_product(lhs: str, rhs: str, m: int, n: int, k: int) -> Region:
+    """A product of 8-bit integers with sums of 32 bits."""
+    return narrow(regions.matmul((), m, n, k, dtype="i32"), lhs, rhs)
+
+
+def integer_convolution() -> Region:
+    """A convolution with sums of 32 bits."""
+    region = regions.conv(1, 20, 40, (7, 7), 3, 1, 1)
+    (let,), (output,) = region.body, region.outputs
+    op = msgspec.structs.replace(let.op, dtype="i32")
+    memref = msgspec.structs.replace(output.memref, dtype="i32")
+    body, outputs = msgspec.structs.replace(let, op=op), msgspec.structs.replace(output, memref=memref)
+    return msgspec.structs.replace(region, body=(body,), outputs=(outputs,))
+
+
+def widened_operand(fill: float = 0.5) -> Region:
+    """relu(A · cast(B)): B is widened in the kernel, and read beyond its edge, where it is `fill`."""
+    m, n, k = 24, 40, 50
+    over = (m, n, k)
+    body = [
+        regions.ewise("wide", "cast", (k - 2, n), regions.same("B", (k - 2, n))),
+        regions.contraction(
+            "C",
+            over,
+            1,
+            regions.read("A", over, "i0", "i2"),
+            regions.read("wide", over, "i2 - 1", "i1", pad={0: k - 2}, fill=fill),
+        ),
+        regions.ewise("R", "relu", (m, n), regions.same("C", (m, n))),
+    ]
+    inputs = [regions.buffer("A", (m, k), "bf16"), regions.buffer("B", (k - 2, n), "bf16")]
+    return regions.region("widened", inputs, body, (m, n))
+
+
+REGIONS = {
+    "whole": regions.matmul((), 128, 96, 256, dtype="bf16"),
+    "odd": regions.matmul((), 37, 129, 65, dtype="bf16"),
+    "rows of one register": regions.matmul((), 16, 100, 64, dtype="bf16"),
+    "few rows": regions.matmul((), 5, 100, 70, dtype="bf16"),
+    "one row": regions.matmul((), 1, 300, 90, dtype="bf16"),
+    "one column": regions.matmul((), 50, 1, 90, dtype="bf16"),
+    "one of all": regions.matmul((), 1, 1, 1, dtype="bf16"),
+    "two terms": regions.matmul((), 20, 20, 2, dtype="bf16"),
+    "no terms": regions.matmul((), 20, 20, 0, dtype="bf16"),
+    "batch": regions.matmul((2, 3), 17, 18, 19, dtype="bf16"),
+    "transposed columns": regions.matmul((2,), 33, 34, 64, rhs_t=True, dtype="bf16"),
+    "transposed rows": regions.matmul((2,), 33, 34, 64, lhs_t=True, dtype="bf16"),
+    "transposed output": regions.matmul((2,), 33, 34, 64, rhs_t=True, out_t=True, dtype="bf16"),
+    "shared columns": regions.matmul((3,), 20, 40, 60, share_rhs=True, dtype="bf16"),
+    "long": regions.matmul((), 40, 40, 5000, dtype="bf16"),
+    "epilogue": regions.gemm_bias_relu(70, 90, 100, "bf16"),
+    "convolution": narrow(regions.conv(1, 20, 40, (14, 14), 3, 1, 1, epilogue=True), "bf16"),
+    "strided convolution": narrow(regions.conv(2, 8, 24, (9, 11), 3, 2, 1), "bf16"),
+    "groups": narrow(regions.conv(2, 8, 48, (9, 11), 3, 1, 2, 2, groups=2), "bf16"),
+    "one by one": narrow(regions.conv(2, 40, 33, (10, 10), 1, 1, 0), "bf16"),
+    "widened": widened_operand(),
+    "bytes": integer_product("i8", "i8", 37, 70, 130),
+    "unsigned bytes": integer_product("u8", "u8", 37, 70, 130),
+    "signed by unsigned": integer_product("i8", "u8", 64, 64, 64),
+    "unsigned by signed": integer_product("u8", "i8", 64, 64, 128),
+    "bytes as sums": regions.matmul((), 20, 30, 100, dtype="i8"),
+    "bytes of an image": narrow(integer_convolution(), "u8", "i8"),
+}
+
+
+UNPLANNED = {"transposed rows", "two terms", "one row", "one column", "one of all", "no terms"}
+"""Regions whose rows have no neighbours along k or are a single row: vectors multiply these."""
+
+
+def matrix_plans(region: Region) -> list[CpuContractionPlan]:
+    """All plans of matrix registers that the planner compares."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
+        plans = [plan for plan, _ in plans_of(region, target_of(required("amx")))]
+    return [plan for plan in plans if plan.blocks.algorithm == "matrix"]
+
+
+def test_every_plan_plays() -> None:
+    cases = [(name, plan) for name, region in REGIONS.items() for plan in matrix_plans(region)]
+    planned = {name for name, _ in cases}
+    assert set(REGIONS) - planned == UNPLANNED
+    places = {(plan.places[1 - plan.vector], plan.places[plan.vector]) for _, plan in cases}
+    assert {rows for rows, _ in places} == {"memory", "packed", "const_pool"}
+    assert {columns for _, columns in places} == {"packed", "const_pool"}
+    built = Built([(REGIONS[name], plan) for name, plan in cases])
+    for kernel in built.kernels():
+        verify(kernel)
+    for i, (name, _) in enumerate(cases):
+        assert_plays(built, i, values_of(REGIONS[name]))
+
+
+def test_every_tile_and_order_plays() -> None:
+    """Tiles of one to four registers of sums, blocks of k, and all orders of loops that fit the places."""
+    region = REGIONS["whole"]
+    plan = next(plan for plan in matrix_plans(region) if "memory" in plan.places)
+    tiles = [(32, 32), (32, 16), (16, 32), (16, 64), (16, 16), (8, 32)]
+    cases = [
+        with_fields(plan, order=order, blocks=Blocks(mr, nr, 2 * mr, 2 * nr, bk, 16, "matrix"), tails=tails)
+        for mr, nr in tiles
+        for bk in (256, 64)
+        for order in ("knm", "nkm")
+        for tails in [("n",) if 96 % nr else ()]
+    ]
+    built = Built([(region, case) for case in cases])
+    for i in range(len(cases)):
+        assert_plays(built, i, values_of(region))
+
+
+def test_integers_have_the_bits_of_other_plans() -> None:
+    """Also where sums overflow: products of 8-bit integers are exact, and sums wrap."""
+    for name in ("bytes", "unsigned bytes", "signed by unsigned", "unsigned by signed", "bytes as sums"):
+        region = REGIONS[name]
+        inputs = values_of(region, seed=3)
+        wanted = play_region(region, inputs)
+        built = Built([(region, plan) for plan in matrix_plans(region)])
+        for i in range(len(built.regions)):
+            result = built.call(i, inputs)
+            assert all(np.array_equal(result[output], wanted[output]) for output in wanted)
+
+
+def test_infinities_reach_only_their_rows_and_columns() -> None:
+    """Zeros stand behind the last term of both operands, so that no infinity is multiplied by what was there before."""
+    for name in ("odd", "few rows", "epilogue"):
+        region = REGIONS[name]
+        inputs = values_of(region)
+        inputs["A"][2, -1], inputs["A"][3, 0] = np.inf, np.nan
+        inputs["B"][:, 7] = np.abs(inputs["B"][:, 7]) + 1
+        wanted = play_region(region, inputs, wide=True)
+        built = Built([(region, plan) for plan in matrix_plans(region)])
+        for i in range(len(built.regions)):
+            for output, values in built.call(i, inputs).items():
+                numbers = values.astype(np.float64)
+                assert np.array_equal(np.isfinite(numbers), np.isfinite(wanted[output]))
+
+
+def test_matrix_registers_multiply_in_the_kernel() -> None:
+    region = REGIONS["whole"]
+    built = Built([(region, matrix_plans(region)[0])])
+    (kernel,) = built.kernels()
+    products = [stmt for phase in kernel.phases for stmt in walk(phase.body) if isinstance(stmt, MatrixMultiply)]
+    assert len(products) == 4
+    assert {product.dtypes for product in products} == {("bf16", "bf16")}
+    assert "matrix 0 += bf16 matrix 4 · bf16 matrix 6" in str(kernel)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "i16", "fp64"])
+def test_other_dtypes_have_no_matrix_plans(dtype: str) -> None:
+    assert not matrix_plans(regions.matmul((), 64, 64, 64, dtype=dtype))
+
+
+def test_sums_in_index_order_have_no_matrix_plans() -> None:
+    core = analyse(REGIONS["whole"]).core
+    target = target_of(required("amx"))
+    plans = contraction_candidates.contraction_candidates(REGIONS["whole"], core, target, ordered=True)
+    assert plans
+    assert all(plan.blocks.algorithm == "outer" for plan, _ in plans)
+
+
+def test_padding_that_bf16_lacks_stays_in_fp32() -> None:
+    """0.1 is no bf16: the padding would be rounded with the operand."""
+    assert matrix_plans(widened_operand(0.5))
+    assert not matrix_plans(widened_operand(0.1))
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], Kind, str]] = {
+    "another machine": ("whole", {"arch": "avx512"}, Kind.UNKNOWN_TARGET, "has no matrix registers"),
+    "too many registers": (
+        "whole",
+        {"blocks": Blocks(32, 96, 64, 96, 256, 16, "matrix")},
+        Kind.ALIGNMENT_MISMATCH,
+        "no whole matrix registers",
+    ),
+    "uneven rows": (
+        "whole",
+        {"blocks": Blocks(25, 32, 50, 32, 256, 16, "matrix")},
+        Kind.ALIGNMENT_MISMATCH,
+        "no whole matrix registers",
+    ),
+    "cut rows of terms": (
+        "whole",
+        {"blocks": Blocks(32, 32, 64, 32, 40, 16, "matrix"), "tails": ("k",)},
+        Kind.ALIGNMENT_MISMATCH,
+        "no whole number of rows",
+    ),
+    "columns in memory": (
+        "whole",
+        {"operands": (OperandPlace("A", "memory"), OperandPlace("B", "memory")), "order": "mnk"},
+        Kind.UNSUPPORTED_OP,
+        "can not load",
+    ),
+    "odd rows in memory": (
+        "odd",
+        {"operands": (OperandPlace("A", "memory"), OperandPlace("B", "packed"))},
+        Kind.UNSUPPORTED_OP,
+        "can not load",
+    ),
+    "sums in registers": ("whole", {"held": True}, Kind.UNSUPPORTED_OP, "take the sums from registers"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_plan_that_does_not_fit_is_refused(case: str) -> None:
+    name, changes, kind, message = REFUSED[case]
+    region = REGIONS[name]
+    plan = with_fields(matrix_plans(region)[0], **changes)
+    with pytest.raises(EqsatError) as caught:
+        fit_plan(region, analyse(region).core, plan)
+    assert caught.value.kind == kind
+    assert message in str(caught.value)
+
+
+def test_rows_that_are_no_neighbours_are_refused() -> None:
+    region = REGIONS["transposed rows"]
+    plan = with_fields(
+        matrix_plans(REGIONS["batch"])[0], tails=("m", "n"), blocks=Blocks(20, 32, 40, 64, 64, 16, "matrix")
+    )
+    with pytest.raises(EqsatError, match="are no neighbours"):
+        fit_plan(region, analyse(region).core, plan)
+
+
+def test_operands_that_matrix_registers_do_not_multiply_are_refused() -> None:
+    region = regions.matmul((), 128, 96, 256)
+    with pytest.raises(EqsatError, match="do not multiply the operands"):
+        fit_plan(region, analyse(region).core, matrix_plans(REGIONS["whole"])[0])
