@@ -88,6 +88,7 @@ def load_exported(program: Any) -> ExportedGraph:
         program = program.run_decompositions(decompositions())
     signature, graph = program.graph_signature, program.graph_module
     _refuse_mutations(signature)
+    _drop_known_assertions(graph.graph)
     TorchSurvey().require_operators(graph.graph.nodes)
     nodes = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
     stored = {**program.state_dict, **program.constants}
@@ -123,6 +124,14 @@ def load_exported(program: Any) -> ExportedGraph:
 
 _MOST = 2**62
 """A size beyond all sizes; torch's upper bound of a size that has none."""
+
+
+def _drop_known_assertions(graph: Any) -> None:
+    """Drops the assertions of dtypes, with which torch.export surrounds conversions: the inputs are checked to be those
+    that were traced."""
+    for node in list(graph.nodes):
+        if node.op == "call_function" and str(node.target) == "aten._assert_tensor_metadata.default":
+            graph.erase_node(node)
 
 
 def _refuse_mutations(signature: Any) -> None:

@@ -82,6 +82,22 @@ def test_an_exported_program_is_a_source() -> None:
     torch.testing.assert_close(program(x)[0], module(x)["scores"].detach())
 
 
+def test_conversions_in_a_module_are_taken() -> None:
+    """torch.export surrounds them with assertions of the dtypes."""
+
+    class Mixed(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(64, 32).bfloat16()
+
+        def forward(self, x: Any) -> Any:
+            return self.linear(x.to(torch.bfloat16)).float().relu()
+
+    module, x = Mixed(), torch.randn(5, 64)
+    program = eqsat.from_torch(module, (x,))
+    torch.testing.assert_close(program(x), module(x).detach(), rtol=2e-2, atol=2e-2)
+
+
 def test_a_module_in_training_and_a_missing_operator_are_refused() -> None:
     with pytest.raises(EqsatError, match=r"the module changes .*running_mean.*\n.*eval"):
         eqsat.from_torch(Classifier(), (torch.randn(2, 3, 8, 8),))
