@@ -60,7 +60,7 @@ def measure(name: str) -> Sample:
         start = time.process_time()
         view, stats = saturate(graph, select(None, level), level, constants=program.constants)
         saturated = time.process_time()
-        pricer = pricer_for(target, Options(exactness=level))
+        pricer = pricer_for(target, Options(exactness=level), graph)
         cover = extract(view, graph.outputs, pricer, constants=program.constants)
         done = time.process_time()
     return {

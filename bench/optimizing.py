@@ -72,7 +72,7 @@ def sample_optimization(build: Callable[[], Program], options: Options | None = 
         )
         saturated = time.perf_counter()
         release_memory()
-        cover = extract(view, graph.outputs, pricer_for(target, options), constants=program.constants)
+        cover = extract(view, graph.outputs, pricer_for(target, options, graph), constants=program.constants)
         done = time.perf_counter()
     phases = {f"phase {number}": phase.seconds for number, phase in enumerate(stats.phases)}
     return {

@@ -108,7 +108,7 @@ def _choose_kernels(
             1 if choose is None else NEAR_COVERS,
             egraph,
             graph.outputs,
-            pricer_for(target, options),
+            pricer_for(target, options, graph),
             constants=constants,
             extractor=options.extractor,
             joining=options.cost_model.joining,

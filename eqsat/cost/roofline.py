@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from eqsat.cost.occupancy import resident_share
+from ir.kernel.cpu.matrix import CELL_TERMS
 from ir.pricer import Parts, Work
 from ir.target import Target
 from ir.tiny.graph import Graph
@@ -129,10 +130,20 @@ def _caches(target: Target) -> tuple[tuple[float, float], ...]:
     return ((target.l2_bytes, target.l2_bandwidth), last) if alone else (last,)
 
 
+def peaks_for(graph: Graph, target: Target) -> Target:
+    """A CPU without the peaks of matrix registers for dtypes that a program lacks: bounds on the time of its kernels
+    would be sixteen times too low. The tensor cores of a GPU multiply fp32, too."""
+    if target.is_gpu:
+        return target
+    dtypes = {type_.dtype.name for type_ in graph.types.values()}
+    peaks = {dtype: rate for dtype, rate in target.peak_flops.items() if dtype not in CELL_TERMS or dtype in dtypes}
+    return msgspec.structs.replace(target, peak_flops=peaks)
+
+
 def unfused_ns(graph: Graph, target: Target) -> float:
     """A lower bound in ns on the time of the program as written, with one kernel per uop; of a loop's uops, one per
     trip."""
-    roofline, total = Roofline(target), 0.0
+    roofline, total = Roofline(peaks_for(graph, target)), 0.0
     loops: dict[object, float] = {}
     for node in graph.nodes:
         sources = graph.operand_types(node)

@@ -288,7 +288,7 @@ class Explorer:
         cover = extract(
             history.view,
             graph.outputs,
-            pricer_for(target, options),
+            pricer_for(target, options, graph),
             constants=constants,
             extractor=options.extractor,
             joining=options.cost_model.joining,

@@ -107,7 +107,8 @@ class Pairs:
 
     @cached_property
     def _pricer(self) -> Pricer:
-        return pricer_for(self._chosen.setting.target, self._chosen.setting.options)
+        setting = self._chosen.setting
+        return pricer_for(setting.target, setting.options, setting.bound.graph)
 
     @cached_property
     def _choices(self) -> Candidates:

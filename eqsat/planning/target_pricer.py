@@ -8,8 +8,10 @@ from functools import partial
 from codegen.backends.backend_of import backend_of
 from codegen.poly.analyse import analyse
 from eqsat.cost.pricing import PlanPricer
+from eqsat.cost.roofline import peaks_for
 from eqsat.options import Options
 from ir.target import Target
+from ir.tiny.graph import Graph
 
 
 def cold_inputs(given: Iterable[str], target: Target) -> frozenset[str]:
@@ -18,7 +20,8 @@ def cold_inputs(given: Iterable[str], target: Target) -> frozenset[str]:
     return frozenset(given) if target.is_gpu else frozenset()
 
 
-def pricer_for(target: Target, options: Options) -> PlanPricer:
-    """The cost of kernels on a target."""
+def pricer_for(target: Target, options: Options, graph: Graph | None = None) -> PlanPricer:
+    """The cost of kernels on a target; of the kernels of one graph, bounds of times are closer."""
     planner = partial(backend_of(target).candidates, exactness=options.exactness, tf32=options.tf32)
-    return PlanPricer(target, analyse, planner, options.cost_model, ordered=options.ordered)
+    priced = target if graph is None else peaks_for(graph, target)
+    return PlanPricer(priced, analyse, planner, options.cost_model, ordered=options.ordered)

@@ -31,7 +31,7 @@ from codegen.lower.cpu.contraction_frame import (
 from codegen.lower.cpu.contraction_places import ContractionPlaces
 from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.matrix_places import MatrixPlaces
-from codegen.lower.cpu.matrix_tile import matrix_tile, shape_registers
+from codegen.lower.cpu.matrix_tile import matrix_tile, shape_registers, share_of_panel
 from codegen.lower.cpu.pack_constant import pack_constant
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
@@ -228,6 +228,8 @@ class _CpuContractionTemplate:
         panel evenly. If there are fewer tiles than cache lines per term, each tile prefetches the whole panel."""
         blocks, item = self.blocks, DTYPES[self.view.accumulator].bytes
         tiles, cache_line = -(-blocks.bm // blocks.mr), CACHE_LINE_BYTES // item
+        if self.by_matrix:
+            return share_of_panel(self.view, self.plan, columns, row)
         next_panel = self.view.depth * blocks.nr if self.plan.order == "knm" else depth.most * blocks.nr
         base, lines = columns.base.shift(next_panel), -(-blocks.nr // cache_line)
         if tiles < lines:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame
 from codegen.lower.cpu.matrix_panels import register_steps
-from codegen.lower.cpu.register_tile import RegisterTile, Side
-from codegen.plan.cpu.matrix_operands import cell_terms, grid_of, matrix_dtypes
-from ir.index.expr import ZERO, interval
+from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, prefetch
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.matrix_operands import cell_terms, grid_of, matrix_dtypes, padded_depth
+from ir.index.expr import ZERO, AxisExpr, interval
 from ir.kernel.cpu.matrix import REGISTERS, ROWS
 from ir.kernel.cpu.nodes import CpuIf, MatrixLoad, MatrixMultiply, MatrixSetup, MatrixStore, MatrixZero
+from ir.plan.cpu import CpuContractionPlan
 
 
 def shape_registers(frame: CpuContractionFrame) -> MatrixSetup:
@@ -39,9 +41,22 @@ def matrix_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile,
         steps = register_steps(frame, tile.depth)
         k = writer.variable("k", 0, max(0, interval(steps, writer.box)[1] - 1))
         body = block.inner({k})
+        prefetch(body, tile.prefetch, writer.axis(k))
         _add_products(frame, body, rows, columns, k)
         block.loop(body, k, ZERO, steps)
     block.add(*(MatrixStore(*place) for place in places.values()))
+
+
+def share_of_panel(view: Contraction, plan: CpuContractionPlan, columns: Side, row: AxisExpr) -> PrefetchShare:
+    """The part of the next panel that the tile at `row` of its block prefetches with every row of registers: the tiles
+    of a block share the panel evenly."""
+    blocks = plan.blocks
+    step = ROWS * blocks.nr
+    per_row = -(-step // blocks.bm)
+    panel = padded_depth(view, view.depth if plan.order == "knm" else blocks.bk) // cell_terms(view) * blocks.nr
+    return PrefetchShare(
+        columns.buffer, columns.base.shift(panel) + row * per_row, step, -(-per_row * blocks.mr // ROWS), ROWS
+    )
 
 
 def _add_products(frame: CpuContractionFrame, block: CpuBlock, rows: Side, columns: Side, k: int) -> None:

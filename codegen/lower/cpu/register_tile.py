@@ -108,7 +108,7 @@ def outer_tile(
     fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
 
     def term(f: CpuContractionFrame, body: CpuBlock, k: AxisExpr) -> None:
-        _prefetch(body, tile.prefetch, k)
+        prefetch(body, tile.prefetch, k)
         vector = [body.let(f"b{j}", fetch(f, body, k)) for j, fetch in enumerate(fetch_columns)]
         for i, fetch in enumerate(fetch_rows):
             number = body.let("a", fetch(f, body, k))
@@ -128,7 +128,8 @@ def outer_tile(
     return sums
 
 
-def _prefetch(block: CpuBlock, share: PrefetchShare | None, k: AxisExpr) -> None:
+def prefetch(block: CpuBlock, share: PrefetchShare | None, k: AxisExpr) -> None:
+    """Prefetches a tile's share for the terms at step `k` of its loop."""
     if share is not None:
         first = share.base + k * share.term
         block.add(*(Prefetch(share.buffer, first.shift(n * share.cache_line)) for n in range(share.lines)))

@@ -24,7 +24,7 @@ from ir.dtype import DTYPES
 from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Blocks, LoopOrder, Place
 from ir.pricer import Work
-from ir.target import Target
+from ir.target import CACHE_LINE_BYTES, Target
 
 SMALL_FLOPS = 200_000
 """FLOPs of a kernel below which a fork and join cost more than a second core saves."""
@@ -37,8 +37,8 @@ reaches 93 % of the peak, and one of 18 sums 88 %."""
 _LOAD = 1.3
 """Slots of a load in a register tile, where a load and a multiply-add could have one each: a tile of 27 sums that reads
 28 registers reaches three quarters of the speed of one that reads 12."""
-_NEAR_LINE, _FAR_LINE = 0.5, 1.5
-"""Cycles to load a row of a matrix register from the first-level cache, and from the second-level cache."""
+_LINE = 0.5
+"""Cycles to load a row of a matrix register from the first-level cache."""
 _CELL = 2.0
 """Cycles to make cells of a vector of packed terms."""
 _LATENCY = 4
@@ -133,7 +133,9 @@ class CpuContractionWork:
         longest = -(-tasks // units) * tiles_per_task if units > 1 else tiles
         once, again = self._prologue(tile, places, times, box.elements * tasks if box else 0)
         other = (once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
-        cycles = tile.ideal * self._inner_cycles(blocks) + tile.folds + self._store_cycles(tile, blocks, held) + other
+        cycles = (
+            tile.ideal * self._inner_cycles(blocks, order) + tile.folds + self._store_cycles(tile, blocks, held) + other
+        )
         return Work(
             flops=tile.flops,
             bytes=self._bytes,
@@ -217,11 +219,11 @@ class CpuContractionWork:
             return self.target.per_cycle(self._compute_dtype(blocks))
         return 2 * self.target.lanes * _PORTS / self._registers
 
-    def _inner_cycles(self, blocks: Blocks) -> float:
+    def _inner_cycles(self, blocks: Blocks, order: LoopOrder) -> float:
         """Cycles of the micro-kernel per least cycle of its multiply-adds."""
         wide = self._registers
         if blocks.algorithm == "matrix":
-            return self._matrix_cycles(blocks)
+            return self._matrix_cycles(blocks, order)
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
             return max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS) / multiplies
@@ -232,13 +234,25 @@ class CpuContractionWork:
         far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
         return (max(multiplies, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS) + _TURN_LOSS) / multiplies
 
-    def _matrix_cycles(self, blocks: Blocks) -> float:
-        """The same of matrix registers: loads overlap with products, a cache line each."""
-        down, across, rows = grid_of(blocks)
-        panel = blocks.bk * blocks.nr * 4 // cell_terms(self.view)
-        columns = ROWS * across * (_FAR_LINE if panel > self.target.l1_bytes else _NEAR_LINE)
-        multiplies = down * across * rows
-        return max(multiplies, columns + rows * down * _FAR_LINE) / multiplies
+    def _matrix_cycles(self, blocks: Blocks, order: LoopOrder) -> float:
+        """The same of matrix registers. Loads overlap with products; a row of a register is a cache line. Of a block of
+        rows, the first tile reads a panel from where the operand lies, the others from where the panel lies."""
+        view, item = self.view, 4 // cell_terms(self.view)
+        down, across, height = grid_of(blocks)
+        operand, panel = view.n * view.depth * item, blocks.bk * blocks.nr * item
+        rows = blocks.bk * item * (blocks.mr if order == "mnk" else blocks.bm)
+        tiles = blocks.bm // blocks.mr
+        again = operand if order == "mnk" else panel
+        multiplies = down * across * height
+        first, other = (
+            max(multiplies, ROWS * across * self._line_cycles(columns) + height * down * self._line_cycles(rows))
+            for columns in (operand, again)
+        )
+        return (first + (tiles - 1) * other) / (tiles * multiplies)
+
+    def _line_cycles(self, held: float) -> float:
+        """Cycles to load a cache line again after `held` bytes of other loads."""
+        return _LINE + CACHE_LINE_BYTES * self.target.refetch_cycles(held)
 
     # --- the prologue ---
 

@@ -160,22 +160,24 @@ class Ranking:
         fresh = tree.reads.keys() - self._constant
         return frozenset(buffer for buffer in fresh if self.facts(buffer).needs_own_kernel)
 
-    def _rank(self, tree: Tree, written: int, inner: bool) -> tuple[int, float, int, int, int, int]:
-        """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity.
+    def _rank(self, tree: Tree, written: int, inner: bool) -> tuple[int, float, int, int, int, int, int]:
+        """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity; the
+        bytes that are read, so that a constant that was widened when the program was built comes after the constant.
 
         What reductions give must be stored for every alternative of an inner value, since none can hold one: there only
         the launches of the kernels that write it count.
         Of constants, whose time does not count, come first what is computed at once, then what is only read.
         """
-        reads = [self.facts(buffer) for buffer in tree.reads]
+        reads, size = [self.facts(buffer) for buffer in tree.reads], sum(tree.reads.values())
         if all(read.constant for read in reads):
-            return 0, sum([not read.given for read in reads]), tree.flops, tree.ops, len(tree.reads), tree.serial
-        time = self._bound(tree.flops, sum(tree.reads.values()) + written)
+            return 0, sum([not read.given for read in reads]), tree.flops, tree.ops, len(tree.reads), size, tree.serial
+        time = self._bound(tree.flops, size + written)
         launch = self._bound(0, 0)
         for read in reads:
             if not (read.given or read.constant):
                 time += read.storing_ns if read.needs_own_kernel or not inner else launch
-        return 1 + any(read.superseded for read in reads), time, tree.flops, tree.ops, len(tree.reads), tree.serial
+        stale = any(read.superseded for read in reads)
+        return 1 + stale, time, tree.flops, tree.ops, len(tree.reads), size, tree.serial
 
 
 def _groups(starts: _Starts) -> list[list[Tree]]:
