@@ -38,11 +38,13 @@ class Difference:
     inputs: Mapping[str, Array] | None = None
 
 
-Found = tuple[Instance, Difference]
+Failure = tuple[Instance, Difference]
 Differs = Callable[[Rule, Instance, Term], Difference | None]
 
 
-def smallest(rule: Rule, first: Found, rivals: Iterable[tuple[Instance, Difference | None]], differs: Differs) -> Found:
+def smallest(
+    rule: Rule, first: Failure, rivals: Iterable[tuple[Instance, Difference | None]], differs: Differs
+) -> Failure:
     """The smallest counterexample among the first and its rivals, its inputs simplified to zeros and ones."""
     failing = ((instance, rival) for instance, rival in islice(rivals, _RIVALS) if rival is not None)
     instance, difference = min((first, *failing), key=lambda candidate: _measure(*candidate))

@@ -52,7 +52,7 @@ def main() -> int:
     options = parser.parse_args()
     kinds = list(RANGES) if options.kind == "all" else [options.kind]
     seconds = 3600 * (options.hours if options.hours is not None else 1.0 if options.tries is None else 1e6)
-    until, found = time.monotonic() + seconds, Report()
+    until, result = time.monotonic() + seconds, Report()
     left = dict.fromkeys(kinds, sys.maxsize if options.tries is None else options.tries)
     starts = dict.fromkeys(kinds, options.start)
     while any(left.values()) and time.monotonic() < until:
@@ -66,10 +66,10 @@ def main() -> int:
             total = _run(limited, kind, options, corpus)
             left[kind] -= min(left[kind], total.tries)
             starts[kind] = (starts[kind] or 0) + total.tries
-            found.findings += total.findings
-    for finding in found.findings:
+            result.findings += total.findings
+    for finding in result.findings:
         print(finding)
-    return bool(found.findings)
+    return bool(result.findings)
 
 
 def _run(ranges: Iterator[Tries], kind: str, options: argparse.Namespace, corpus: Corpus | None) -> Report:
@@ -79,7 +79,7 @@ def _run(ranges: Iterator[Tries], kind: str, options: argparse.Namespace, corpus
         total.add(report)
         new = corpus.done(tries, report) if corpus and tries else []
         print(f"{kind}, seed {options.seed}, {time.monotonic() - began:.0f} s: {total}", flush=True)
-        for line in (*(f"  first {each}" for each in new if corpus and corpus.total.tries > 2000), *report.findings):
+        for line in (*(f"  first {idiom}" for idiom in new if corpus and corpus.total.tries > 2000), *report.findings):
             print(line, flush=True)
     if corpus:
         print(f"{kind}, seed {options.seed}, of all runs: {corpus.total}", flush=True)
@@ -94,17 +94,17 @@ def _numbered(start: int, length: int) -> Iterator[Tries]:
 def _first(ranges: Iterator[Tries], tries: int) -> Iterator[Tries]:
     """Ranges of no more than so many tries in all; at least one range of a corpus."""
     while tries > 0:
-        each = next(ranges)
-        yield each[:tries]
-        tries -= len(each)
+        numbers = next(ranges)
+        yield numbers[:tries]
+        tries -= len(numbers)
 
 
 def _until(ranges: Iterator[Tries], moment: float) -> Iterator[Tries]:
     while time.monotonic() < moment:
-        each = next(ranges, None)
-        if each is None:
+        numbers = next(ranges, None)
+        if numbers is None:
             return
-        yield each
+        yield numbers
 
 
 if __name__ == "__main__":

@@ -69,12 +69,12 @@ def imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[Path]:
 
 def cycles(graph: nx.DiGraph) -> list[str]:
     """A cycle of each group of files that import each other, as `a → b → a`."""
-    found = []
+    results = []
     for group in nx.strongly_connected_components(graph):
         if len(group) > 1:
             edges = nx.find_cycle(graph.subgraph(group), min(group))
-            found.append(" → ".join(map(str, [*(edge[0] for edge in edges), edges[0][0]])))
-    return sorted(found)
+            results.append(" → ".join(map(str, [*(edge[0] for edge in edges), edges[0][0]])))
+    return sorted(results)
 
 
 def imports(nodes: Iterable[ast.AST]) -> set[str]:

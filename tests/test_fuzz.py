@@ -125,7 +125,7 @@ def test_both_evaluators_agree() -> None:
 def test_a_misreading_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(plain_numpy.POINTWISE, "ROUND", lambda x: np.floor(x + 0.5))
     graph, inputs, _ = drawn([(X(9) * 0.5).round()])
-    assert any(each.wrong for each in disagreement(graph, inputs, evaluate(graph, inputs), once=True))
+    assert any(verdict.wrong for verdict in disagreement(graph, inputs, evaluate(graph, inputs), once=True))
 
 
 # the judge
@@ -140,10 +140,10 @@ def drawn(outputs: Sequence[Tensor], whole: bool = True) -> tuple[Graph, dict[st
     bound = model.bind(model.infer({}), False)
     rng = np.random.default_rng(0)
     fresh = {
-        name: np.asarray(rng.integers(-3, 4, each.shape) if whole else rng.standard_normal(each.shape)).astype(
-            each.dtype.numpy
+        name: np.asarray(rng.integers(-3, 4, type_.shape) if whole else rng.standard_normal(type_.shape)).astype(
+            type_.dtype.numpy
         )
-        for name, each in bound.signature.items()
+        for name, type_ in bound.signature.items()
     }
     return bound.graph, {**fresh, **bound.constants}, frozenset(bound.constants)
 
@@ -170,10 +170,10 @@ def test_two_roundings_of_one_value_are_seen() -> None:
     p = nn.softmax(X(8, 16) @ tensor.input("w", (16, 4)))
     graph, inputs, _ = drawn([(p == p.max(-1, keepdims=True)).sum(-1)], whole=False)
     (right,) = playback(graph, inputs)
-    assert not any(each.wrong for each in disagreement(graph, inputs, [right], once=True))
+    assert not any(verdict.wrong for verdict in disagreement(graph, inputs, [right], once=True))
     none = right.copy()
     none[3] = 0
-    assert any(each.wrong for each in disagreement(graph, inputs, [none], once=True))
+    assert any(verdict.wrong for verdict in disagreement(graph, inputs, [none], once=True))
 
 
 def test_nan_of_infinities_may_be_another_value_above_exact() -> None:
@@ -252,8 +252,8 @@ def test_a_finding_is_reduced_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path
     y = nn.avg_pool2d(tensor.input("x", (2, 3, 8, 8)).relu() + 1, 3).exp()
     graph, inputs, constants = drawn([y, y.sum(1)])
     case = Case(graph, inputs, constants, Setting("sm_80", "exact"), 2)
-    small, found = reduced(case, ("compile", "a POOL"), lambda: None)
-    assert found == ("compile", "a POOL")
+    small, result = reduced(case, ("compile", "a POOL"), lambda: None)
+    assert result == ("compile", "a POOL")
     assert [node.uop for node in small.graph.nodes] == ["INPUT", "POOL"]
     again = case_of(small.to_json())
     assert (again.graph, again.setting, again.threads) == (small.graph, small.setting, 2)

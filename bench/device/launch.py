@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from codegen.compile.nvrtc import build
-from codegen.run.device import Device as Found
+from codegen.run.device import Device as Gpu
 from codegen.run.device import find_device
 from codegen.run.launch_log import note_launch
 from codegen.simt import EmulatedKernel, compile_kernels
@@ -70,12 +70,12 @@ class CudaDevice:
         device = find_device()
         if device is None:
             fail(Kind.NO_DEVICE, "device", "there is no CUDA device here that CuPy and NVRTC can use")
-        self.found: Found = device
+        self.gpu: Gpu = device
         self._modules: dict[str, Any] = {}
 
     @property
     def name(self) -> str:
-        return self.found.name
+        return self.gpu.name
 
     def prepare(
         self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
@@ -83,7 +83,7 @@ class CudaDevice:
         import cupy
 
         if text not in self._modules:
-            self._modules[text] = cupy.RawModule(path=str(build(text, self.found.arch).path))
+            self._modules[text] = cupy.RawModule(path=str(build(text, self.gpu.arch).path))
         function = self._modules[text].get_function(kernel)
         if shared_bytes > 48 * 1024:
             function.max_dynamic_shared_size_bytes = shared_bytes

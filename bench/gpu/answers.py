@@ -31,7 +31,7 @@ def answers() -> Answer:
     from eqsat.find_target import target_of
 
     device = CudaDevice()
-    gpu = device.found
+    gpu = device.gpu
     target = target_of(gpu)
     if target is None:
         raise ValueError(f"no kernels are written for {gpu.name} ({gpu.arch})")

@@ -47,8 +47,8 @@ _MOST_PROCESSES = 14
 
 def longest_kernel(case: str, target: Target) -> tuple[Region, Sequence[Price]]:
     """The region of a case's program that takes longest by its estimate, and its plans, the best estimate first."""
-    found = cases()[case]
-    program = optimize_and_compile(found.lazy(), target=target, exactness=found.exactness, tf32=found.tf32)
+    timed = cases()[case]
+    program = optimize_and_compile(timed.lazy(), target=target, exactness=timed.exactness, tf32=timed.tf32)
     artifact: Any = program._compiled.artifact
     calls = zip(artifact.module.running, artifact.prices, strict=True)
     region = max(calls, key=lambda call: call[1].time_ns)[0].region

@@ -98,7 +98,7 @@ def extract_several(
     others = map(finish, search.nearest_covers(chosen, count - 1)) if count > 1 else ()
     covers = [cover, *sorted(others, key=lambda other: other.time_ns)]
     priced = len(candidates.prices) + len(permuted or ())
-    return [replace(each, considered=len(candidates), priced=priced) for each in covers]
+    return [replace(other, considered=len(candidates), priced=priced) for other in covers]
 
 
 def _finish_swaps(

@@ -71,11 +71,11 @@ class NotingCupy:
 
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> NotingCupy:
-    found = NotingCupy()
-    monkeypatch.setitem(sys.modules, "cupy", found)
+    result = NotingCupy()
+    monkeypatch.setitem(sys.modules, "cupy", result)
     monkeypatch.setattr(device_launch, "find_device", lambda: H100)
     monkeypatch.setattr(device_launch, "build", lambda text, arch: SimpleNamespace(path=f"{arch}.cubin"))
-    return found
+    return result
 
 
 def test_each_sample_is_cold_and_its_host_is_ahead(cupy: NotingCupy) -> None:

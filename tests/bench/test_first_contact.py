@@ -125,16 +125,16 @@ def test_a_journal_names_what_was_under_way(tmp_path: Path) -> None:
         "start\t2\tu.py::d",
     )
     path.write_text("\n".join(lines), encoding="utf-8")
-    found = Journal.read(path)
-    assert found.outcomes == {
+    result = Journal.read(path)
+    assert result.outcomes == {
         "t.py::a": "passed",
         "t.py::b": "lost",
         "t.py::c": "skipped",
         "t.py::e": "passed",
         "u.py::d": "lost",
     }
-    assert found.groups()["t.py"]["wrong"] == ["t.py::b: lost in the kernel eq_b"]
-    assert found.groups()["u.py"]["wrong"] == ["u.py::d: lost"]
+    assert result.groups()["t.py"]["wrong"] == ["t.py::b: lost in the kernel eq_b"]
+    assert result.groups()["u.py"]["wrong"] == ["u.py::d: lost"]
     assert Journal.read(tmp_path / "none").outcomes == {}
 
 

@@ -43,7 +43,7 @@ CEILINGS = Ceilings(**KNOWN)
 SMALL = {small.name: small for small in (case.small() for case in cases().values())}
 ALIKE = ("+ silu", "48 + bias + relu", "1×1", "sums of columns")
 """Cases that differ from others in a detail."""
-KINDS = [name for name in SMALL if not any(each in name for each in ALIKE)]
+KINDS = [name for name in SMALL if not any(part in name for part in ALIKE)]
 
 
 class FakeClock:
@@ -104,8 +104,8 @@ def test_the_cases_are_those_of_the_marks_first() -> None:
 
 
 def test_work_is_counted_once() -> None:
-    found = cases()["gemm bf16 1024³"]
-    assert (found.flops, found.nbytes) == (2 * 1024**3, 3 * 2 * 1024**2)
+    result = cases()["gemm bf16 1024³"]
+    assert (result.flops, result.nbytes) == (2 * 1024**3, 3 * 2 * 1024**2)
     full, half = cases()["attention bf16 512 ×512 heads of 128"], cases()["attention bf16 512 ×512 heads of 128 causal"]
     assert full.flops == 2 * half.flops == 4 * 32 * 16 * 512**2 * 128
     assert full.nbytes == 4 * 2 * 16384 * 2048
@@ -131,7 +131,7 @@ def test_every_kind_of_case_is_measured(name: str, lab: TorchLab) -> None:
     assert (row["best peer"], row["ratio"]) == ("torch", pytest.approx(2))
     assert row["TFLOP/s"] == pytest.approx(SMALL[name].flops / 1e9)
     assert row["of ceiling"] == pytest.approx(CEILINGS.floor_s(SMALL[name].flops_of_halves, SMALL[name].nbytes) / 1e-3)
-    assert all(each["threads"] % 32 == 0 for each in row["kernels"])
+    assert all(kernel["threads"] % 32 == 0 for kernel in row["kernels"])
     json.dumps(row)
 
 
@@ -204,20 +204,20 @@ def test_turns_are_reversed() -> None:
 
 def test_the_kernels_of_the_ceilings_are_right() -> None:
     check_ceilings(EmulatedDevice())
-    found = measure_ceilings(EmulatedDevice(), FakeClock(), blocks=1, copied=1 << 15, turns=2)
-    assert found.bytes_per_s == 2 * (1 << 15) / 1e-3
-    assert found.flops_per_s == 8 * 2 * 16 * 2 * 16 * 8 * 16 / 2e-3
-    assert found.floor_s(found.flops_per_s, 0) == 1
+    result = measure_ceilings(EmulatedDevice(), FakeClock(), blocks=1, copied=1 << 15, turns=2)
+    assert result.bytes_per_s == 2 * (1 << 15) / 1e-3
+    assert result.flops_per_s == 8 * 2 * 16 * 2 * 16 * 8 * 16 / 2e-3
+    assert result.floor_s(result.flops_per_s, 0) == 1
 
 
 def test_the_ceiling_is_the_best_that_a_device_has() -> None:
     """Where wgmma is faster than mma.sync, cuBLAS would otherwise pass 100 %."""
-    found = [
+    results = [
         measure_ceilings(EmulatedDevice(), FakeClock(), blocks=1, copied=1 << 15, turns=1, sheet_flops=sheet)
         for sheet in (0.0, 989e12, 1.0)
     ]
-    assert found[1].flops_per_s == 989e12
-    assert found[0] == found[2]
+    assert results[1].flops_per_s == 989e12
+    assert results[0] == results[2]
 
 
 # --- the worker ---
@@ -243,7 +243,7 @@ def test_the_answers_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the worker does, with a small device of the emulator's."""
 
     class Emulated(EmulatedDevice):
-        found = Device("Emulated A100", "80", 1, 1 << 30, 13000)
+        gpu = Device("Emulated A100", "80", 1, 1 << 30, 13000)
 
     small = partial(measure_ceilings, copied=1 << 14, turns=1)
     monkeypatch.setattr(
@@ -260,7 +260,7 @@ def test_the_answers_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     row = answer(Request("softmax fp32 5×104", 0.1, ceilings, left_out={"torch": "slow"}))
     assert row["times"]["eqsat"]["us"] == pytest.approx(1000)
     assert row["absent"]["torch"] == "slow"
-    Emulated.found = Device("Old", "70", 1, 1 << 30, 13000)
+    Emulated.gpu = Device("Old", "70", 1, 1 << 30, 13000)
     with pytest.raises(ValueError, match="no kernels are written for Old"):
         real_answers()
 
@@ -396,11 +396,11 @@ def test_a_session_is_bounded_and_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_steps_of_a_session_are_commands(tmp_path: Path) -> None:
-    found = gpu_session.steps(tmp_path)
-    assert [each.name for each in found][:4] == ["smoke", "fixtures", "marks", "tests"]
-    for each in found:
-        assert each.seconds <= 720
-        command = each.command(100)
+    result = gpu_session.steps(tmp_path)
+    assert [step.name for step in result][:4] == ["smoke", "fixtures", "marks", "tests"]
+    for step in result:
+        assert step.seconds <= 720
+        command = step.command(100)
         assert command is None or len(command) > 2
     named = (*gpu_session.DEVICE_TESTS, gpu_session.SMOKE[0], gpu_session.SANITIZED[0])
     assert all((ROOT / path).exists() for path in named)

@@ -12,7 +12,7 @@ TENTH = np.array([0.1], "f2")
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "nearer"),
+    ("actual", "expected", "nearer"),
     [
         (1.0, 1.001, True),
         (1.001, 1.0, False),
@@ -21,8 +21,8 @@ TENTH = np.array([0.1], "f2")
         (1.0, np.nan, False),
     ],
 )
-def test_the_nearer_result(found: float, expected: float, nearer: bool) -> None:
-    arrays = [np.array([value], "f2") for value in (found, expected)]
+def test_the_nearer_result(actual: float, expected: float, nearer: bool) -> None:
+    arrays = [np.array([value], "f2") for value in (actual, expected)]
     assert is_nearer(arrays[:1], arrays[1:], [np.array([1.0])]) is nearer
 
 

@@ -15,8 +15,8 @@ from tests.bench.failing_case import failing
 
 LIMITS = Limits(1e12, {1e6: 1e11, float("inf"): 1e10})
 SMALL = {
-    each.name: each
-    for each in (
+    kernel.name: kernel
+    for kernel in (
         linear(3, 8, 5, "gelu"),
         linear(4, 8, 6, dtype="bfloat16"),
         attention(2, 5, 5, 8, causal=True),

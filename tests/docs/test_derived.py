@@ -41,12 +41,12 @@ def test_the_page_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_many_kernels_as_the_page_says(name: str) -> None:
-    found = row(name)
-    ops, fused, best = found.kernels
+    result = row(name)
+    ops, fused, best = result.kernels
     assert best <= KERNELS[name]
     assert best <= fused < ops
-    assert found.bytes[2] <= MORE_BYTES * found.bytes[1] < found.bytes[0]
-    assert found.families or best == fused
+    assert result.bytes[2] <= MORE_BYTES * result.bytes[1] < result.bytes[0]
+    assert result.families or best == fused
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "attention" in name.lower() and KERNELS[name] == 1])
@@ -82,7 +82,7 @@ def rms_norm(x: Tensor, axis: int) -> Tensor:
 
 
 def loss(x: Tensor, axis: int) -> Tensor:
-    labels = input_("label", [1 if each == axis else size for each, size in enumerate(x.shape)], "i32")
+    labels = input_("label", [1 if place == axis else size for place, size in enumerate(x.shape)], "i32")
     return -where(iota(x.shape, axis, "i32") == labels, nn.log_softmax(x, axis), 0.0).sum(axis)
 
 
@@ -134,11 +134,11 @@ PLACES = [(axis, keepdims) for axis in (0, 1, -1, None) for keepdims in (False, 
 def test_positions_are_numpys(dtype: str) -> None:
     x = ties((3, 5, 18), dtype)
     lazy = input_("x", x.shape, dtype)
-    program = optimize_and_compile([each for at in PLACES for each in (lazy.argmax(*at), lazy.argmin(*at))])
+    program = optimize_and_compile([result for at in PLACES for result in (lazy.argmax(*at), lazy.argmin(*at))])
     expected = [fn(x, axis, keepdims=keepdims) for axis, keepdims in PLACES for fn in (np.argmax, np.argmin)]
-    for found, wanted in zip(program(x=x), expected, strict=True):
-        assert found.dtype == wanted.dtype == np.int64
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip(program(x=x), expected, strict=True):
+        assert actual.dtype == wanted.dtype == np.int64
+        np.testing.assert_array_equal(actual, wanted)
 
 
 def test_nan_is_the_extremum_and_infinities_are_numbers() -> None:
@@ -157,8 +157,8 @@ def test_numpys_functions_are_these() -> None:
     x = ties((4, 9), "fp32")
     lazy = input_("x", x.shape)
     program = optimize_and_compile([np.argmax(lazy, axis=1), np.argmin(lazy, 0, keepdims=True)])
-    for found, wanted in zip(program(x=x), (x.argmax(1), x.argmin(0, keepdims=True)), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for actual, wanted in zip(program(x=x), (x.argmax(1), x.argmin(0, keepdims=True)), strict=True):
+        np.testing.assert_array_equal(actual, wanted)
 
 
 def test_nothing_has_no_extremum() -> None:

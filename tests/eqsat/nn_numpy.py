@@ -46,8 +46,8 @@ def conv2d(
 
 
 def max_pool(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pads: Pads) -> np.ndarray:
-    found: np.ndarray = windows(x, kernel, stride, pads, (1, 1), -math.inf).max((4, 5))
-    return found
+    results: np.ndarray = windows(x, kernel, stride, pads, (1, 1), -math.inf).max((4, 5))
+    return results
 
 
 def average_pool(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pads: Pads) -> np.ndarray:
@@ -56,7 +56,7 @@ def average_pool(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pa
 
 
 def batch_norm(x: np.ndarray, *per_channel: np.ndarray, eps: float) -> np.ndarray:
-    scale, bias, mean, var = (each[:, None, None] for each in per_channel)
+    scale, bias, mean, var = (channel[:, None, None] for channel in per_channel)
     return np.asarray((x - mean) / np.sqrt(var + np.float32(eps)) * scale + bias)
 
 

@@ -139,7 +139,7 @@ def test_dims_that_are_none_and_dims_that_nothing_uses() -> None:
     warned = [diagnostic.kind for diagnostic in program.diagnostics if diagnostic.severity == "warning"]
     assert warned == [Kind.UNBOUND_DIM]
     again = optimize_and_compile(linear(), threads=1).diagnostics
-    assert not [each for each in again if each.severity == "warning"], "it was the other call's"
+    assert not [diagnostic for diagnostic in again if diagnostic.severity == "warning"], "it was the other call's"
 
 
 def test_what_is_asked_before_a_size_is_known_is_unbound() -> None:

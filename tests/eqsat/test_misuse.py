@@ -112,9 +112,11 @@ FUNCTIONS = dict(functions())
 def arity(function: Callable[..., Any]) -> tuple[int, int]:
     """The least and the greatest number of values that it takes."""
     every = inspect.signature(function).parameters.values()
-    given = [each for each in every if each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD)]
-    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in given)
-    return least, sum(2 if each.kind is each.VAR_POSITIONAL else 1 for each in given)
+    given = [parameter for parameter in every if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)]
+    least = sum(
+        parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL for parameter in given
+    )
+    return least, sum(2 if parameter.kind is parameter.VAR_POSITIONAL else 1 for parameter in given)
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))

@@ -19,8 +19,8 @@ def recursive(graph: Mapping[int, list[int]], roots: list[int]) -> list[int]:
     def visit(node: int) -> None:
         if node not in entered:
             entered.add(node)
-            for each in graph[node]:
-                visit(each)
+            for child in graph[node]:
+                visit(child)
             done.append(node)
 
     for root in roots:

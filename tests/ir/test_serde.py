@@ -21,10 +21,10 @@ for turn in range(100):
     def read(place):
         start.wait()
         if place % 2:
-            found = from_json('{"g3": {"f1": 7}}', outer)
+            value = from_json('{"g3": {"f1": 7}}', outer)
         else:
-            found = from_builtins({"g3": {"f1": 7}}, outer)
-        right.append(found.g3.f1 == 7)
+            value = from_builtins({"g3": {"f1": 7}}, outer)
+        right.append(value.g3.f1 == 7)
 
     threads = [threading.Thread(target=read, args=(place,)) for place in range(6)]
     for thread in threads:

@@ -63,9 +63,9 @@ class Mutant(NamedTuple):
 
 def _shifted_map(view: str) -> str:
     """The map, its first long axis running backwards."""
-    found = parse_map(view)
-    long = [k for k, size in enumerate(found.sizes) if size > 1]
-    return str(compose(found, flip(found.sizes, long[:1]))) if long and not found.is_empty else ""
+    result = parse_map(view)
+    long = [k for k, size in enumerate(result.sizes) if size > 1]
+    return str(compose(result, flip(result.sizes, long[:1]))) if long and not result.is_empty else ""
 
 
 def _shifted_sizes(sizes: str) -> str:
@@ -74,8 +74,8 @@ def _shifted_sizes(sizes: str) -> str:
 
 
 def _shifted_type(type_: str) -> str:
-    found = parse_type(type_)
-    return type_text(TensorType.of(found.dtype, _turned(found.shape)))
+    result = parse_type(type_)
+    return type_text(TensorType.of(result.dtype, _turned(result.shape)))
 
 
 def _turned(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -92,9 +92,9 @@ SHIFTS = {
 
 def mutants(rule: Rule) -> Iterator[Mutant]:
     """Every mutant of a rule that can be written down."""
-    for each in (*_dropped(rule), *_swapped(rule), *_shifted(rule), *_lowered(rule)):
-        if each.rule != rule:
-            yield each
+    for mutant in (*_dropped(rule), *_swapped(rule), *_shifted(rule), *_lowered(rule)):
+        if mutant.rule != rule:
+            yield mutant
 
 
 def judge(rule: Rule, mutant: Mutant) -> Verdict:
@@ -148,10 +148,10 @@ class Replayed:
         at = 0
         while True:
             if at == len(self._given):
-                found = next(self._source, None)
-                if found is None:
+                result = next(self._source, None)
+                if result is None:
                     return
-                self._given.append(found)
+                self._given.append(result)
             yield self._given[at]
             at += 1
 
@@ -164,8 +164,8 @@ def _dropped(rule: Rule) -> Iterator[Mutant]:
 
 
 def _swapped(rule: Rule) -> Iterator[Mutant]:
-    found = sorted(rule.bound.values(), key=lambda var: var.name)
-    for x, y in combinations(found, 2):
+    result = sorted(rule.bound.values(), key=lambda var: var.name)
+    for x, y in combinations(result, 2):
         if x.sort is y.sort:
             swap = {x.name: y, y.name: x}
             yield Mutant(replace(rule, rhs=substitute(rule.rhs, swap)), f"{x} ↔ {y} on the right")
@@ -223,8 +223,8 @@ def _lowered(rule: Rule) -> Iterator[Mutant]:
 
 def originals(rules: Iterable[Rule] = RULES) -> list[Rule]:
     """The rules without those that are made from another: what kills a mutant of the one kills its twin's."""
-    found = {rule.name: rule for rule in rules}
-    return [rule for rule in found.values() if not _is_twin(rule, found.get(rule.name.removesuffix("_epilogue")))]
+    results = {rule.name: rule for rule in rules}
+    return [rule for rule in results.values() if not _is_twin(rule, results.get(rule.name.removesuffix("_epilogue")))]
 
 
 def _is_twin(rule: Rule, original: Rule | None) -> bool:

@@ -73,8 +73,8 @@ def _same(left: App, right: App, level: Exactness = Exactness.RANGE, element: st
     ],
 )
 def test_an_identity_holds_from_its_level_on(left: App, right: App, level: Exactness) -> None:
-    for each in Exactness:
-        assert _same(left, right, each) == (each >= level)
+    for other in Exactness:
+        assert _same(left, right, other) == (other >= level)
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ ONE, TWO = (Imm("fp32", text, "[2]") for text in ("1.0", "2.0"))
         (Rule("first", "bad", "p + q = p", PBin("add", d, p, q), p), (PBin("add", "fp32", ONE, X),) * 1),
         (Rule("left", "bad", "p·q = p = q", PBin("mul", d, p, q), q), (PBin("mul", "fp32", X, Y), X, Y)),
     ],
-    ids=lambda each: each.name if isinstance(each, Rule) else "",
+    ids=lambda value: value.name if isinstance(value, Rule) else "",
 )
 def test_the_canary_dies(rule: Rule, values: tuple[App, ...]) -> None:
     both = Rule("other", "bad", "p ∘ q = p", rule.lhs, p) if rule.name in ("first", "left") else rule
     second = Rule("second", "bad", "p ∘ q = q", rule.lhs, q) if rule.name == "first" else rule
     kernels = [(f"t{n}", Store(Pure(value), "fp32[2]")) for n, value in enumerate(values)]
-    rules = list({each.name: each for each in (rule, both, second)}.values())
+    rules = list({named.name: named for named in (rule, both, second)}.values())
     with pytest.raises(AssertionError, match="built by"):
         saturate_terms(kernels, rules)
 

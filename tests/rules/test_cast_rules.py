@@ -20,8 +20,8 @@ def scores_of(exactness: str) -> list[Op]:
         nn.attention(q, k, v, causal=True), target="sm_80", emulate=True, exactness=exactness
     )
     assert program.verify()
-    found = ops(program)
-    return [op for op in found if op.kind in ("ewise", "cast") and len(op.domain) == 3 and op.domain[-1] == 32]
+    result = ops(program)
+    return [op for op in result if op.kind in ("ewise", "cast") and len(op.domain) == 3 and op.domain[-1] == 32]
 
 
 def test_scores_are_not_rounded_between_their_product_and_the_exponential() -> None:
@@ -34,5 +34,5 @@ def test_an_input_that_is_narrowed_and_widened_stays_narrowed() -> None:
     x = t.input("x", (64,))
     low = x - x.cast("bf16").cast("fp32")
     values = np.linspace(1, 2, 64, dtype=np.float32)
-    found = optimize_and_compile(low)(x=values)
-    assert 0 < np.abs(found).max() < 2**-7
+    result = optimize_and_compile(low)(x=values)
+    assert 0 < np.abs(result).max() < 2**-7

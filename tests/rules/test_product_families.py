@@ -86,7 +86,7 @@ def branches(narrow: int = 8, wide: int = 8, stride: int = 1, others: tuple[int,
     x = tensor.input("x", (1, 16, 9, 9))
     one = [nn.conv2d(x, weights(f"a{at}", out, 16, 1, 1), stride=stride) for at, out in enumerate((narrow, *others))]
     three = nn.conv2d(x, weights("b", wide, 16, 3, 3), weights("c", wide), padding=1, stride=stride)
-    return [nn.relu(each) for each in (*one, three)]
+    return [nn.relu(branch) for branch in (*one, three)]
 
 
 class Case(NamedTuple):

@@ -29,7 +29,7 @@ def numbered(shape: Shape, start: int = 1) -> np.ndarray:
 def along(domain: Shape, *axes: int) -> AxisMap:
     """Reads a buffer of these axes of the domain."""
     gone = [number for number in range(len(domain)) if number not in axes]
-    return insert_axes(identity([domain[each] for each in axes]), gone, [domain[each] for each in gone])
+    return insert_axes(identity([domain[axis] for axis in axes]), gone, [domain[axis] for axis in gone])
 
 
 # blocks: two sums as one
@@ -78,10 +78,10 @@ def test_blocks_follow_one_another_and_are_zero_elsewhere(name: str, padded: boo
     plain = apply(compose(view, lift(through, k)), array)
     zeros = np.zeros((*plain.shape[:-1], 3), plain.dtype)
     sums = sizes_text(k), sizes_text(j)
-    found = read(blocks.first_block, array, view, through, *sums)
-    assert np.array_equal(found, np.concatenate([plain, zeros], -1))
-    found = read(blocks.second_block, array, view, through, *reversed(sums))
-    assert np.array_equal(found, np.concatenate([zeros, plain], -1))
+    result = read(blocks.first_block, array, view, through, *sums)
+    assert np.array_equal(result, np.concatenate([plain, zeros], -1))
+    result = read(blocks.second_block, array, view, through, *reversed(sums))
+    assert np.array_equal(result, np.concatenate([zeros, plain], -1))
     assert blocks.type_over.fn("fp32", str(through)) == f"fp32{sizes_text(through.sizes)}"
 
 
@@ -144,8 +144,8 @@ def _regrouped(side: str, x: AxisMap, s: AxisMap, c: AxisMap, f: AxisMap, k: Sha
         read(regrouping.regrouped, arrays[1], "outside", *texts),
         read(regrouping.regrouped, grouped, "read", *texts),
     )
-    found = (waiting * rest).sum(inner)
-    assert np.array_equal(found, expected)
+    actual = (waiting * rest).sum(inner)
+    assert np.array_equal(actual, expected)
     return True
 
 
@@ -203,7 +203,7 @@ def merged(shape: Shape, parts: tuple[int, int], read_x: AxisMap | None = None) 
     sizes = [(rows, part, k) for part in parts]
     reads = [along(size, 0, 2) if read_x is None else insert_axes(read_x, [1], [size[1]]) for size in sizes]
     weights = [along(size, 1, 2) for size in sizes]
-    texts = tuple(str(each) for pair in zip(reads, weights, strict=True) for each in pair)
+    texts = tuple(str(read) for pair in zip(reads, weights, strict=True) for read in pair)
     m, n, u, w = texts
     args = (m, n, u, w, sizes_text((k,)))
     if not concatenation.merged.fn("shared", *args):
@@ -241,14 +241,14 @@ def test_products_that_are_no_parts_of_one() -> None:
 def test_slices_that_follow_one_another(cut: int, size: int, answer: str) -> None:
     first = moves.shrink((3, size), (0, 0), (3, 2))
     second = moves.shrink((3, size), (0, cut), (3, cut + 3))
-    lies = [along(each.sizes, 0, 1) for each in (first, second)]
+    lies = [along(map_.sizes, 0, 1) for map_ in (first, second)]
     texts = (f"i64[3,{size}]", str(first), str(lies[0]), str(second), str(lies[1]))
     assert bool(concatenation.are_whole.fn(*texts)) == (answer == "whole")
     assert bool(concatenation.are_partial.fn(*texts)) == (answer == "partial")
     if answer == "no":
         assert concatenation.adjacent.fn("read", *texts) == ""
         return
-    whole, addends = numbered((3, size)), [numbered(each.sizes, 9) for each in (first, second)]
+    whole, addends = numbered((3, size)), [numbered(map_.sizes, 9) for map_ in (first, second)]
     both = sum(read(concatenation.adjacent, addends[at], part, *texts) for at, part in enumerate(("first", "second")))
     total = read(concatenation.adjacent, whole, "read", *texts) + both
     assert parse_sizes(concatenation.adjacent.fn("sizes", *texts)) == total.shape

@@ -124,10 +124,10 @@ def test_an_op_takes_the_fills_found_to_the_fill(op: str) -> None:
 
 def _typed(op: str, elements: tuple[str, ...], result: str) -> bool:
     try:
-        found = FUNCTIONS[op].type_of([TensorType.of(element, ()) for element in elements], {"to": result})
+        actual = FUNCTIONS[op].type_of([TensorType.of(element, ()) for element in elements], {"to": result})
     except EqsatError:
         return False
-    return found.dtype.name == result
+    return actual.dtype.name == result
 
 
 def _check_fill(op: str, result: str, fill: float, elements: tuple[str, ...]) -> None:
@@ -145,7 +145,7 @@ def _check_fill(op: str, result: str, fill: float, elements: tuple[str, ...]) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("op", ["sum", "prod", "max", "min"])
 def test_a_reduction_takes_the_fills_found_to_the_fill(op: str) -> None:
-    found = 0
+    actual = 0
     for element, result, sizes in product(DTYPES, DTYPES, ("[]", "[1]", "[3]", "[2,0]", "[0]")):
         for fill in ("0", "-0.0", "1", "0.5", "inf", "nan", "0.1"):
             view = fill_of_reduction.fn(f"[2] -> [i0] if 1<=i0<2 else {fill}", op, result, sizes, element)
@@ -157,8 +157,8 @@ def test_a_reduction_takes_the_fills_found_to_the_fill(op: str) -> None:
             number = number_text(guards[0].fill, dtype(element))
             made = evaluate(Reduce(op, result, sizes, Imm(element, number, sizes)), {})
             assert same_number(made, evaluate(Imm(result, number_text(float(fill), dtype(result)), "[]"), {}))
-            found += 1
-    assert found
+            actual += 1
+    assert actual
 
 
 @pytest.mark.parametrize("size", range(1, 5))
@@ -178,9 +178,9 @@ def test_total_changes_nothing_but_fills(size: int) -> None:
         if view.fill is None:
             array = numbered(shape)
             inside = apply(view, array) != 7
-            found = apply(parse_map(total.fn(str(view))), array)
-            assert np.array_equal(found[inside], apply(view, array)[inside])
-            assert not found[~inside].any()
+            result = apply(parse_map(total.fn(str(view))), array)
+            assert np.array_equal(result[inside], apply(view, array)[inside])
+            assert not result[~inside].any()
 
 
 WRONG = {

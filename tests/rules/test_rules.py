@@ -146,7 +146,7 @@ def test_a_rule_that_mixes_dtypes_contradicts_an_analysis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "result", "fill", "operands", "found"),
+    ("op", "result", "fill", "operands", "expected"),
     [
         ("relu", "fp32", 0, (("fp32", None),), (0,)),
         ("exp", "fp32", 0, (("fp32", None),), (-math.inf,)),
@@ -167,9 +167,9 @@ def test_a_rule_that_mixes_dtypes_contradicts_an_analysis() -> None:
     ],
 )
 def test_what_an_op_takes_to_a_fill(
-    op: str, result: str, fill: Number, operands: tuple[Operand, ...], found: tuple[Number, ...] | None
+    op: str, result: str, fill: Number, operands: tuple[Operand, ...], expected: tuple[Number, ...] | None
 ) -> None:
-    assert repr(_floats(preimage(op, result, fill, operands))) == repr(_floats(found))
+    assert repr(_floats(preimage(op, result, fill, operands))) == repr(_floats(expected))
 
 
 def test_the_signs_of_zeros_are_told_apart_whatever_was_asked_before() -> None:

@@ -53,7 +53,7 @@ def test_both_sides_agree_on_many(rule: Rule) -> None:
 def test_it_fires_and_the_egraph_stays_sound(rule: Rule) -> None:
     rng = np.random.default_rng(3)
     for instance in islice(_instances(rule, rng), 40):
-        terms = _with_buffers(*(_stored(each, instance) for each in (instance.term, *instance.others)))
+        terms = _with_buffers(*(_stored(term, instance) for term in (instance.term, *instance.others)))
         view, stats = saturate_terms(terms, [rule], Exactness.RANGE, marks=_marks(rule, instance, terms))
         if not stats.matches[rule.name]:
             continue  # a fact that steers the search, such as HasFin, does not hold here
@@ -68,17 +68,17 @@ def test_it_fires_and_the_egraph_stays_sound(rule: Rule) -> None:
 
 def _instances(rule: Rule, rng: np.random.Generator) -> Iterator[Instance]:
     """Instances of ordinary numbers to which the rule applies, with as many accumulators as it asks to be stored."""
-    stored = sum(isinstance(each, Fact) and each.analysis is known.Reduced for each in rule.when)
+    stored = sum(isinstance(condition, Fact) and condition.analysis is known.Reduced for condition in rule.when)
     for instance, _ in applications(rule, rng, 40_000):
-        found = sum(isinstance(subterm, App) and subterm.ctor is Fin for subterm in subterms(instance.term))
-        if instance.is_plain and found >= stored:
+        result = sum(isinstance(subterm, App) and subterm.ctor is Fin for subterm in subterms(instance.term))
+        if instance.is_plain and result >= stored:
             yield instance
 
 
 def _with_buffers(*roots: App) -> list[tuple[str, App]]:
     """The terms and every buffer within them, so that each counts as computed."""
     below = (subterm for root in roots for subterm in subterms(root))
-    buffers = dict.fromkeys(each for each in below if isinstance(each, App) and each.ctor.result is Sort.BUF)
+    buffers = dict.fromkeys(term for term in below if isinstance(term, App) and term.ctor.result is Sort.BUF)
     return [(f"b{position}", buffer) for position, buffer in enumerate(buffers)]
 
 
@@ -86,7 +86,7 @@ def _marks(rule: Rule, instance: Instance, terms: list[tuple[str, App]]) -> Mark
     """All that can be given holds for every buffer; what the rule calls A and B are the first inputs of a group."""
     names = [name for name, _ in terms]
     count = 2 if "of_all" in rule.name else 3
-    place = {instance.binding.get(each): InputPlace(0, count, at, at) for at, each in enumerate("AB")}
+    place = {instance.binding.get(letter): InputPlace(0, count, at, at) for at, letter in enumerate("AB")}
     return {
         **dict.fromkeys((*known.GIVEN, known.LowRank, known.Merged, known.Parted), names),
         known.Place: {name: str(place[term]) for name, term in terms if term in place},

@@ -35,14 +35,14 @@ def test_any_two_specials_of_a_level_meet_in_dense_attempts(level: Exactness) ->
     dense = {frozenset(map(repr, style.specials)) for style in styles(level) if style.share > 0.5}
     for one in map(repr, SPECIALS[level]):
         for other in map(repr, SPECIALS[level]):
-            assert any({one, other} <= each for each in dense)
+            assert any({one, other} <= numbers for numbers in dense)
 
 
 @by_level
 def test_some_attempts_have_empty_axes_and_some_long_sums(level: Exactness) -> None:
-    found = styles(level)
+    result = styles(level)
     for size_in, least in ((lambda style: min(style.extents.axes) == 0, 0.2), (_is_long, 0.2)):
-        assert least < sum(map(size_in, found)) / len(found) < 0.5
+        assert least < sum(map(size_in, result)) / len(result) < 0.5
 
 
 def _is_long(style: Style) -> bool:
@@ -84,7 +84,7 @@ def test_most_instances_have_elements_and_some_have_none() -> None:
 def test_the_same_seed_gives_the_same_instances() -> None:
     rule = next(rule for rule in RULES if rule.name == "sum_of_products")
     first, second = (list(draw_instances(Draw.of(rule), np.random.default_rng(5), 60)) for _ in range(2))
-    assert [str(each.term) for each in first] == [str(each.term) for each in second]
+    assert [str(instance.term) for instance in first] == [str(instance.term) for instance in second]
     for one, other in zip(first, second, strict=True):
         assert one.inputs.keys() == other.inputs.keys()
         assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)

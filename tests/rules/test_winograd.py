@@ -23,8 +23,8 @@ def test_the_matrices_compute_a_sliding_product_exactly(tile: int, taps: int) ->
     x = [Fraction(int(number), 7) for number in rng.integers(-50, 50, tile + taps - 1)]
     w = [Fraction(int(number), 3) for number in rng.integers(-50, 50, taps)]
     inputs, weights, results = (np.array(matrix, object) for matrix in matrices(tile, taps))
-    found = results @ ((weights @ np.array(w, object)) * (inputs @ np.array(x, object)))
-    assert list(found) == [sum(w[r] * x[i + r] for r in range(taps)) for i in range(tile)]
+    result = results @ ((weights @ np.array(w, object)) * (inputs @ np.array(x, object)))
+    assert list(result) == [sum(w[r] * x[i + r] for r in range(taps)) for i in range(tile)]
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_the_matrices_compute_a_sliding_product_exactly(tile: int, taps: int) ->
     ],
 )
 def test_tiles_are_found_where_a_product_slides_along_two_axes(read: str, slides: bool) -> None:
-    found = convolution_by_tiles(parse_map(read), parse_map(WEIGHTS), 3, tile=4, taps=3, steps=2)
-    assert (found is not None) is slides
+    result = convolution_by_tiles(parse_map(read), parse_map(WEIGHTS), 3, tile=4, taps=3, steps=2)
+    assert (result is not None) is slides
     assert convolution_by_tiles(parse_map(read), parse_map(WEIGHTS), 3, tile=4, taps=5, steps=2) is None
 
 
@@ -52,9 +52,9 @@ def test_tiles_need_channels_to_sum_and_fewer_products() -> None:
     depthwise = parse_map("[16,9,9,3,3] -> [i0, i1 + i3, i2 + i4]"), parse_map("[16,9,9,3,3] -> [i0, i3, i4]")
     assert convolution_by_tiles(*depthwise, 2, tile=4, taps=3, steps=2) is None
     narrow = parse_map("[16,3,3,32,3,3] -> [i3, i1 + i4, i2 + i5]"), parse_map("[16,3,3,32,3,3] -> [i0, i3, i4, i5]")
-    found = convolution_by_tiles(*narrow, 3, tile=4, taps=3, steps=2)
-    assert found is not None  # 36 products for 9 results of 9
-    assert found["product"]["sizes"] == "[6,6,1,1,16]"
+    result = convolution_by_tiles(*narrow, 3, tile=4, taps=3, steps=2)
+    assert result is not None  # 36 products for 9 results of 9
+    assert result["product"]["sizes"] == "[6,6,1,1,16]"
     assert convolution_by_tiles(*narrow, 3, tile=4, taps=3, steps=1) is None
 
 

@@ -20,10 +20,13 @@ def _tell(line: str) -> None:
 
 
 def _sanitize(options: argparse.Namespace) -> bool:
-    found = sanitize(options.programs, options.seed, options.jobs, _tell)
-    bad, skipped = [each for each in found if each.complaint], [each for each in found if each.skipped]
-    kernels = sum(each.kernels for each in found)
-    _tell(f"{len(found)} batches, {kernels} kernels, {len(skipped)} batches skipped, {len(bad)} findings")
+    result = sanitize(options.programs, options.seed, options.jobs, _tell)
+    bad, skipped = (
+        [outcome for outcome in result if outcome.complaint],
+        [outcome for outcome in result if outcome.skipped],
+    )
+    kernels = sum(outcome.kernels for outcome in result)
+    _tell(f"{len(result)} batches, {kernels} kernels, {len(skipped)} batches skipped, {len(bad)} findings")
     return bool(bad)
 
 
@@ -50,11 +53,11 @@ def _threads(options: argparse.Namespace) -> bool:
 def _kills(options: argparse.Namespace) -> bool:
     with tempfile.TemporaryDirectory(prefix="eqsat-kills-") as name:
         complaints, _ = after_kills(Path(name), options.kills, options.seed)
-        return _told([*complaints, *(f"left behind: {each}" for each in garbage(Path(name)))])
+        return _told([*complaints, *(f"left behind: {path}" for path in garbage(Path(name)))])
 
 
 def _caches(options: argparse.Namespace) -> bool:
-    one, several = (damaged_caches(options.rounds, options.seed, each) for each in (False, True))
+    one, several = (damaged_caches(options.rounds, options.seed, whole) for whole in (False, True))
     return _told([*one, *several])
 
 

@@ -139,10 +139,10 @@ def _complaints(kinds: list[str]) -> list[str]:
     # where nothing lies nothing is amiss; root reads all
     silent = ("gone .so", "gone .json", "to_nothing", "forbidden")
     kept_kinds = [kind for kind in kinds if kind.endswith(KEPT) and not kind.startswith(silent)]
-    found = [] if notes or not kept_kinds else ["no note"]
+    result = [] if notes or not kept_kinds else ["no note"]
     failure, notes = _outcome()
     mended = not any(kind.startswith("folder") or kind.endswith(".lock") for kind in kinds)  # nobody mends these
-    return [*found, *([failure] if failure else []), *([f"not mended: {notes}"] if notes and mended else [])]
+    return [*result, *([failure] if failure else []), *([f"not mended: {notes}"] if notes and mended else [])]
 
 
 def _outcome() -> tuple[str, list[str]]:
@@ -152,13 +152,13 @@ def _outcome() -> tuple[str, list[str]]:
     for number, (y, meaning) in enumerate(programs(3)):
         try:
             program = optimize_and_compile(y, target="cpu", threads=2)
-            found = program(given)
+            result = program(given)
         except EqsatError as error:
             return f"program {number} is refused: {error}", notes
         except Exception as error:
             return f"program {number}: {type(error).__name__}: {error}", notes
         notes += [diagnostic.message for diagnostic in program.diagnostics if diagnostic.stage == "cache"]
-        if not np.allclose(found, meaning(given), rtol=1e-5, atol=1e-5):
+        if not np.allclose(result, meaning(given), rtol=1e-5, atol=1e-5):
             return f"program {number} gives wrong numbers", notes
     return "", notes
 

@@ -47,7 +47,7 @@ def with_gaps(kernel: CpuKernel) -> CpuKernel:
 
 def _spaced(buffers: Sequence[Scratch]) -> tuple[Scratch, ...]:
     gaps = (Scratch(f"gap{number}_{buffer.name}", "u8", GAP) for number, buffer in enumerate(buffers))
-    return tuple(each for pair in zip(buffers, gaps, strict=True) for each in pair)
+    return tuple(array for pair in zip(buffers, gaps, strict=True) for array in pair)
 
 
 def driver_text(memories: Sequence[Memory], steps: Sequence[Step]) -> str:

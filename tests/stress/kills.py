@@ -43,8 +43,8 @@ def _bad(when: str, said: Answer) -> list[str]:
 def age(folder: Path) -> None:
     """Let two hours pass for every file."""
     then = time.time() - 7200
-    for each in (*folder.rglob("*"), folder):
-        os.utime(each, (then, then), follow_symlinks=False)
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (then, then), follow_symlinks=False)
 
 
 def garbage(folder: Path) -> list[Path]:

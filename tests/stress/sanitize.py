@@ -40,9 +40,9 @@ def sanitize(programs: int, seed: int, jobs: int, tell: Callable[[str], None]) -
     """The outcome of as many batches as hold that many programs."""
 
     def run(number: int) -> Outcome:
-        found = _apart(seed, number)
-        tell(str(found))
-        return found
+        result = _apart(seed, number)
+        tell(str(result))
+        return result
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(run, range(-(-programs // (RANDOM + WRITTEN)))))
@@ -68,8 +68,8 @@ def _apart(seed: int, number: int) -> Outcome:
 
 def main() -> None:
     seed, number, races = map(int, sys.argv[1:])
-    found = check(batch(seed, number), bool(races))
-    print(json.dumps({"kernels": found.kernels, "complaint": found.complaint}))
+    result = check(batch(seed, number), bool(races))
+    print(json.dumps({"kernels": result.kernels, "complaint": result.complaint}))
 
 
 if __name__ == "__main__":

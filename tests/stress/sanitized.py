@@ -167,11 +167,11 @@ def _run(
     for name, memory in memories.items():
         if memory.result:
             kind, shape = dtype(results_of[name].dtype).numpy, results_of[name].shape
-            found = [np.frombuffer(outcome[at : at + memory.nbytes], kind).reshape(shape) for outcome in outcomes]
+            actual = [np.frombuffer(outcome[at : at + memory.nbytes], kind).reshape(shape) for outcome in outcomes]
             at += memory.nbytes
-            if not _same(found[0], found[-1]):
+            if not _same(actual[0], actual[-1]):
                 return Checked(kernels, f"{name} differs between two runs")
-            arrays.append(found[0])
+            arrays.append(actual[0])
     return Checked(kernels, "", tuple(arrays))
 
 
@@ -195,8 +195,12 @@ def _plan(
         itemsize = dtype(packing.dtype).bytes
         memories[packing.slot] = Memory(packing.elements * itemsize, itemsize, False, False, True)
     place = {name: number for number, name in enumerate(memories)}
-    kernels = {each.kernel.name: with_gaps(each.kernel) for each in lowered.values()}
-    kernels |= {packed.kernel.name: with_gaps(packed.kernel) for each in lowered.values() for packed in each.packed}
+    kernels = {lowered_kernel.kernel.name: with_gaps(lowered_kernel.kernel) for lowered_kernel in lowered.values()}
+    kernels |= {
+        packed.kernel.name: with_gaps(packed.kernel)
+        for lowered_kernel in lowered.values()
+        for packed in lowered_kernel.packed
+    }
     flush = made.level > Exactness.EXACT
     steps = [
         Step(kernels[packing.function], tuple(place[name] for name in (*packing.sources, packing.slot)), False)

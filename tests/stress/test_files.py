@@ -25,12 +25,12 @@ def test_processes_after_those_that_were_killed(tmp_path: Path, kills: int) -> N
 def test_processes_that_share_a_cache_which_somebody_deletes(tmp_path: Path, processes: int) -> None:
     place = Place.below(tmp_path)
     several = [started(place._replace(saved=Path()), count=1) for _ in range(processes)]
-    while any(each.poll() is None for each in several):
+    while any(process.poll() is None for process in several):
         shutil.rmtree(place.cache, ignore_errors=True)
-    for each in several:
-        found = answer(each)
-        assert not found.failure
-        assert not found.refusal
+    for process in several:
+        result = answer(process)
+        assert not result.failure
+        assert not result.refusal
 
 
 @pytest.mark.parametrize(
@@ -46,29 +46,29 @@ def test_caches_with_many_damaged_files() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("blocks", [150, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (0, 1, 64))])
+@pytest.mark.parametrize("blocks", [150, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (0, 1, 64))])
 def test_a_disk_without_room(tmp_path: Path, blocks: int) -> None:
     """No file may grow beyond so many blocks of 512 bytes: programs run, or are refused by an EqsatError."""
     prefix = ("sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh")
-    found = answer(started(Place.below(tmp_path), 1, prefix))
-    assert not found.failure
-    assert found.refusal
-    assert "defect" not in found.refusal
+    result = answer(started(Place.below(tmp_path), 1, prefix))
+    assert not result.failure
+    assert result.refusal
+    assert "defect" not in result.refusal
     assert not garbage(tmp_path)
 
 
 @pytest.mark.exhaustive
 def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
     place = Place.below(tmp_path)._replace(cache=Path("/proc/nobody/eqsat"))
-    found = answer(started(place, 1))
-    assert not found.failure
-    assert not found.refusal
-    assert any("nothing is kept for the next run" in note for note in found.notes)
+    result = answer(started(place, 1))
+    assert not result.failure
+    assert not result.refusal
+    assert any("nothing is kept for the next run" in note for note in result.notes)
 
 
 @pytest.mark.exhaustive
 def test_a_home_that_does_not_exist(tmp_path: Path) -> None:
-    found = answer(started(Place.below(tmp_path), 1, EQSAT_CACHE_DIR="", XDG_CACHE_HOME="", HOME="/proc/nobody"))
-    assert not found.failure
-    assert not found.refusal
-    assert found.notes
+    result = answer(started(Place.below(tmp_path), 1, EQSAT_CACHE_DIR="", XDG_CACHE_HOME="", HOME="/proc/nobody"))
+    assert not result.failure
+    assert not result.refusal
+    assert result.notes

@@ -48,9 +48,9 @@ def damage(patch: pytest.MonkeyPatch, pattern: str, other: str) -> None:
 @pytest.mark.parametrize("races", [False, True])
 def test_kernels_as_they_are(races: bool) -> None:
     x, w = tensor.input("x", (9, 33)), tensor.input("w", (33, 10))
-    found = check(one(nn.softmax(nn.gelu(x @ w)).cumsum(1)), races)
-    assert found.kernels
-    assert not found.complaint
+    result = check(one(nn.softmax(nn.gelu(x @ w)).cumsum(1)), races)
+    assert result.kernels
+    assert not result.complaint
 
 
 @first_few(3, "number", range(6))

@@ -57,8 +57,8 @@ def test_a_child_calls_a_program_that_another_thread_was_calling() -> None:
         import faulthandler
 
         faulthandler.dump_traceback_later(20, exit=True)
-        found = task.program(**task.given)
-        os._exit(0 if np.array_equal(found[0], task.expected[0]) else 2)
+        result = task.program(**task.given)
+        os._exit(0 if np.array_equal(result[0], task.expected[0]) else 2)
     assert os.waitpid(child, 0)[1] == 0
     over.set()
     thread.join()

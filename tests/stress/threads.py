@@ -46,7 +46,7 @@ def tasks(seeds: int) -> list[Task]:
         optimize_and_compile(image.relu(), target="cpu", threads=3),
         optimize_and_compile(SUM_OF_POWERS, target="cpu", threads=4),
     ]
-    found = []
+    results = []
     for seed in range(seeds):
         draw = np.random.default_rng(seed).standard_normal
         for program, given in (
@@ -54,9 +54,9 @@ def tasks(seeds: int) -> list[Task]:
             (programs[1], {"i": draw((1, 3, 17, 19))}),
             (programs[2], {"x": draw((1 + seed % 5, 96))}),
         ):
-            arrays = {name: each.astype(np.float32) for name, each in given.items()}
-            found.append(Task(program, arrays, results_of(program(**arrays))))
-    return found
+            arrays = {name: array.astype(np.float32) for name, array in given.items()}
+            results.append(Task(program, arrays, results_of(program(**arrays))))
+    return results
 
 
 def results_of(answer: Any) -> tuple[np.ndarray, ...]:
@@ -66,7 +66,7 @@ def results_of(answer: Any) -> tuple[np.ndarray, ...]:
 def call(task: Task, into: bool) -> bool:
     """Whether a call gives the expected bits, in arrays of its own or `into` arrays of the caller's."""
     if into:
-        out = tuple(np.full_like(each, 7) for each in task.expected)
+        out = tuple(np.full_like(array, 7) for array in task.expected)
         task.program(**task.given, out=out if len(out) > 1 else out[0])
     else:
         out = results_of(task.program(**task.given))
@@ -86,7 +86,7 @@ def at_once(work: Sequence[Callable[[], bool]], calls: int) -> list[str]:
         else:
             complaints.extend([f"thread {number}: {wrong} of {calls} calls differ"] if wrong else [])
 
-    threads = [threading.Thread(target=run, args=each) for each in enumerate(work)]
+    threads = [threading.Thread(target=run, args=numbered) for numbered in enumerate(work)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -126,17 +126,17 @@ def calls_and_forks(threads: int, forks: int) -> list[str]:
                 complaints.append(f"thread {number}: a call differs")
 
     hosts = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
-    for each in hosts:
-        each.start()
+    for host in hosts:
+        host.start()
     for number in range(forks):
         child = os.fork()
         if child == 0:
-            os._exit(0 if all(call(each, False) for each in known) else 1)
+            os._exit(0 if all(call(task, False) for task in known) else 1)
         if status := _awaited(child):
             complaints.append(f"child {number}: {status}")
     over.set()
-    for each in hosts:
-        each.join()
+    for host in hosts:
+        host.join()
     return complaints
 
 

@@ -20,7 +20,7 @@ QUIET = (
 def executable() -> str | None:
     """The browser: what EQSAT_CHROMIUM names, else one that is installed."""
     named = os.environ.get("EQSAT_CHROMIUM")
-    return named or next((found for name in NAMES if (found := shutil.which(name))), None)
+    return named or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @contextmanager

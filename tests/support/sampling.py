@@ -19,8 +19,8 @@ def first_few(count: int, name: str, values: Iterable[object]) -> pytest.MarkDec
     """Gives a test the argument `name`: the first `count` values among the slow tests, the others among the exhaustive
     ones."""
     mark = [pytest.mark.slow, pytest.mark.exhaustive]
-    found = [pytest.param(value, marks=mark[place >= count]) for place, value in enumerate(values)]
-    return pytest.mark.parametrize(name, found)
+    results = [pytest.param(value, marks=mark[place >= count]) for place, value in enumerate(values)]
+    return pytest.mark.parametrize(name, results)
 
 
 def one_in(
@@ -31,8 +31,8 @@ def one_in(
 ) -> pytest.MarkDecorator:
     """Gives a test the argument `rule`: every `step`-th rule among the fast tests, the `others` among the slow ones, or
     among the exhaustive ones; the rules named `dear` among the exhaustive ones."""
-    found = []
+    results = []
     for place, rule in enumerate(rules):
         mark = pytest.mark.exhaustive if rule.name in dear else others
-        found.append(pytest.param(rule, marks=mark) if place % step or rule.name in dear else rule)
-    return pytest.mark.parametrize("rule", found, ids=lambda rule: rule.name)
+        results.append(pytest.param(rule, marks=mark) if place % step or rule.name in dear else rule)
+    return pytest.mark.parametrize("rule", results, ids=lambda rule: rule.name)

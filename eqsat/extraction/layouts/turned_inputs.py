@@ -26,8 +26,8 @@ from ir.region.order import Order, settle
 def turn_inputs(cover: Cover, inputs: Collection[int], permuted: PermutedKernels) -> Cover:
     """The cover in which kernels read copies of `inputs` in other orders, where the copies cost less than they save."""
     for source in sorted({read for kernel in cover.kernels for read in kernel.reads} & set(inputs)):
-        turned = [_turned(cover, source, order, permuted) for order in _orders(cover, source, permuted)]
-        best = min((found for found in turned if found is not None), key=lambda found: found.time_ns, default=cover)
+        turned = (_read_copies(cover, source, order, permuted) for order in _orders(cover, source, permuted))
+        best = min(filter(None, turned), key=lambda other: other.time_ns, default=cover)
         readers = sum(kernel.time_ns for kernel in cover.kernels if source in kernel.reads)
         if best.time_ns < cover.time_ns - DOUBT * readers:
             cover = best
@@ -36,7 +36,7 @@ def turn_inputs(cover: Cover, inputs: Collection[int], permuted: PermutedKernels
 
 def _orders(cover: Cover, source: int, permuted: PermutedKernels) -> Iterator[Order]:
     """The orders in which kernels walk an input, but for row-major; each once."""
-    found: dict[Order, None] = {}
+    orders: dict[Order, None] = {}
     for kernel in cover.kernels:
         rank = len(kernel.region.outputs[0].memref.shape)
         for walk in permuted.walks.of(kernel.region) if kernel.price else ():
@@ -45,11 +45,11 @@ def _orders(cover: Cover, source: int, permuted: PermutedKernels) -> Iterator[Or
                 for terms_last in (True, False):
                     order = settle(order_of_walk(walk, tuple(range(rank)), terms_last), shape)
                     if has_orders(shape) and order != tuple(range(len(shape))):
-                        found[order] = None
-    yield from found
+                        orders[order] = None
+    yield from orders
 
 
-def _turned(cover: Cover, source: int, order: Order, permuted: PermutedKernels) -> Cover | None:
+def _read_copies(cover: Cover, source: int, order: Order, permuted: PermutedKernels) -> Cover | None:
     """The cover in which those kernels read a copy of an input in an order that are faster with it; None where there
     are none, or no kernel copies."""
     number = max(cover.names) + 1

@@ -41,9 +41,9 @@ def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path:
         def lower(self, region: Region, core: PolyCore, plan: Plan, name: str) -> Lowered:
             if plan == broken and stage == "lower":
                 raise refusal("no lowering")
-            found = super().lower(region, core, plan, name)
+            result = super().lower(region, core, plan, name)
             (refused.add if plan == broken else refused.discard)(name)
-            return found
+            return result
 
         def build(self, units: Texts, arch: str, cache: Path) -> Library:
             if any(name in text for name in refused for text in units.values()):

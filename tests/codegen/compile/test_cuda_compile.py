@@ -42,12 +42,12 @@ ONE = 'extern "C" EQ_KERNEL(32, 1) void eq_one(eq_f32 *out) {\n  out[eq_thread()
 )
 def test_a_product_compiles_to_what_was_meant(kernel: GpuKernel, copies: int, wide_stores: int, arch: str) -> None:
     made = nvrtc.assemble(cuda_text(kernel), arch)
-    [found] = resources(made.log)
-    assert found.name == kernel.name
-    assert not found.spills
-    assert found.stack == 0
-    assert found.registers <= 65536 // (kernel.threads * kernel.min_blocks)
-    assert found.lints == ()
+    [actual] = resources(made.log)
+    assert actual.name == kernel.name
+    assert not actual.spills
+    assert actual.stack == 0
+    assert actual.registers <= 65536 // (kernel.threads * kernel.min_blocks)
+    assert actual.lints == ()
     expected = {"mma": 64, "ldmatrix": 16, "cp_async_16": copies, "cp_async": copies, "barrier": 3, "local": 0}
     expected |= {"ld_global_16": 0, "st_global_16": wide_stores}
     assert ptx_counts(made.ptx) == expected
@@ -60,8 +60,8 @@ def test_a_product_compiles_to_what_was_meant(kernel: GpuKernel, copies: int, wi
 @pytest.mark.parametrize(("columns", "dtype", "wide"), [(4096, "fp16", 4), (1001, "fp16", 0), (4096, "fp32", 8)])
 def test_a_row_kernel_compiles(columns: int, dtype: str, wide: int) -> None:
     made = nvrtc.assemble(cuda_text(softmax_kernel(64, columns, dtype=dtype)), "sm_80")
-    [found] = resources(made.log)
-    assert not found.spills
+    [result] = resources(made.log)
+    assert not result.spills
     assert ptx_counts(made.ptx)["st_global_16"] == wide
     assert ptx_counts(made.ptx)["barrier"] == 2
 
@@ -72,7 +72,7 @@ def test_a_row_kernel_compiles(columns: int, dtype: str, wide: int) -> None:
 def _taken(function: DeviceFunction) -> str:
     """C++ that compiles only if the prelude's function has the signature of the table."""
     result, takes = parameters(function)
-    types = ", ".join(each.rpartition("*")[0] + "*" if "*" in each else each for each in takes)
+    types = ", ".join(parameter.rpartition("*")[0] + "*" if "*" in parameter else parameter for parameter in takes)
     name = f"{function.name}<1>" if function.signature.startswith("template") else function.name
     return f"  {{ {result} (*taken)({types}) = {name}; (void)taken; }}"
 
@@ -90,16 +90,16 @@ def _called(function: DeviceFunction) -> str:
     """A block that calls it on data, so that the assembler sees its instructions."""
     lines, arguments, after = list[str](), list[str](), list[str]()
     result, takes = parameters(function)
-    for number, each in enumerate(takes):
-        kind = each.removeprefix("const ").partition("*")[0].strip()
-        if "*" not in each:
+    for number, parameter in enumerate(takes):
+        kind = parameter.removeprefix("const ").partition("*")[0].strip()
+        if "*" not in parameter:
             arguments.append(f"(({kind} *)in)[{number}]")
         elif kind in REGISTER_C.values():
             lines.append(f"{kind} r{number}[16]; for (int j = 0; j < 16; j++) r{number}[j] = (({kind} *)in)[j];")
             after.append(f"for (int j = 0; j < 16; j++) (({kind} *)out)[j] = r{number}[j];")
             arguments.append(f"r{number}")
         else:
-            arguments.append(f"({kind} *){'in' if 'const' in each else 'out'}")
+            arguments.append(f"({kind} *){'in' if 'const' in parameter else 'out'}")
     name = f"{function.name}<1>" if function.signature.startswith("template") else function.name
     kept = "" if result == "void" else f"(({result} *)out)[0] = "
     return f"{{ {' '.join(lines)} {kept}{name}({', '.join(arguments)}); {' '.join(after)} }}"
@@ -117,7 +117,9 @@ _INSTRUCTIONS = re.compile("f16|tf32|max_f32|min_f32|shfl|cp_async|ldmatrix|mma|
 
 @needs_nvrtc
 def test_every_instruction_assembles() -> None:
-    chosen = [each for name, each in DEVICE_FUNCTIONS.items() if _INSTRUCTIONS.search(name) and "f16x" not in name]
+    chosen = [
+        function for name, function in DEVICE_FUNCTIONS.items() if _INSTRUCTIONS.search(name) and "f16x" not in name
+    ]
     for arch in ARCHES:
         assert resources(nvrtc.assemble(_all_called(chosen), arch).log)
 
@@ -200,10 +202,10 @@ def test_an_error_names_the_kernel_and_shows_the_line() -> None:
     broken = ONE.replace("eq_one", "eq_two").replace("1.0f", "missing")
     with pytest.raises(EqsatError) as caught:
         nvrtc.assemble(ONE + broken, "sm_80")
-    [found] = caught.value.diagnostics
-    assert found.kind is Kind.COMPILE_FAILED
-    assert found.at == "eq_two"
-    [error] = found.details["errors"]
+    [result] = caught.value.diagnostics
+    assert result.kind is Kind.COMPILE_FAILED
+    assert result.at == "eq_two"
+    [error] = result.details["errors"]
     assert error == 'line 5: identifier "missing" is undefined: out[eq_thread()] = missing;'
 
 

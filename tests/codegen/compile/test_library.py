@@ -314,9 +314,9 @@ def test_cache_dir_obeys_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("EQSAT_CACHE_DIR", "below")
     assert cache_dir() == tmp_path / "below"
     monkeypatch.delenv("EQSAT_CACHE_DIR")
-    found = cache_dir()
-    assert found is not None
-    assert found.name == "eqsat"
+    folder = cache_dir()
+    assert folder is not None
+    assert folder.name == "eqsat"
 
 
 # loading and unloading
@@ -430,8 +430,8 @@ def test_a_prelude_has_every_function_that_a_text_calls() -> None:
     preludes = set(headers.values())
     assert 1 < len(preludes) <= len(OPTIONAL_HEADERS) + 1
     for prelude in preludes:
-        found = subprocess.run(command, input=prelude, capture_output=True, text=True, check=True).stdout
-        known = set(re.findall(r"\b(eq_\w+)\([^;{}]*\)\s*\{", found))
+        result = subprocess.run(command, input=prelude, capture_output=True, text=True, check=True).stdout
+        known = set(re.findall(r"\b(eq_\w+)\([^;{}]*\)\s*\{", result))
         assert {name for name, header in headers.items() if header == prelude} <= known
         assert len(prelude) < len(vector_prelude())
         build({"alone": prelude}, machine(), flags=[*compile_flags(compiler, machine()), "-Werror=implicit"])

@@ -33,12 +33,12 @@ def compiler(request: pytest.FixtureRequest) -> Compiler:
     absent = importlib.util.find_spec("ziglang") is None if family == "zig" else shutil.which(family) is None
     if absent:
         pytest.skip(f"{family} is not installed")
-    found = probe(COMMANDS[family])
-    assert found is not None
-    assert found.family == family
-    if found.too_old:
-        pytest.skip(f"{found} is too old")
-    return found
+    result = probe(COMMANDS[family])
+    assert result is not None
+    assert result.family == family
+    if result.too_old:
+        pytest.skip(f"{result} is too old")
+    return result
 
 
 def test_machine_describes_itself() -> None:
@@ -96,7 +96,7 @@ def test_every_compiler_builds_the_prelude(compiler: Compiler, arch: str, tmp_pa
     x = np.linspace(0.1, 2, on.lanes, dtype=np.float32)
     y = np.linspace(1, 3, on.lanes)
     f, d = np.zeros_like(x), np.zeros_like(y)
-    pointers = [each.ctypes.data for each in (x, y, f, d)]
+    pointers = [array.ctypes.data for array in (x, y, f, d)]
     library.function("sums", (ctypes.c_void_p,) * 4)(*pointers)
     np.testing.assert_allclose(f, np.exp(x) + x * x + x, rtol=1e-6)
     np.testing.assert_allclose(d, np.sqrt(y * x), rtol=1e-15)
@@ -122,9 +122,9 @@ def test_every_compiler_builds_programs(compiler: Compiler, tmp_path: Path) -> N
 
 
 def test_compiler_is_found_and_probed() -> None:
-    found = find_compiler()
-    assert found.family in ("gcc", "clang", "zig")
-    assert found.version
+    result = find_compiler()
+    assert result.family in ("gcc", "clang", "zig")
+    assert result.version
     assert probe(("no-such-compiler",)) is None
     assert probe(()) is None
 

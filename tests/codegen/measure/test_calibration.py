@@ -29,9 +29,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Calibration
     made: list[Calibration] = []
 
     def measured() -> Calibration:
-        found = calibration()
-        slower = msgspec.structs.replace(found.memory, call_ns=20.0 + len(made))
-        made.append(msgspec.structs.replace(found, memory=slower))
+        result = calibration()
+        slower = msgspec.structs.replace(result.memory, call_ns=20.0 + len(made))
+        made.append(msgspec.structs.replace(result, memory=slower))
         return made[-1]
 
     monkeypatch.setattr(calibration_, "calibrate", measured)
@@ -92,11 +92,11 @@ def test_figures_for_people() -> None:
 def test_measured_figures_have_the_units_that_they_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(calibration_, "PASSES", 1)
-    found = find_calibration()
-    memory = found.memory
+    result = find_calibration()
+    memory = result.memory
     for speed in (memory.l2, memory.l3, memory.memory, memory.alone):
         assert 1e8 < speed < 1e13
     for ns in (memory.vector_ns, memory.lane_ns, memory.far_ns):
         assert 0 <= ns < 100
     assert 1 <= memory.call_ns < 1e5
-    assert all(0.01 < weight < 1e4 for weight in found.weights.values())
+    assert all(0.01 < weight < 1e4 for weight in result.weights.values())

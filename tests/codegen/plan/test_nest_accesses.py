@@ -54,12 +54,12 @@ def test_an_access_that_is_left_out_costs_nothing(tried: Region) -> None:
 
 
 def test_some_accesses_are_lost_and_some_collide() -> None:
-    found = [
+    results = [
         (accesses.refetch_cycles(nest) > 0, bool(accesses.collisions(nest)))
-        for each in wide()
-        for accesses, nest in nests(each)
+        for region in wide()
+        for accesses, nest in nests(region)
     ]
-    assert {lost for lost, _ in found} == {meet for _, meet in found} == {False, True}
+    assert {lost for lost, _ in results} == {meet for _, meet in results} == {False, True}
 
 
 def test_accesses_alike_are_counted_each() -> None:
@@ -69,7 +69,7 @@ def test_accesses_alike_are_counted_each() -> None:
         "two", [buffer("x", out), buffer("y", out)], [ewise("z", "add", out, same("x", out), same("y", out))], out
     )
     one = region("one", [buffer("x", out)], [ewise("z", "relu", out, same("x", out))], out)
-    moved = [next(accesses.moves(nest) for accesses, nest in nests(each)) for each in (two, one)]
+    moved = [next(accesses.moves(nest) for accesses, nest in nests(region)) for region in (two, one)]
     assert moved[0][0] == 1.5 * moved[1][0]
 
 

@@ -45,8 +45,8 @@ def test_every_candidate_of_a_nest_has_the_same_bits(compiled: tuple[Any, list[C
     inputs = random_inputs(region, 1)
     mine = [case for case in tried if case.region == region]
     assert all(case.plan.ordered for case in mine)
-    found = [{name: array.tobytes() for name, array in run(lib, case, inputs).items()} for case in mine]
-    assert all(case == found[0] for case in found), [str(case) for case in mine]
+    results = [{name: array.tobytes() for name, array in run(lib, case, inputs).items()} for case in mine]
+    assert all(case == results[0] for case in results), [str(case) for case in mine]
 
 
 def test_rows_and_columns_are_summed_term_by_term(compiled: tuple[Any, list[Case]]) -> None:
@@ -70,8 +70,8 @@ CONTRACTIONS = [
 @pytest.mark.parametrize("region", CONTRACTIONS, ids=lambda region: region.name)
 def test_every_candidate_of_a_contraction_sums_in_index_order(region: Region) -> None:
     """Products of numbers of 11 bits are exact in fp32, so that the sums alone tell."""
-    found = candidates(region, analyse(region).core, target_of(), Exactness.EXACT)
-    plans = [plan_of(plan, CpuContractionPlan) for plan, _ in found]
+    actual = candidates(region, analyse(region).core, target_of(), Exactness.EXACT)
+    plans = [plan_of(plan, CpuContractionPlan) for plan, _ in actual]
     assert plans
     assert all(plan.ordered and plan.blocks.algorithm != "dot" for plan in plans)
     rng = np.random.default_rng(0)

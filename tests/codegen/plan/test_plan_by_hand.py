@@ -112,7 +112,7 @@ def test_a_tail_may_be_left_out_where_tiles_divide() -> None:
     text = c_text(lower_contraction(fit_plan(GEMM, analyse(GEMM).core, by_hand()), by_hand()).kernel)
     assert "_n_f32" not in text
     for axis in TAILS:
-        left = tuple(each for each in TAILS if each != axis)
+        left = tuple(tail for tail in TAILS if tail != axis)
         error = refused(by_hand(tails=left), ODD)
         assert error.kind is Kind.ALIGNMENT_MISMATCH
         assert f"along {axis}" in str(error)

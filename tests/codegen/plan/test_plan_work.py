@@ -44,8 +44,8 @@ def chosen(tried: Region) -> Work:
     return min((work for _, work in plans(tried)), key=lambda work: model.estimate(work).time)
 
 
-def over(outer: str, inner: str, found: list[tuple[CpuNestPlan, Work]]) -> Work:
-    return next(work for plan, work in found if nest(plan) == f"{outer} {inner}")
+def over(outer: str, inner: str, priced: list[tuple[CpuNestPlan, Work]]) -> Work:
+    return next(work for plan, work in priced if nest(plan) == f"{outer} {inner}")
 
 
 def broadcast_exp() -> Region:
@@ -57,11 +57,11 @@ def broadcast_exp() -> Region:
 
 def test_a_value_is_computed_again_under_a_broadcast() -> None:
     """In every row with j inside; once for each column with j outside."""
-    found = nests(broadcast_exp())
-    rows = over("i0", "i1", found)
+    result = nests(broadcast_exp())
+    rows = over("i0", "i1", result)
     assert rows.recomputed == 12 * 512 * 255
     assert rows.flops == 12 * 512 + 256 * 512
-    (columns,) = [work for plan, work in found if (nest(plan), along(plan)) == ("i1 i0", "i1")]
+    (columns,) = [work for plan, work in result if (nest(plan), along(plan)) == ("i1 i0", "i1")]
     assert columns.recomputed == 0
 
 
@@ -101,8 +101,8 @@ def test_a_row_kept_for_its_readers_is_a_fanout_penalty() -> None:
     assert work.fanout == pytest.approx(2 * TARGET.vector_cycles * 64 * 512 / 16)
     assert work.recomputed == 0
     assert work.scratch == 4 * 512 * 4  # of the rows that run together
-    apart = [each for plan, each in nests(softmax_row()) if not plan.kept]
-    assert all(each.fanout == 0 and each.recomputed >= 12 * 64 * 512 for each in apart)
+    apart = [work for plan, work in nests(softmax_row()) if not plan.kept]
+    assert all(work.fanout == 0 and work.recomputed >= 12 * 64 * 512 for work in apart)
 
 
 def test_a_matrix_that_the_nearest_cache_does_not_hold_is_read_again() -> None:
@@ -156,8 +156,8 @@ def test_short_rows_run_while_those_before_wait() -> None:
     """A row of 16 waits less than one of 1024, and neither is free."""
 
     def cycles(size: int) -> float:
-        found = [work for plan, work in nests(row_sums(4096, size)) if along(plan) == "i1"]
-        return min(work.flops / (64 * work.efficiency) for work in found) / 4096
+        works = [work for plan, work in nests(row_sums(4096, size)) if along(plan) == "i1"]
+        return min(work.flops / (64 * work.efficiency) for work in works) / 4096
 
     short, longer = cycles(16), cycles(1024)
     assert short < 25
@@ -225,9 +225,9 @@ def test_what_computes_an_operand_is_computed_again_per_tile() -> None:
         ewise("e", "exp", (256, 64), same("A", (256, 64))),
         contraction("c", over_terms, 1, read("e", over_terms, "i0", "i2"), read("B", over_terms, "i2", "i1")),
     ]
-    found = plans(region("prologue", [buffer("A", (256, 64)), buffer("B", (64, 256))], body, out))
-    assert any(work.recomputed >= 12 * 256 * 64 for _, work in found)
-    assert any(work.recomputed == 0 for _, work in found)
+    result = plans(region("prologue", [buffer("A", (256, 64)), buffer("B", (64, 256))], body, out))
+    assert any(work.recomputed >= 12 * 256 * 64 for _, work in result)
+    assert any(work.recomputed == 0 for _, work in result)
 
 
 def test_weights() -> None:

@@ -72,8 +72,8 @@ def reported(program: Callable[[], t.Tensor], target: str) -> Reported:
 def nodes(part: Any) -> Iterator[KernelNode]:
     """A part of a kernel, and all that is in it."""
     if isinstance(part, tuple):
-        for each in part:
-            yield from nodes(each)
+        for node in part:
+            yield from nodes(node)
     elif isinstance(part, KernelNode):
         yield part
         yield from nodes(tuple(getattr(part, field) for field in part.__struct_fields__))
@@ -94,7 +94,7 @@ def loops(body: Any) -> list[GpuFor | CpuFor]:
 
 def rings(report: dict[str, Any]) -> list[int]:
     """The depths of the rings, in the order of the plan."""
-    return [each["depth"] for each in report["buffers"].values() if each["buffer"] == "smem_ring"]
+    return [buffer["depth"] for buffer in report["buffers"].values() if buffer["buffer"] == "smem_ring"]
 
 
 def check_waits(barriers: list[dict[str, Any]], kernel: Any) -> None:
@@ -114,21 +114,23 @@ by_program = pytest.mark.parametrize("program", [gemm, conv, attention])
 def test_a_gpus_waits_and_rings_are_those_of_the_report(program: Callable[[], t.Tensor], target: str) -> None:
     report, kernel, schedule = reported(program, target)
     assert report["barriers"]
-    assert {each["arch"] for each in report["barriers"]} == {schedule["arch"]} == {target.replace("_", "")}
+    assert {barrier["arch"] for barrier in report["barriers"]} == {schedule["arch"]} == {target.replace("_", "")}
     check_waits(report["barriers"], kernel)
-    depths = [each.stages for each in kernel.shared if each.name.startswith(RINGS)]
+    depths = [buffer.stages for buffer in kernel.shared if buffer.name.startswith(RINGS)]
     assert rings(report) == depths
     assert set(depths) <= {1, schedule["stages"]}
-    apart = {each["buffer"]: each["advice"] for each in report["bank_conflicts"]}
-    assert list(apart.values()) == ["swizzle" for each in kernel.shared if each.name.startswith(RINGS) and each.swizzle]
+    apart = {conflict["buffer"]: conflict["advice"] for conflict in report["bank_conflicts"]}
+    assert list(apart.values()) == [
+        "swizzle" for buffer in kernel.shared if buffer.name.startswith(RINGS) and buffer.swizzle
+    ]
 
 
 @by_program
 def test_a_cpu_waits_for_nothing_and_packs_what_the_report_says(program: Callable[[], t.Tensor]) -> None:
     report, kernel, _ = reported(program, "cpu")
     assert report["barriers"] == report["bank_conflicts"] == rings(report) == []
-    places = [each["buffer"] for each in report["buffers"].values()]
-    panels = [each for each in kernel.private if each.name.endswith(PANELS)]
+    places = [buffer["buffer"] for buffer in report["buffers"].values()]
+    panels = [buffer for buffer in kernel.private if buffer.name.endswith(PANELS)]
     assert places.count("packed") + places.count("box") == len(panels)
     assert report["min_buffer"]["buffer"] == ("stack" if len(kernel.private) > len(panels) else "reg")
 
@@ -150,9 +152,9 @@ def test_nests_are_those_of_the_kernels_loops(program: Callable[[], t.Tensor], t
 
 @pytest.mark.parametrize("small", small_kernels(), ids=lambda small: small.name)
 def test_every_gpu_template_waits_as_its_report_says(small: Small) -> None:
-    found = poly_report(small.region, analyse(small.region).core, small.plan)
-    dump = found.to_dump()["analysis"]
+    result = poly_report(small.region, analyse(small.region).core, small.plan)
+    dump = result.to_dump()["analysis"]
     check_waits(dump["barriers"], small.kernel)
-    operands = [each.stages for each in small.kernel.shared if each.name.startswith(RINGS)]
-    others = [1 for each in small.kernel.shared if each.name.endswith(("_row", "_tile"))]
+    operands = [buffer.stages for buffer in small.kernel.shared if buffer.name.startswith(RINGS)]
+    others = [1 for buffer in small.kernel.shared if buffer.name.endswith(("_row", "_tile"))]
     assert rings(dump) == operands + others

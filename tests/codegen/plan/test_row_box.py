@@ -69,13 +69,13 @@ def all_digits(view: Contraction, rows: range) -> np.ndarray:
     """The digits of these rows and of all terms, the first row and term first; all other digits are 0."""
     sizes = [view.sizes[digit] for digit in view.rows]
     terms = itertools.product(*(range(view.sizes[digit]) for digit in view.k))
-    found = []
+    results = []
     for row, term in itertools.product(zip(*np.unravel_index(list(rows), sizes), strict=True), terms):
         digits = [0] * len(view.sizes)
         for digit, value in (*zip(view.rows, row, strict=True), *zip(view.k, term, strict=True)):
             digits[digit] = int(value)
-        found.append(digits)
-    return np.array(found)
+        results.append(digits)
+    return np.array(results)
 
 
 def test_a_box_needs_zeros_as_padding_and_whole_lines() -> None:

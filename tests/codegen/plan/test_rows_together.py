@@ -78,7 +78,7 @@ def padded(rows: int, terms: int) -> Region:
 def together(tried: Region, rows: int = 4) -> list[CpuNestPlan]:
     """The plans of a region that run through rows one by one, changed to take several at once."""
     core, shape = analyse(tried).core, tried.outputs[0].memref.shape
-    found = []
+    results = []
     for plan, _ in nest_candidates(tried, core, nest_kernels.target(machine().arch)):
         if plan.part is not None or plan.row_loop is None:
             continue
@@ -86,8 +86,8 @@ def together(tried: Region, rows: int = 4) -> list[CpuNestPlan]:
         tiles = [-(-loop.tile // rows) * rows for loop in plan.loops]
         one_by_one = tiled(plan, *map(min, tiles, extents))
         tails = tuple(loop.name for loop in plan.loops)
-        found.append(with_fields(one_by_one, rows=rows, threads=(), tails=tails))
-    return found
+        results.append(with_fields(one_by_one, rows=rows, threads=(), tails=tails))
+    return results
 
 
 @pytest.mark.slow
@@ -95,9 +95,9 @@ def test_each_row_is_as_it_is_alone() -> None:
     given = [softmax(*sizes) for sizes in SIZES]
     given += [softmax(21, 50, "fp16"), softmax(6, 33, "fp64"), groups(5, 3, 7), groups(9, 2, 40), padded(10, 37)]
     tried: list[nest_kernels.Case] = []
-    for each in given:
-        for plan in [plan for rows in (3, 4) for plan in together(each, rows)]:
-            tried.append(nest_kernels.case(each, analyse(each).core, plan, f"eq_k{len(tried)}"))
+    for given_region in given:
+        for plan in [plan for rows in (3, 4) for plan in together(given_region, rows)]:
+            tried.append(nest_kernels.case(given_region, analyse(given_region).core, plan, f"eq_k{len(tried)}"))
     lib = nest_kernels.library(tried, machine())
     for one in tried:
         for nan in (True, False):
@@ -107,17 +107,17 @@ def test_each_row_is_as_it_is_alone() -> None:
 def test_rows_are_shared_among_threads_in_whole_steps() -> None:
     cases = nest_kernels.cases([softmax(1030, 200), log_sum(4003, 100)], machine().arch)
     shared = [case for case in cases if case.plan.rows > 1 and case.plan.threads]
-    assert {each.region.name for each in shared} == {"softmax", "log_sum"}
+    assert {case.region.name for case in shared} == {"softmax", "log_sum"}
     lib = nest_kernels.library(shared, machine())
-    for each in shared:
-        inputs = random_inputs(each.region)
-        nest_kernels.check(lib, each, inputs, threads=1)
-        nest_kernels.check(lib, each, inputs, threads=2)
+    for kernel_case in shared:
+        inputs = random_inputs(kernel_case.region)
+        nest_kernels.check(lib, kernel_case, inputs, threads=1)
+        nest_kernels.check(lib, kernel_case, inputs, threads=2)
 
 
 def test_the_rows_of_a_step_share_their_loops() -> None:
     tried = softmax(64, 16 * LANES)
-    plan = next(each for each in together(tried) if along(each) == "i1")
+    plan = next(plan for plan in together(tried) if along(plan) == "i1")
     text = c_text(lower_nest(fit_plan(tried, analyse(tried).core, plan), plan))
     single = with_fields(plan, rows=1)
     alone = c_text(lower_nest(fit_plan(tried, analyse(tried).core, single), single))

@@ -217,8 +217,8 @@ def test_every_kind_of_region_verifies_and_survives_json(given_region: Region) -
     verify(book)
     assert from_json(to_json(book), IndexBook) == book
     json.dumps(book.to_dump())
-    for each in (*given_region.inputs, *given_region.outputs):
-        assert book.values[each.name].sizes == each.memref.shape
+    for edge in (*given_region.inputs, *given_region.outputs):
+        assert book.values[edge.name].sizes == edge.memref.shape
 
 
 def test_a_map_that_does_not_fit_is_refused() -> None:

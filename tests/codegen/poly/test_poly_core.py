@@ -44,17 +44,17 @@ def report(given: Region) -> PolyReport:
     return poly_report(given, core(given), plan)
 
 
-def roles(found: PolyCore) -> dict[str, tuple[str, ...]]:
+def roles(core: PolyCore) -> dict[str, tuple[str, ...]]:
     """The names of the digits in each role."""
-    assert found.roles is not None
-    return {role: found.roles.names_of(getattr(found.roles, role)) for role in ("batch", "m", "n", "k")}
+    assert core.roles is not None
+    return {role: core.roles.names_of(getattr(core.roles, role)) for role in ("batch", "m", "n", "k")}
 
 
 def refused(given: Region, *words: str) -> PolyCore:
-    found = core(given)
-    assert not found.legal
-    assert all(word in found.reason for word in words), found.reason
-    return found
+    result = core(given)
+    assert not result.legal
+    assert all(word in result.reason for word in words), result.reason
+    return result
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -77,33 +77,33 @@ def test_gemm_report() -> None:
 
 
 def test_conv_report() -> None:
-    found = report(regions.conv(stride=1, pad=1))
+    result = report(regions.conv(stride=1, pad=1))
     halos = {"i2": (1, 1), "i3": (1, 1)}
     still = dict.fromkeys(("i0", "i1", "r0", "r1", "r2"), (0, 0))
-    assert found.halo.per_axis == {**still, **halos}
-    assert found.halo.bytes == 3 * (9 * 11 - 7 * 9) * 4
-    assert found.to_dump()["analysis"]["compute_at"]["halo"]["per_axis"]["i2"] == 1
-    assert roles(found.core) == {"batch": (), "m": ("i2", "i3"), "n": ("i1",), "k": ("r0", "r1", "r2")}
+    assert result.halo.per_axis == {**still, **halos}
+    assert result.halo.bytes == 3 * (9 * 11 - 7 * 9) * 4
+    assert result.to_dump()["analysis"]["compute_at"]["halo"]["per_axis"]["i2"] == 1
+    assert roles(result.core) == {"batch": (), "m": ("i2", "i3"), "n": ("i1",), "k": ("r0", "r1", "r2")}
 
 
 def test_masked_scores_report() -> None:
-    found = core(regions.attention_scores())
-    assert found.legal
-    assert roles(found) == {"batch": ("i0", "i1"), "m": ("i2",), "n": ("i3",), "k": ("r0",)}
-    (mask,) = found.reads("mask")
+    result = core(regions.attention_scores())
+    assert result.legal
+    assert roles(result) == {"batch": ("i0", "i1"), "m": ("i2",), "n": ("i3",), "k": ("r0",)}
+    (mask,) = result.reads("mask")
     assert [stride.step for stride in mask.strides] == [0, 0, 5, 1]
 
 
 @by_name
 def test_corpus_is_legal(given: Region) -> None:
-    found = core(given)
-    assert found.legal, found.reason
-    assert from_json(to_json(found), PolyCore) == found
+    result = core(given)
+    assert result.legal, result.reason
+    assert from_json(to_json(result), PolyCore) == result
     dumped = report(given).to_dump()
     assert json.loads(json.dumps(dumped)) == dumped
     assert from_json(to_json(report(given)), PolyReport) == report(given)
-    assert given.name in str(found)
-    assert found.affine_closed == (given.name not in ("gather", "scatter"))
+    assert given.name in str(result)
+    assert result.affine_closed == (given.name not in ("gather", "scatter"))
 
 
 # --- dependences, against isl's dataflow ----------------------------------------------------------
@@ -111,8 +111,8 @@ def test_corpus_is_legal(given: Region) -> None:
 
 @pytest.mark.parametrize("given", [*regions.corpus(), regions.conv_then_pool()], ids=lambda given: given.name)
 def test_true_dependences_are_isls(given: Region) -> None:
-    found = dependences(given, core(given))
-    mine = {(each.src, each.dst): islpy.Map(each.relation) for each in found}
+    result = dependences(given, core(given))
+    mine = {(dependence.src, dependence.dst): islpy.Map(dependence.relation) for dependence in result}
     empty = any(0 in let.op.domain for let in given.body)
     isls = flow(analyse(given).view)
     for edge, relation in isls.items():
@@ -120,7 +120,7 @@ def test_true_dependences_are_isls(given: Region) -> None:
     outputs = {buffer.name for buffer in given.outputs}
     inner = {edge for edge in mine if edge[1] not in outputs and not mine[edge].is_empty()}
     assert empty or inner == set(isls) or given.name == "gather"
-    assert all(each.kind == "true" for each in found)
+    assert all(dependence.kind == "true" for dependence in result)
 
 
 def test_memory_dependences() -> None:
@@ -202,9 +202,9 @@ def longest_run(size: int, without: set[int]) -> int:
 
 
 def test_conv_interior_is_tight() -> None:
-    found = core(regions.conv(stride=1, pad=1))
-    (x,) = found.reads("X")
-    strides = {name: stride for (name, _), stride in zip(found.scopes[x.scope], x.strides, strict=True)}
+    result = core(regions.conv(stride=1, pad=1))
+    (x,) = result.reads("X")
+    strides = {name: stride for (name, _), stride in zip(result.scopes[x.scope], x.strides, strict=True)}
     assert strides["i2"].interior == (1, 6)
     assert strides["i3"].interior == (1, 8)
     assert strides["r1"].interior == (1, 2)
@@ -212,11 +212,11 @@ def test_conv_interior_is_tight() -> None:
 
 
 def test_accesses_are_composed_through_prologues() -> None:
-    found = core(regions.prologue_gemm())
-    (a,) = found.reads("A")
+    result = core(regions.prologue_gemm())
+    (a,) = result.reads("A")
     assert (a.value, a.scope) == ("P", "C")
     assert [stride.step for stride in a.strides] == [5, 0, 1]
-    assert [site.scope for site in found.sites if site.value == "P"] == ["C"]
+    assert [site.scope for site in result.sites if site.value == "P"] == ["C"]
 
 
 def test_padding_everywhere_reads_nothing() -> None:
@@ -238,10 +238,10 @@ def test_a_value_used_in_two_scopes_has_two_sites() -> None:
         reduction("R", "sum", over, 1, same("E", over)),
         ewise("D", "div", over, same("E", over), read("R", over, "i0")),
     ]
-    found = core(region("softmax", [buffer("X", over)], body, over))
-    assert found.legal
-    assert sorted(site.scope for site in found.sites if site.value == "E") == ["R", "Y"]
-    assert len(found.reads("X")) == 2
+    result = core(region("softmax", [buffer("X", over)], body, over))
+    assert result.legal
+    assert sorted(site.scope for site in result.sites if site.value == "E") == ["R", "Y"]
+    assert len(result.reads("X")) == 2
 
 
 # --- halo, tails, buffers -------------------------------------------------------------------------
@@ -272,8 +272,8 @@ def test_an_axis_that_a_map_divides_is_cut_into_digits() -> None:
     assert roles(grouped) == {"batch": ("i1/12",), "m": ("i2", "i3"), "n": ("i1%12",), "k": ("r0", "r1", "r2")}
     assert grouped.roles is not None
     assert grouped.roles.extent(grouped.roles.n) == 12
-    maps = [each.map for side in grouped.roles.reads for each in side]
-    assert all(expr.is_affine for each in maps for expr in each.exprs)
+    maps = [read.map for side in grouped.roles.reads for read in side]
+    assert all(expr.is_affine for map_ in maps for expr in map_.exprs)
 
 
 def test_tails_are_the_steps_that_do_not_divide() -> None:
@@ -290,11 +290,11 @@ def test_tails_are_the_steps_that_do_not_divide() -> None:
 def test_buffers_are_those_of_the_plan(given: Region) -> None:
     """Each value and output has one, and a row that the plan keeps lies in the workspace."""
     plan, _ = candidates(given, core(given), TARGET)[0]
-    found = {buffer.value: buffer.buffer for buffer in poly_report(given, core(given), plan).buffers}
-    assert found.keys() >= {let.name for let in given.body} | {output.name for output in given.outputs}
-    assert {found[output.name] for output in given.outputs} == {"gmem"}
+    results = {buffer.value: buffer.buffer for buffer in poly_report(given, core(given), plan).buffers}
+    assert results.keys() >= {let.name for let in given.body} | {output.name for output in given.outputs}
+    assert {results[output.name] for output in given.outputs} == {"gmem"}
     if isinstance(plan, CpuNestPlan):
-        assert {name for name, buffer in found.items() if buffer == "stack"} == {each.value for each in plan.kept}
+        assert {name for name, buffer in results.items() if buffer == "stack"} == {kept.value for kept in plan.kept}
 
 
 # --- the verdict ----------------------------------------------------------------------------------
@@ -431,9 +431,9 @@ def test_outputs_have_one_domain() -> None:
     refused(Region("two", (buffer("X", over),), outputs, body, yields), "different domains")
     both = (yields[0], Yield("F", "Z", index_map(over, "i0", "i1")))
     pair = (body[0], ewise("F", "relu", over, same("E", over)))
-    found = core(Region("pair", (buffer("X", over),), (buffer("Y", over), buffer("Z", over)), pair, both))
-    assert found.legal
-    assert len([access for access in found.accesses if access.input < 0]) == 2
+    result = core(Region("pair", (buffer("X", over),), (buffer("Y", over), buffer("Z", over)), pair, both))
+    assert result.legal
+    assert len([access for access in result.accesses if access.input < 0]) == 2
 
 
 def test_part_of_an_accumulator_may_be_stored() -> None:

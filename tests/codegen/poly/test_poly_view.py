@@ -25,7 +25,7 @@ from tests.support.oracles.isl_flow import flow, written_once
 from tests.support.programs import regions
 from tests.support.programs.regions import index_map
 
-AFFINE = [each for each in regions.corpus() if each.body[0].op.kind != "gather"]
+AFFINE = [region for region in regions.corpus() if region.body[0].op.kind != "gather"]
 by_name = pytest.mark.parametrize("given", AFFINE, ids=lambda given: given.name)
 
 
@@ -38,9 +38,9 @@ def holds(block: PolyBlock) -> bool:
 
 
 def pattern(given: Region) -> Pattern:
-    found = poly_view(given).blocks[0].attrs
-    assert found is not None
-    return found
+    view = poly_view(given).blocks[0].attrs
+    assert view is not None
+    return view
 
 
 def test_gemm_dump() -> None:
@@ -87,9 +87,9 @@ def test_conv_dump() -> None:
 
 def test_masked_scores_are_a_batched_product() -> None:
     view = poly_view(regions.attention_scores())
-    found = pattern(regions.attention_scores())
-    assert (found.pattern, found.batch_idx) == ("matmul", ("i0", "i1"))
-    assert (found.lhs_idx, found.rhs_idx) == (("i0", "i1", "i2", "r0"), ("i0", "i1", "i3", "r0"))
+    result = pattern(regions.attention_scores())
+    assert (result.pattern, result.batch_idx) == ("matmul", ("i0", "i1"))
+    assert (result.lhs_idx, result.rhs_idx) == (("i0", "i1", "i2", "r0"), ("i0", "i1", "i3", "r0"))
     texts = dict(access_texts(view.block("S2")))
     assert texts["mask"] == "{ [i0, i1, i2, i3] -> mask[i2, i3] }"
 
@@ -98,28 +98,28 @@ def test_masked_scores_are_a_batched_product() -> None:
 def test_every_transposition_is_a_matmul(flags: tuple[bool, bool, bool]) -> None:
     lhs_t, rhs_t, out_t = flags
     given = regions.matmul((2,), lhs_t=lhs_t, rhs_t=rhs_t, out_t=out_t)
-    found = pattern(given)
-    assert found.pattern == "matmul"
-    assert found.batch_idx == ("i0",)
-    assert found.lhs_idx == (("i0", "r0", "i1") if lhs_t else ("i0", "i1", "r0"))
-    assert found.rhs_idx == (("i0", "i2", "r0") if rhs_t else ("i0", "r0", "i2"))
+    result = pattern(given)
+    assert result.pattern == "matmul"
+    assert result.batch_idx == ("i0",)
+    assert result.lhs_idx == (("i0", "r0", "i1") if lhs_t else ("i0", "i1", "r0"))
+    assert result.rhs_idx == (("i0", "i2", "r0") if rhs_t else ("i0", "r0", "i2"))
     _, write = access_texts(poly_view(given).blocks[0])[-1]
     assert write.endswith("-> Y[i0, i2, i1] }" if out_t else "-> Y[i0, i1, i2] }")
 
 
 @pytest.mark.parametrize(("stride", "pad", "dilation"), [(1, 0, 1), (1, 1, 1), (2, 1, 1), (3, 2, 2)])
 def test_windows(stride: int, pad: int, dilation: int) -> None:
-    found = pattern(regions.conv(stride=stride, pad=pad, dilation=dilation, size=(11, 12)))
-    assert found.pattern == "conv"
+    result = pattern(regions.conv(stride=stride, pad=pad, dilation=dilation, size=(11, 12)))
+    assert result.pattern == "conv"
     row = islpy.Map(f"{{ [i2, r1] -> [{stride}i2 + {dilation}r1 - {pad}] }}")
-    window = found.offset_texts["i2"].replace("*", "")
+    window = result.offset_texts["i2"].replace("*", "")
     assert islpy.Map(f"{{ [i2, r1] -> [{window}] }}").is_equal(row)
 
 
 def test_a_1x1_convolution_is_a_matmul_with_strided_reads() -> None:
-    found = pattern(regions.conv(kernel=1, stride=2, pad=0))
-    assert found.pattern == "matmul"
-    assert found.offset_texts == {"i2": "2*i2", "i3": "2*i3"}
+    result = pattern(regions.conv(kernel=1, stride=2, pad=0))
+    assert result.pattern == "matmul"
+    assert result.offset_texts == {"i2": "2*i2", "i3": "2*i3"}
 
 
 def test_groups_are_counted() -> None:

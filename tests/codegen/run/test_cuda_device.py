@@ -81,4 +81,4 @@ def test_the_clock_tells_more_work_from_less(make: Callable[[], Device]) -> None
     arrays = {name: cupy.zeros(size, cupy.uint8) for name, size in (("short", 1 << 24), ("long", 1 << 27))}
     times = EventClock().measure({name: array.copy for name, array in arrays.items()}, 0.2)
     assert 1e-6 < times["short"].median < times["long"].median < 1e-1
-    assert all(each.low <= each.median <= each.high for each in times.values())
+    assert all(time.low <= time.median <= time.high for time in times.values())

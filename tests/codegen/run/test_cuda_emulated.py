@@ -60,7 +60,7 @@ def test_products(kernel: GpuKernel) -> None:
         assert error < (1e-2 if kernel.params[-1].dtype == "bf16" else 1e-5)
     turns = -(-kernel.params[0].shape[1] // 32)
     blocks = kernel.grid[0] * kernel.grid[1]
-    tile = next(each for each in kernel.shared if each.name == "As").shape[0]
+    tile = next(buffer for buffer in kernel.shared if buffer.name == "As").shape[0]
     assert report.counters.mma == blocks * turns * 2 * (tile // 16) * (tile // 8)
     assert report.counters.matrix_bank_conflicts == 0
     assert report.counters.copy_bank_conflicts == 0
@@ -102,7 +102,7 @@ def _edit(kernel: GpuKernel, rng: random.Random) -> GpuKernel:
 
         def moved(stmt: Stmt) -> object:
             place = getattr(stmt, field)
-            stages = next(each.stages for each in kernel.shared if each.name == place.shared)
+            stages = next(buffer.stages for buffer in kernel.shared if buffer.name == place.shared)
             return msgspec.structs.replace(place, stage=mod(place.stage.shift(by), stages, kernel.box))
 
         return changed(kernel, kind, number, **{field: moved})

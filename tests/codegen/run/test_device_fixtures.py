@@ -35,7 +35,9 @@ def test_the_emulator_gives_what_hardware_gave(path: Path, emulated: dict[str, R
 @pytest.mark.slow
 def test_every_function_is_tried(emulated: dict[str, Recorded]) -> None:
     assert functions_of(emulated) == set(DEVICE_FUNCTIONS)
-    constant = {name for name, each in emulated.items() if each.result.size > 1 and np.unique(each.result).size == 1}
+    constant = {
+        name for name, fixture in emulated.items() if fixture.result.size > 1 and np.unique(fixture.result).size == 1
+    }
     assert constant <= {"eq_inf_f32", "eq_inf_f64", "eq_nan_f32", "eq_nan_f64", "eq_ticket"}
 
 
@@ -46,9 +48,9 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.Ca
     [path] = tmp_path.iterdir()
     assert path.name == "emulated_x_1_cuda13.npz"
     assert path.stat().st_size < 1 << 20
-    about, found = read(path)
+    about, result = read(path)
     assert about == ABOUT
-    assert f"{len(found)} functions: " in capsys.readouterr().out
+    assert f"{len(result)} functions: " in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -15,10 +15,10 @@ ATTRIBUTES = {13: 1_410_000, 36: 1_593_000, 37: 5120, 38: 40 << 20}
 
 
 def test_attributes_tell_clock_bandwidth_and_cache() -> None:
-    found = _speeds(ATTRIBUTES.__getitem__)
-    assert found["clock_hz"] == 1.41e9
-    assert found["bandwidth"] == pytest.approx(2.039e12, rel=1e-3)
-    assert found["l2_bytes"] == 40 << 20
+    result = _speeds(ATTRIBUTES.__getitem__)
+    assert result["clock_hz"] == 1.41e9
+    assert result["bandwidth"] == pytest.approx(2.039e12, rel=1e-3)
+    assert result["l2_bytes"] == 40 << 20
 
 
 def test_an_attribute_that_the_driver_refuses_is_0() -> None:

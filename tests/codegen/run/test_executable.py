@@ -36,9 +36,9 @@ RNG = np.random.default_rng(0)
 def made(outputs: Any, rules: tuple[str, ...] | None = None) -> tuple[Module, CpuExecutable]:
     """The module of lazy tensors, and what runs it."""
     model = read_model(outputs)
-    found = optimize(model.bind({}, True), find_target("cpu"), Options(rules=rules), Clock())
-    library = build(found.units, machine())
-    return found.module, CpuExecutable(found.module, found.table, library, model.constants, 2)
+    actual = optimize(model.bind({}, True), find_target("cpu"), Options(rules=rules), Clock())
+    library = build(actual.units, machine())
+    return actual.module, CpuExecutable(actual.module, actual.table, library, model.constants, 2)
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +109,10 @@ def test_outputs_that_no_kernel_writes() -> None:
 def test_a_program_of_no_kernel() -> None:
     x = t.input("x", (2, 3))
     _, executable = made(x)
-    given, found = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
-    executable.run([given], [found], 2)
-    np.testing.assert_array_equal(found, given)
-    assert executable.profile([given], [found], 1, 3).shape == (3, 0)
+    given, actual = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    executable.run([given], [actual], 2)
+    np.testing.assert_array_equal(actual, given)
+    assert executable.profile([given], [actual], 1, 3).shape == (3, 0)
 
 
 def test_profile_has_a_time_per_launch_and_run(chain: tuple[Module, CpuExecutable]) -> None:
@@ -129,9 +129,9 @@ def test_a_constant_is_packed_once_for_all_its_readers() -> None:
     x, w = t.input("x", (32, 48)), RNG.standard_normal((48, 64), dtype=np.float32)
     weight = t.constant(w, name="w")
     model = read_model([x @ weight, (x * 2) @ weight])
-    found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
-    assert len({(packing.function, packing.sources) for packing in found.table.packings}) == len(found.table.packings)
-    executable = CpuExecutable(found.module, found.table, build(found.units, machine()), model.constants, 1)
+    actual = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
+    assert len({(packing.function, packing.sources) for packing in actual.table.packings}) == len(actual.table.packings)
+    executable = CpuExecutable(actual.module, actual.table, build(actual.units, machine()), model.constants, 1)
     given = RNG.standard_normal((32, 48), dtype=np.float32)
     outputs = [np.empty((32, 64), np.float32) for _ in range(2)]
     executable.run([given], outputs, 1)
@@ -149,10 +149,10 @@ def test_the_compiler_has_nothing_to_say(tmp_path: Path) -> None:
     x, w = t.input("x", (9, 33)), t.input("w", (33, 10))
     image = nn.max_pool2d(nn.conv2d(t.input("i", (1, 3, 9, 9)), t.input("f", (4, 3, 3, 3)), padding=1), 2)
     model = read_model([nn.softmax(nn.gelu(x @ w)), x.sin().cumsum(1).cast("fp16"), image])
-    found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
+    actual = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
     compiler, here = find_compiler(), machine()
     flags = [flag for flag in compile_flags(compiler, here) if flag != "-w"]
-    for name, text in found.units.items():
+    for name, text in actual.units.items():
         source = tmp_path / f"{name}.c"
         source.write_text(text)
         command = [*compiler.command, *flags, "-Wall", "-Wextra", *QUIETED, "-c", str(source), "-o", os.devnull]
@@ -163,12 +163,12 @@ def test_the_compiler_has_nothing_to_say(tmp_path: Path) -> None:
 def test_the_same_module_gives_the_same_text() -> None:
     x = t.input("x", (5, 6))
     model = read_model([(x + 1).sum(0), x.exp()])
-    found = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
-    lowered = lower_module(found.module, found.prices, CpuBackend())
-    table = launch_table(found.module, lowered)
-    assert table == found.table
-    bound = {name: text.replace(found.contract, UNBOUND) for name, text in found.units.items()}
+    actual = optimize(model.bind({}, True), find_target("cpu"), Options(), Clock())
+    lowered = lower_module(actual.module, actual.prices, CpuBackend())
+    table = launch_table(actual.module, lowered)
+    assert table == actual.table
+    bound = {name: text.replace(actual.contract, UNBOUND) for name, text in actual.units.items()}
     assert c_units(lowered.values(), table, flush=True) == bound
     reverse = dict(reversed(lowered.items()))
     assert c_units(reverse.values(), table, flush=True) == bound, "units do not depend on the order of the kernels"
-    assert c_units(lowered.values(), table, flush=False) != found.units
+    assert c_units(lowered.values(), table, flush=False) != actual.units

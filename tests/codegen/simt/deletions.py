@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, Effect
 
 _ORDERING = {Effect.BARRIER, Effect.WARP_SYNC, Effect.COMMIT, Effect.WAIT, Effect.FENCE}
-_NAMES = sorted(name for name, each in DEVICE_FUNCTIONS.items() if each.effect in _ORDERING)
+_NAMES = sorted(name for name, function in DEVICE_FUNCTIONS.items() if function.effect in _ORDERING)
 _STATEMENT = re.compile(rf"\b(?:{'|'.join(_NAMES)})(?:<\d+>)?\(\);")
 
 

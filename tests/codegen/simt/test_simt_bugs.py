@@ -34,7 +34,7 @@ SMALL = {"eq_softmax": softmax, "eq_turn": turn, "eq_total": total, "eq_running"
 
 @pytest.fixture(scope="module")
 def broken() -> Kernels:
-    texts = [each.text for each in (*GEMM_BUGS, *TOTAL_BUGS, *RUNNING_BUGS)] + [text for _, text in DELETED.values()]
+    texts = [bug.text for bug in (*GEMM_BUGS, *TOTAL_BUGS, *RUNNING_BUGS)] + [text for _, text in DELETED.values()]
     return compile_kernels("\n".join(texts))
 
 
@@ -42,17 +42,17 @@ def broken() -> Kernels:
 @pytest.mark.parametrize("bug", GEMM_BUGS, ids=lambda bug: bug.name)
 def test_a_planted_defect_is_named(broken: Kernels, bug: Bug, order: Order) -> None:
     report, c = PROBLEM.launch(broken[bug.kernel], order)
-    found = [*(finding.kind for finding in report.findings), *([] if PROBLEM.right(c) else [WRONG])]
-    assert set(found) & set(bug.expected), found
+    results = [*(finding.kind for finding in report.findings), *([] if PROBLEM.right(c) else [WRONG])]
+    assert set(results) & set(bug.expected), results
 
 
 @pytest.mark.parametrize("bug", [*TOTAL_BUGS, *RUNNING_BUGS], ids=lambda bug: bug.name)
 def test_a_planted_defect_of_blocks_that_meet_is_named(broken: Kernels, bug: Bug) -> None:
-    found = set()
+    result = set()
     for order in Order:
         report, right = SMALL[bug.of](broken[bug.kernel], order)
-        found |= {*(finding.kind for finding in report.findings), *([] if right else [WRONG])}
-    assert found & set(bug.expected), found
+        result |= {*(finding.kind for finding in report.findings), *([] if right else [WRONG])}
+    assert result & set(bug.expected), result
 
 
 @pytest.mark.parametrize("name", DELETED)
@@ -77,7 +77,7 @@ class TestReport:
     """What a finding tells."""
 
     def test_a_race_names_both_places(self, broken: Kernels) -> None:
-        bug = next(each for each in GEMM_BUGS if each.name == "no_staging_barrier")
+        bug = next(bug for bug in GEMM_BUGS if bug.name == "no_staging_barrier")
         report, _ = PROBLEM.launch(broken[bug.kernel])
         race = next(finding for finding in report.findings if finding.kind is FindingKind.SHARED_RACE)
         assert race.place.code.startswith("eq_ldmatrix")

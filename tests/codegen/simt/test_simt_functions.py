@@ -31,7 +31,7 @@ def parts(function: DeviceFunction) -> tuple[str, tuple[str, ...]] | None:
     match = SIGNATURE.fullmatch(function.signature)
     if function.effect is not Effect.PLAIN or match is None or not match[3]:
         return None
-    arguments = tuple(each.rsplit(" ", 1)[0] for each in match[3].split(", "))
+    arguments = tuple(parameter.rsplit(" ", 1)[0] for parameter in match[3].split(", "))
     return match[1], arguments
 
 
@@ -103,7 +103,7 @@ def computed(kernels: Kernels, name: str) -> tuple[np.ndarray, list[np.ndarray]]
     """What the kernel gives, and the arguments."""
     group = parts(DEVICE_FUNCTIONS[name])
     assert group is not None
-    arguments = [samples(each, place) for place, each in enumerate(group[1])]
+    arguments = [samples(dtype, place) for place, dtype in enumerate(group[1])]
     y = np.zeros(48 * 48, numpy_type(group[0]))
     report = kernels[kernel_name(group)].launch((1,), [*arguments, y, GROUPS[group].index(name), y.size])
     assert not report.findings
@@ -151,7 +151,7 @@ def test_approximations_stay_within_the_bounds_of_the_instructions(kernels: Kern
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("source", sorted({name.split("_")[2] for name in TRIED if "_cast_" in name}))
 def test_casts(kernels: Kernels, source: str) -> None:
-    for name in (each for each in TRIED if each.startswith(f"eq_cast_{source}_")):
+    for name in (name for name in TRIED if name.startswith(f"eq_cast_{source}_")):
         got, (x,) = computed(kernels, name)
         if x.dtype.kind == "f" and got.dtype.kind in "iu":
             info = np.iinfo(got.dtype)
@@ -206,8 +206,8 @@ extern "C" EQ_KERNEL(64, 1) void eq_halves(const eq_f32 *x, eq_f32 *y, eq_i32 *w
         near = 1 + 2.0**-11 + 2.0**-40  # above the middle of two fp16: a double rounding loses the last bit
         assert not np.array_equal(np.float32(near).astype(np.float16), np.float64(near).astype(np.float16))
         with np.errstate(all="ignore"):
-            for each in (np.float16, ml_dtypes.bfloat16):
-                np.testing.assert_array_equal(got.astype(each).astype(np.float32), x.astype(each).astype(np.float32))
+            for half in (np.float16, ml_dtypes.bfloat16):
+                np.testing.assert_array_equal(got.astype(half).astype(np.float32), x.astype(half).astype(np.float32))
 
 
 def test_tf32(kernels: Kernels) -> None:
@@ -259,19 +259,19 @@ def test_every_function_that_computes_has_a_test() -> None:
     elementwise = {name for names in ELEMENTWISE.values() for name in names} | APPROXIMATIONS.keys()
     others = {"odd", "round", "pack", "low", "high", "tf32", "bits", "from", "clip", "cast", "fma"}
     assert all(name in elementwise or name.split("_")[1] in others for name in TRIED)
-    untried = {each.name for each in DEVICE_FUNCTIONS.values() if each.effect is Effect.PLAIN} - set(TRIED)
+    untried = {function.name for function in DEVICE_FUNCTIONS.values() if function.effect is Effect.PLAIN} - set(TRIED)
     assert untried <= {"eq_swizzle", "eq_inf_f32", "eq_inf_f64", "eq_nan_f32", "eq_nan_f64"}
 
 
 def test_every_function_of_the_table_is_there() -> None:
     """Each can be called with the types that the table names, and gives the type it names."""
     checks = []
-    for each in DEVICE_FUNCTIONS.values():
-        plain = each.signature.removeprefix("template <int bits> ").removeprefix("template <int pending> ")
+    for function in DEVICE_FUNCTIONS.values():
+        plain = function.signature.removeprefix("template <int bits> ").removeprefix("template <int pending> ")
         head, arguments = plain[:-1].split("(", 1)
         result, name = head.rsplit(" ", 1)
         types = [re.sub(r"\w+$", "", argument).strip() for argument in arguments.split(", ") if argument]
-        called = f"{name}<1>" if plain != each.signature else name
+        called = f"{name}<1>" if plain != function.signature else name
         checks.append(f"static_assert(__is_same(decltype({called}({', '.join(f'({t})0' for t in types)})), {result}));")
     compile_kernels("\n".join(checks) + '\nextern "C" EQ_KERNEL(32, 1) void eq_nothing() { }')
     assert len(checks) == len(DEVICE_FUNCTIONS) > 500

@@ -230,7 +230,7 @@ def test_mma_of_tf32(kernels: Kernels) -> None:
     report = kernels["eq_product_m16n8k8_tf32"].launch((1,), [a_words.view(np.int32), b_words.view(np.int32), d])
     assert not report.findings
     low = np.uint32(0xFFFFE000)
-    seen = [(each.view(np.uint32) & low).view(np.float32).astype(np.float64) for each in (a, b)]
+    seen = [(matrix.view(np.uint32) & low).view(np.float32).astype(np.float64) for matrix in (a, b)]
     _check_product(d, seen[0] @ seen[1] + c)
 
 

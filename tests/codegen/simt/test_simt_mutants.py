@@ -33,7 +33,7 @@ def mutants() -> Iterator[str]:
 def test_where_nothing_is_found_all_orders_agree() -> None:
     chosen = random.Random(3).sample(list(mutants()), 80)
     kernels = compile_kernels("\n".join(text.replace("eq_gemm", f"eq_mutant{at}") for at, text in enumerate(chosen)))
-    found = 0
+    result = 0
     for name in kernels:
         results, kinds = set(), set()
         for order in Order:
@@ -43,6 +43,6 @@ def test_where_nothing_is_found_all_orders_agree() -> None:
             report = kernels[name].launch(PROBLEM.grid, [a, b, c, *sizes], order=order, **options)
             results.add(c.tobytes())
             kinds |= {*report.kinds}
-        found += bool(kinds)
+        result += bool(kinds)
         assert kinds or len(results) == 1, name
-    assert found > 30
+    assert result > 30

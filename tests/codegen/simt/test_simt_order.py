@@ -89,7 +89,7 @@ class Program:
         return Program(kinds, offsets, sizes)
 
     def accesses(self) -> list[Access]:
-        found = []
+        results = []
         for thread in range(WARPS * LANES):
             loose: list[int] = []
             groups: list[list[int]] = []
@@ -107,8 +107,8 @@ class Program:
                 if kind in (LOAD, STORE, COPY):
                     end = ends.get(step, np.inf) if kind == COPY else step
                     place = int(self.offsets[step, thread]), int(self.sizes[step, thread])
-                    found.append(Access(thread, step, end, *place, kind != LOAD))
-        return found
+                    results.append(Access(thread, step, end, *place, kind != LOAD))
+        return results
 
     def ordered(self, first: Access, second: Access) -> bool:
         """Whether all of `first` happens before all of `second`."""
@@ -134,7 +134,7 @@ class Program:
             for a, b in itertools.combinations(self.accesses(), 2)
         )
 
-    def found(self, kernel: EmulatedKernel, order: Order, seed: int) -> bool:
+    def reports_race(self, kernel: EmulatedKernel, order: Order, seed: int) -> bool:
         x = np.zeros(2, np.int32)
         steps = len(self.kinds)
         report = kernel.launch(
@@ -156,7 +156,7 @@ def check(kernel: EmulatedKernel, seeds: range) -> None:
         wanted = program.has_race()
         racy += wanted
         for order in Order:
-            assert program.found(kernel, order, seed) == wanted, (seed, order)
+            assert program.reports_race(kernel, order, seed) == wanted, (seed, order)
     assert 0.2 < racy / len(seeds) < 0.8
 
 

@@ -171,18 +171,18 @@ intervals = st.lists(
 
 
 @given(intervals)
-def test_the_arena_holds_everything_apart(each: list[Interval]) -> None:
-    offsets, size = pack(each)
-    for i, a in enumerate(each):
+def test_the_arena_holds_everything_apart(ranges: list[Interval]) -> None:
+    offsets, size = pack(ranges)
+    for i, a in enumerate(ranges):
         assert offsets[i] % ALIGNMENT == 0
         assert offsets[i] + a.size <= size
-        for j, b in enumerate(each[:i]):
+        for j, b in enumerate(ranges[:i]):
             together = a.first <= b.last and b.first <= a.last
             assert not together or offsets[i] + a.size <= offsets[j] or offsets[j] + b.size <= offsets[i]
-    aligned = [-(-one.size // ALIGNMENT) * ALIGNMENT for one in each]
+    aligned = [-(-one.size // ALIGNMENT) * ALIGNMENT for one in ranges]
     assert size <= sum(aligned)
     assert size >= max(
-        (sum(s for one, s in zip(each, aligned, strict=True) if one.first <= t <= one.last) for t in range(27)),
+        (sum(s for one, s in zip(ranges, aligned, strict=True) if one.first <= t <= one.last) for t in range(27)),
         default=0,
     )
 

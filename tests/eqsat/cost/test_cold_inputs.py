@@ -18,8 +18,8 @@ def regions(source: t.Tensor, target: str | Target) -> list[Region]:
     return [call.region for call in program._compiled.artifact.module.running]
 
 
-def marks(found: list[Region]) -> dict[str, bool]:
-    return {buffer.name: buffer.cold for region in found for buffer in (*region.inputs, *region.outputs)}
+def marks(regions: list[Region]) -> dict[str, bool]:
+    return {buffer.name: buffer.cold for region in regions for buffer in (*region.inputs, *region.outputs)}
 
 
 def chain() -> t.Tensor:
@@ -29,9 +29,9 @@ def chain() -> t.Tensor:
 
 
 def test_inputs_and_constants_are_cold_and_buffers_between_kernels_are_not() -> None:
-    found = marks(regions(chain(), A100))
-    assert len(found) > 3
-    assert {name for name, cold in found.items() if cold} == {"x", "weight"}
+    result = marks(regions(chain(), A100))
+    assert len(result) > 3
+    assert {name for name, cold in result.items() if cold} == {"x", "weight"}
 
 
 def test_a_cold_input_stays_one_in_the_dump_of_its_region() -> None:

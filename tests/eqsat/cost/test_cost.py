@@ -48,18 +48,18 @@ BUSY = Work(
 
 
 def test_compute_bound() -> None:
-    found = Roofline(CPU).estimate(work(flops=256e3))
-    assert found.time == pytest.approx(1000 + 500)
-    assert found.bound == "compute"
+    parts = Roofline(CPU).estimate(work(flops=256e3))
+    assert parts.time == pytest.approx(1000 + 500)
+    assert parts.bound == "compute"
     assert Roofline(CPU).estimate(work(flops=256e3, occupancy=0.5, efficiency=0.25)).compute == pytest.approx(8000)
 
 
 def test_memory_bound_first_in_cache_then_in_memory() -> None:
     model = Roofline(CPU)
     assert model.estimate(work(moved=400_000)).memory == pytest.approx(10_000)
-    found = model.estimate(work(flops=1, moved=3_000_000))
-    assert found.memory == pytest.approx(300_000)
-    assert found.bound == "memory"
+    parts = model.estimate(work(flops=1, moved=3_000_000))
+    assert parts.memory == pytest.approx(300_000)
+    assert parts.bound == "memory"
     assert model.estimate(work(moved=400_000, occupancy=0.5)).memory == pytest.approx(20_000)
     half_lost = model.estimate(work(moved=750_000)).memory
     assert half_lost == pytest.approx(375_000 / 40 + 375_000 / 10)
@@ -236,9 +236,9 @@ def test_a_plan_that_meets_a_stop_is_left_where_another_does_not() -> None:
         def planner(*_: object) -> list[tuple[Plan, Work]]:
             return [(plan, known[plan.tile]) for plan in plans]
 
-        found = PlanPricer(A100, lambda region: Facts(), planner, terms).price(regions.matmul())  # type: ignore[arg-type, return-value]
-        assert isinstance(found, Price)
-        return found
+        result = PlanPricer(A100, lambda region: Facts(), planner, terms).price(regions.matmul())  # type: ignore[arg-type, return-value]
+        assert isinstance(result, Price)
+        return result
 
     assert price([big, small]).plan is small
     assert price([big, small], Terms(stop=False)).plan is big
@@ -251,22 +251,22 @@ def test_a_plan_that_meets_a_stop_is_left_where_another_does_not() -> None:
 def test_a_fusion_saves_bytes_and_a_launch() -> None:
     model = Roofline(CPU)
     several = [work(flops=1e3, moved=2_000_000), work(flops=1e3, moved=2_000_000)]
-    found = fusion(work(flops=2e3, moved=2_000_000), several, model)
-    assert found.saved == pytest.approx(200_000)
-    assert found.arithmetic == pytest.approx(-200_000)
-    assert found.launches == pytest.approx(-500)
-    assert found.occupancy == found.penalties == 0
-    assert found.time == pytest.approx(-200_500)
+    parts = fusion(work(flops=2e3, moved=2_000_000), several, model)
+    assert parts.saved == pytest.approx(200_000)
+    assert parts.arithmetic == pytest.approx(-200_000)
+    assert parts.launches == pytest.approx(-500)
+    assert parts.occupancy == parts.penalties == 0
+    assert parts.time == pytest.approx(-200_500)
 
 
 def test_a_fusion_is_what_the_prices_say() -> None:
     model = Roofline(LEVELS)
     several = [work(256e3, 300_000, 0.9, 0.5), BUSY, msgspec.structs.replace(BUSY, parallel=False)]
     one = msgspec.structs.replace(BUSY, flops=512e3, layout=9e3, occupancy=0.25)
-    found = fusion(one, several, model)
-    assert found.time == pytest.approx(model.estimate(one).time - sum(model.estimate(each).time for each in several))
-    assert found.occupancy > 0
-    assert found.penalties > 0
+    parts = fusion(one, several, model)
+    assert parts.time == pytest.approx(model.estimate(one).time - sum(model.estimate(work).time for work in several))
+    assert parts.occupancy > 0
+    assert parts.penalties > 0
 
 
 # --- machines ----------------------------------------------------------------------------------
@@ -308,8 +308,8 @@ def test_reading_again_is_dearer_the_further_away_it_lies() -> None:
 def test_gpus_by_name() -> None:
     assert gpu_target("sm_80") is gpu_target("A100")
     assert gpu_target("H200").bandwidth > gpu_target("h100").bandwidth
-    assert all(each.is_gpu and each.source and each.last_level_bytes for each in GPUS.values())
-    assert all(each.registers and each.threads and each.blocks for each in GPUS.values())
+    assert all(gpu.is_gpu and gpu.source and gpu.last_level_bytes for gpu in GPUS.values())
+    assert all(gpu.registers and gpu.threads and gpu.blocks for gpu in GPUS.values())
     with pytest.raises(EqsatError) as caught:
         gpu_target("sm_10")
     assert caught.value.kind is Kind.UNKNOWN_TARGET

@@ -49,8 +49,8 @@ ENDLESS = (
 def _product(factors: int = 12) -> Graph:
     t = Tiny()
     x, *others = (t.input(f"x{place}", 4) for place in range(factors))
-    for each in others:
-        x = t.op("MUL", x, each)
+    for other in others:
+        x = t.op("MUL", x, other)
     return t.graph(x)
 
 

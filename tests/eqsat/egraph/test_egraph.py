@@ -33,12 +33,12 @@ def test_a_uop_means_what_its_term_means(seed: int, wide: bool) -> None:
     expected = values(graph, inputs, wide)
     for name, term in tiny_to_terms(graph):
         assert term.ctor.result is Sort.BUF
-        found = evaluate(term, inputs, expected, wide)
-        assert found.shape == expected[name].shape
-        assert found.dtype == expected[name].dtype
+        outputs = evaluate(term, inputs, expected, wide)
+        assert outputs.shape == expected[name].shape
+        assert outputs.dtype == expected[name].dtype
         close = 1e-2 if wide else 1e-6  # a term holds immediates as their dtype does, a wide playback does not
         np.testing.assert_allclose(
-            found.astype(np.float64), expected[name].astype(np.float64), rtol=close, atol=1e-30, err_msg=str(term)
+            outputs.astype(np.float64), expected[name].astype(np.float64), rtol=close, atol=1e-30, err_msg=str(term)
         )
 
 
@@ -93,7 +93,7 @@ def test_tables_join_tables() -> None:
     rule = rule_named("stack_products_with_right_weights")
     for table in tables(rule.patterns, rule.when).values():
         assert len(table.inner) == 2
-        assert [each.name for each in table.whole] == [*(each.name for each in table.inner), table.name]
+        assert [rule.name for rule in table.whole] == [*(rule.name for rule in table.inner), table.name]
         assert sum(fact.startswith("(P_") for fact in table.body) == 2
 
 

@@ -31,7 +31,7 @@ def test_whole_quotients_stay_whole(step: str) -> None:
     steps_of_tensor, steps_of_array = STEPS[step]
     x, y = tensor.input("x", WHOLE.shape), tensor.input("y", (1,))
     by_argument = optimize_and_compile(steps_of_tensor(x / y), target="cpu", threads=1)
-    by_numbers = optimize_and_compile([steps_of_tensor(x / each) for each in DIVISORS], target="cpu", threads=1)
+    by_numbers = optimize_and_compile([steps_of_tensor(x / divisor) for divisor in DIVISORS], target="cpu", threads=1)
     for divisor, by_number in zip(DIVISORS, by_numbers(WHOLE), strict=True):
         expected = steps_of_array(WHOLE / np.float32(divisor))
         np.testing.assert_array_equal(by_number, expected)

@@ -34,7 +34,7 @@ def _programs() -> Iterator[Graph]:
 def _every_table() -> frozenset[str]:
     queries: tuple[Clause | Rule, ...] = (*analyses.CLAUSES, *RULES)
     tables = {table.name for query in queries for table in joined_tables(query)}
-    return frozenset({*CTORS, *(each.name for each in analyses.ANALYSES), *tables})
+    return frozenset({*CTORS, *(analysis.name for analysis in analyses.ANALYSES), *tables})
 
 
 @pytest.mark.slow

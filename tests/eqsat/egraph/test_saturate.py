@@ -145,7 +145,7 @@ def test_models_stay_what_they_are(graph: Graph) -> None:
 def test_canary_constants_stay_apart() -> None:
     numbers = {"fp32": ("0.0", "-0.0", "1.0", "inf", "nan"), "i32": ("0", "1", "-1"), "bool": ("true", "false")}
     held = [Imm(element, text, "[2]") for element, texts in numbers.items() for text in texts]
-    kernels = [Store(Pure(each), f"{each.field('dtype')}[2]") for each in held]
+    kernels = [Store(Pure(term), f"{term.field('dtype')}[2]") for term in held]
     for one, kernel in zip(held, list(kernels), strict=True):
         if (element := one.field("dtype")) != "bool":
             for op in ("add", "mul", "max", "sub"):

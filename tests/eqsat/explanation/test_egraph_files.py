@@ -72,22 +72,22 @@ def test_the_layered_layout_of_any_graph(seed: int) -> None:
     names = [f"n{k}" for k in range(draw.randint(1, 14))]
     sizes = {name: (float(draw.randint(10, 90)), float(draw.choice([20, 50]))) for name in names}
     edges = {(a, b) for a in names for b in names if a != b and draw.random() < 0.15}
-    found = lay_out(sizes, sorted(edges))
-    assert found.routes.keys() == edges
+    result = lay_out(sizes, sorted(edges))
+    assert result.routes.keys() == edges
     rects = {
         name: (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
         for name, (w, h) in sizes.items()
-        for x, y in [found.centres[name]]
+        for x, y in [result.centres[name]]
     }
     for name, (a0, b0, a1, b1) in rects.items():
         assert a0 >= 0 <= b0
-        assert (a1 <= found.width) & (b1 <= found.height)
+        assert (a1 <= result.width) & (b1 <= result.height)
         assert not any(
             a0 < c1 and c0 < a1 and b0 < d1 and d0 < b1 for other, (c0, d0, c1, d1) in rects.items() if other != name
         )
-    for (a, b), route in found.routes.items():
-        assert route[0][0] == found.centres[a][0]
-        assert route[-1][0] == found.centres[b][0]
+    for (a, b), route in result.routes.items():
+        assert route[0][0] == result.centres[a][0]
+        assert route[-1][0] == result.centres[b][0]
         for one, other in pairwise(route):
             for k in range(1, 8):
                 x, y = one[0] + (other[0] - one[0]) * k / 8, one[1] + (other[1] - one[1]) * k / 8

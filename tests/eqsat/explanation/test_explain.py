@@ -70,7 +70,7 @@ def test_no_rival_would_have_been_cheaper_and_the_nearest_comes_first(program: P
     for kernel in program.kernels:
         extra = [rival.extra_ns for rival in kernel.selection.rivals if rival.extra_ns is not None]
         assert extra == sorted(extra)
-        assert all(each >= 0 for each in extra)
+        assert all(ns >= 0 for ns in extra)
         assert kernel.selection.runner_up == (kernel.selection.rivals[0] if extra else None)
 
 
@@ -141,20 +141,20 @@ def test_a_swap_costs_what_the_cover_with_it_costs(seed: int) -> None:
     columns = []
     for buffer in range(7):
         for _ in range(rng.randint(1, 3)):
-            reads = [each for each in rng.sample(range(7), rng.randint(0, 3)) if each != buffer]
+            reads = [other for other in rng.sample(range(7), rng.randint(0, 3)) if other != buffer]
             columns.append(Column(buffer, tuple(reads), rng.uniform(1, 9)))
     problem = Problem(tuple(columns), (0, 1))
-    found = pareto(problem, sets=64)
-    if found is None:
+    result = pareto(problem, sets=64)
+    if result is None:
         return
-    chosen = found.columns
+    chosen = result.columns
     swaps = Swaps(problem, chosen)
     written = {columns[index].writes: index for index in chosen}
     for index, column in enumerate(columns):
         if column.writes in written and index not in chosen:
             swap = swaps.with_column(index)
             if swap is not None:
-                kept = [each for each in chosen if columns[each].writes != column.writes]
+                kept = [place for place in chosen if columns[place].writes != column.writes]
                 other = resolve(problem, [*kept, *swap.entering])
                 assert other is not None
                 assert index in other

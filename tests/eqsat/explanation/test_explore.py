@@ -65,24 +65,24 @@ def test_runs_are_plain_data_and_tables(run: Exploration) -> None:
 def test_tables_name_every_family_however_long_the_phases_took(run: Exploration) -> None:
     """Phases of many seconds widen their column, so that the families' column may wrap."""
     slow = tuple(msgspec.structs.replace(phase, seconds=phase.seconds + 1e6) for phase in run.phases)
-    for each in (run, replace(run, phases=slow)):
-        said = str(each)
-        assert all(family in said for phase in each.phases for family in phase.joined)
+    for shown in (run, replace(run, phases=slow)):
+        said = str(shown)
+        assert all(family in said for phase in shown.phases for family in phase.joined)
 
 
 def test_without_fusion_there_are_more_kernels(run: Exploration) -> None:
     other = run.without("fusion", "streams")
     assert len(other.kernels) > len(run.kernels)
     assert not any(rule.family in ("fusion", "streams") for rule in other.rules)
-    found = run.compare(other)
-    assert found["kernels"].right == len(other.kernels)
-    assert found["predicted µs"].factor == pytest.approx(other.estimated_ns / run.estimated_ns)
-    assert found.only_left
-    assert found.only_right
-    assert all(each.partition(" = ")[0] in {k.writes[0] for k in run.kernels} for each in found.only_left)
-    assert found.matches["fuse_epilogue_in_place"][1] == 0
-    assert found.names == ("with", "without fusion, streams")
-    assert "kernels only without fusion, streams" in str(found)
+    result = run.compare(other)
+    assert result["kernels"].right == len(other.kernels)
+    assert result["predicted µs"].factor == pytest.approx(other.estimated_ns / run.estimated_ns)
+    assert result.only_left
+    assert result.only_right
+    assert all(line.partition(" = ")[0] in {k.writes[0] for k in run.kernels} for line in result.only_left)
+    assert result.matches["fuse_epilogue_in_place"][1] == 0
+    assert result.names == ("with", "without fusion, streams")
+    assert "kernels only without fusion, streams" in str(result)
     same = run.compare(run)
     assert (same.names, same.only_left, same.only_right, same.matches) == (("left", "right"), (), (), {})
 
@@ -104,10 +104,10 @@ def test_an_explorer_is_stepped_by_hand() -> None:
     explorer = Explorer(graphs.gemm_bias_relu(), target="cpu")
     assert explorer.alternatives("n8") == ["Σ[i2<8] n7   (as it was loaded)"]
     first = explorer.step(2)
-    assert [(each.phase, each.iteration) for each in first] == [(0, 0), (0, 1)]
+    assert [(iteration.phase, iteration.iteration) for iteration in first] == [(0, 0), (0, 1)]
     rest = explorer.phase()
-    assert {each.phase for each in rest} == {0}
-    assert {each.phase for each in explorer.phase()} == {1}
+    assert {iteration.phase for iteration in rest} == {0}
+    assert {iteration.phase for iteration in explorer.phase()} == {1}
     run = explorer.finish()
     assert list(run.iterations[: len(first) + len(rest)]) == first + rest
     assert any("sum_of_products" in line for line in explorer.alternatives("n8"))
@@ -144,19 +144,19 @@ def test_layouts_put_readers_below_and_nothing_over_another(with_dot: bool) -> N
     graph = graphs.encoder(1, length=4, width=8, heads=2)
     sizes = {node.id: (60.0 + 7 * (place % 5), 24.0) for place, node in enumerate(graph.nodes)}
     edges = [(ref, node.id) for node in graph.nodes for ref in node.refs]
-    found = layout(sizes, edges, with_dot)
+    result = layout(sizes, edges, with_dot)
     for a, b in edges:
-        assert found.centres[a][1] < found.centres[b][1]
+        assert result.centres[a][1] < result.centres[b][1]
         if a != b:
-            assert (a, b) in found.routes
+            assert (a, b) in result.routes
     nodes = list(sizes)
     for place, one in enumerate(nodes):
-        x, y = found.centres[one]
+        x, y = result.centres[one]
         assert x - sizes[one][0] / 2 >= -1
-        assert x + sizes[one][0] / 2 <= found.width + 1
-        assert 0 <= y <= found.height
+        assert x + sizes[one][0] / 2 <= result.width + 1
+        assert 0 <= y <= result.height
         for other in nodes[:place]:
-            u, v = found.centres[other]
+            u, v = result.centres[other]
             apart = abs(x - u) * 2 >= sizes[one][0] + sizes[other][0] - 1 or abs(y - v) >= 23
             assert apart, (one, other)
 

@@ -132,16 +132,16 @@ def test_progress_is_quiet_without_a_terminal(capsys: pytest.CaptureFixture[str]
 
 
 def test_other_threads_do_not_write_on_the_screen() -> None:
-    found: list[object] = []
+    results: list[object] = []
 
     def ask() -> None:
         with telling(True) as report:
-            found.append(report)
+            results.append(report)
 
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    assert found == [None]
+    assert results == [None]
 
 
 def test_counts_are_told_to_who_shows_them() -> None:

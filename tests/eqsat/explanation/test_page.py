@@ -23,8 +23,8 @@ LARGEST_BYTES, SLOWEST_SECONDS = 5_000_000, 3.0
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
+    with browser() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,11 @@ class Opened:
 
 @pytest.fixture
 def opened(chromium: Any, written: Path) -> Iterator[Opened]:
-    found = Opened(chromium, written)
-    yield found
-    assert found.errors == []
-    assert [url for url in found.requests if not url.startswith(("file:", "data:"))] == []
-    found.context.close()
+    result = Opened(chromium, written)
+    yield result
+    assert result.errors == []
+    assert [url for url in result.requests if not url.startswith(("file:", "data:"))] == []
+    result.context.close()
 
 
 @pytest.mark.slow

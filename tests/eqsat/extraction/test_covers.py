@@ -85,8 +85,8 @@ def _half_precision() -> Graph:
 
 
 MODELS = {
-    each.__name__.lstrip("_"): each
-    for each in (
+    function.__name__.lstrip("_"): function
+    for function in (
         _residual_block, _causal_attention, _layer_norm, _pooling, _gather, _running_sum, _several_outputs,
         _half_precision,
     )

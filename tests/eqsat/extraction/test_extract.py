@@ -279,7 +279,7 @@ def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
         "    cover = extract(view, graph.outputs, ApproximatePricer(), extractor=name)\n"
         "    print(assemble(cover, view, graph).module)"
     )
-    found = {
+    results = {
         subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
@@ -290,7 +290,7 @@ def test_the_cover_does_not_depend_on_the_hash_seed() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(found) == 1
+    assert len(results) == 1
 
 
 @pytest.mark.slow

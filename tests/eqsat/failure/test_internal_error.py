@@ -54,13 +54,13 @@ def internal(call: Callable[[], Any], cause: type[BaseException] = KeyError) -> 
         call()
     assert caught.value.kind is Kind.INTERNAL_ERROR, caught.value
     assert isinstance(caught.value.__cause__, cause)
-    (found,) = caught.value.diagnostics
-    assert cause.__name__ in found.message
-    return found
+    (result,) = caught.value.diagnostics
+    assert cause.__name__ in result.message
+    return result
 
 
-def script(found: Diagnostic) -> Path:
-    path = Path(found.details["reproducer"])
+def script(diagnostic: Diagnostic) -> Path:
+    path = Path(diagnostic.details["reproducer"])
     compile(path.read_text(), str(path), "exec")
     return path
 
@@ -105,12 +105,12 @@ STAGES = {
 def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
         broken.setattr(inner, failing(KeyError("lost")))
-        found = internal(make)
-        assert found.stage == STAGES[inner]
-        path = script(found)
+        result = internal(make)
+        assert result.stage == STAGES[inner]
+        path = script(result)
         assert path.parent == own_cache / "reproducers"
         again = internal(lambda: runpy.run_path(str(path)))
-        assert again.stage == found.stage, "the reproducer makes the failure happen again"
+        assert again.stage == result.stage, "the reproducer makes the failure happen again"
     made = runpy.run_path(str(path))["program"]
     np.testing.assert_allclose(made(X), np.maximum(X @ W, 0))
 
@@ -118,10 +118,10 @@ def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: p
 @pytest.mark.parametrize("inner", ["codegen.poly.analyse.poly_view", "codegen.backends.cpu.CpuBackend.lower"])
 def test_the_region_is_named_where_one_is_known(inner: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inner, failing(AssertionError("broken")))
-    found = internal(make, AssertionError)
-    assert found.at
-    text = script(found).read_text()
-    assert f"region {found.at}(" in text
+    result = internal(make, AssertionError)
+    assert result.at
+    text = script(result).read_text()
+    assert f"region {result.at}(" in text
     assert "AssertionError: broken" in text
     assert "eqsat/pipeline.py" in text
     assert eqsat.__version__ in text
@@ -161,12 +161,12 @@ def test_a_method_that_fails_is_named(name: str, warm_cache: Path, monkeypatch: 
     )
     if name in ("kernels", "diagnostics"):
         object.__getattribute__(own, "_variants").latest.__dict__.pop(inner.rpartition(".")[2])
-    found = internal(lambda: call(own))
-    assert found.stage == name
+    result = internal(lambda: call(own))
+    assert result.stage == name
     if name == "source":  # what a script is written from is what fails
-        assert "none could be written: KeyError" in found.details["reproducer"]
+        assert "none could be written: KeyError" in result.details["reproducer"]
         return
-    path = script(found)
+    path = script(result)
     monkeypatch.undo()
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(warm_cache))
     monkeypatch.chdir(warm_cache)
@@ -203,11 +203,11 @@ def test_a_load_that_fails_takes_its_file_along(
     program.save(tmp_path / "p.eqsat")
     with monkeypatch.context() as broken:
         broken.setattr("eqsat.load_program.load_compiled", failing(IndexError("lost")))
-        found = internal(lambda: eqsat.load(tmp_path / "p.eqsat", threads=1), IndexError)
+        result = internal(lambda: eqsat.load(tmp_path / "p.eqsat", threads=1), IndexError)
         internal(lambda: pickle.loads(pickle.dumps(program)), IndexError)
-    assert found.stage == "load"
+    assert result.stage == "load"
     (tmp_path / "p.eqsat").unlink()
-    made = runpy.run_path(str(script(found)))["program"]
+    made = runpy.run_path(str(script(result)))["program"]
     np.testing.assert_allclose(made(X), np.maximum(X @ W, 0))
 
 
@@ -334,8 +334,8 @@ def test_a_reproducer_that_cannot_be_written_hides_nothing(tmp_path: Path, monke
     monkeypatch.setattr("eqsat.failure.reproducer.tempfile.gettempdir", lambda: str(tmp_path))
     assert tmp_path in script(internal(make)).parents, "the folder of temporary files stands in"
     monkeypatch.setattr("eqsat.failure.reproducer._folders", lambda: [tmp_path / "file" / "reproducers"])
-    found = internal(make)
-    assert "none could be written: NotADirectoryError" in found.details["reproducer"]
+    result = internal(make)
+    assert "none could be written: NotADirectoryError" in result.details["reproducer"]
     monkeypatch.setattr("eqsat.failure.internal_error.write_reproducer", failing(ValueError("a defect of the writer")))
     assert "a defect of the writer" in internal(make).details["reproducer"]
 

@@ -158,9 +158,9 @@ CASES: list[tuple[str, dict[str, np.ndarray], str | None, dict[str, Any], Any]] 
 def test_every_op_is_what_it_says(
     op: str, inputs: dict[str, np.ndarray], fn: str | None, attrs: dict[str, Any], meaning: Any
 ) -> None:
-    found, expected = play(graph(op, inputs, fn, **attrs), inputs), meaning(*inputs.values())
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    actual, expected = play(graph(op, inputs, fn, **attrs), inputs), meaning(*inputs.values())
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_every_op_is_tested() -> None:
@@ -187,8 +187,8 @@ def broken(change: Any) -> EqsatError:
 
 
 def node(document: dict[str, Any], position: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = document["graph"][position]
-    return found
+    results: dict[str, Any] = document["graph"][position]
+    return results
 
 
 @pytest.mark.parametrize(

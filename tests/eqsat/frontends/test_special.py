@@ -69,7 +69,7 @@ def test_a_function_is_right_to_ten_digits(case: Case) -> None:
     arguments = [input(f"x{place}", array.shape, "fp64") for place, array in enumerate(arrays)]
     tiny, constants = tensor_to_tiny([function(*arguments)], arguments)
     graph, _ = load(tiny)
-    (found,) = playback(graph, {**{f"x{place}": array for place, array in enumerate(arrays)}, **constants})
+    (actual,) = playback(graph, {**{f"x{place}": array for place, array in enumerate(arrays)}, **constants})
     with np.errstate(all="ignore"):
         expected = reference(*arrays)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-14)

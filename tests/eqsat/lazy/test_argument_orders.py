@@ -56,12 +56,12 @@ def test_norms_over_several_axes() -> None:
 def test_a_batch_norm_by_names() -> None:
     mean, var, w, b = randn(3), randn(3) ** 2 + 1, randn(3), randn(3)
     got = run(lambda x, m, v, w, b: nn.batch_norm(x, mean=m, var=v, weight=w, bias=b), X, mean, var, w, b)
-    each = (slice(None), None, None)
+    channels = (slice(None), None, None)
     np.testing.assert_allclose(
-        got, (X - mean[each]) / np.sqrt(var[each] + 1e-5) * w[each] + b[each], rtol=1e-3, atol=1e-4
+        got, (X - mean[channels]) / np.sqrt(var[channels] + 1e-5) * w[channels] + b[channels], rtol=1e-3, atol=1e-4
     )
     plain = run(lambda x, m, v: nn.batch_norm(x, mean=m, var=v), X, mean, var)
-    np.testing.assert_allclose(plain, (X - mean[each]) / np.sqrt(var[each] + 1e-5), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(plain, (X - mean[channels]) / np.sqrt(var[channels] + 1e-5), rtol=1e-3, atol=1e-4)
 
 
 def test_a_mask_of_bools_hides_where_it_is_false() -> None:

@@ -83,7 +83,7 @@ def same(fn: Callable[..., Any], *operands: Any) -> None:
     got = run(build, *arrays)
     assert got.dtype == expected.dtype
     assert got.shape == expected.shape
-    rough = 4e-3 if any(each.dtype == np.float16 for each in (*arrays, got)) else 1e-6
+    rough = 4e-3 if any(array.dtype == np.float16 for array in (*arrays, got)) else 1e-6
     np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=rough, atol=rough)
 
 
@@ -131,12 +131,12 @@ def test_numpys_scalars_and_arrays_are_strong() -> None:
 
 def test_bf16_stands_where_fp16_does() -> None:
     x = tensor.input("x", (2,), "bf16")
-    found = {
+    actual = {
         "bf16": [x + 1, x * 1.5, x + True, x / 2, x > 0, x + tensor.input("y", (2,), "i8"), x.exp(), x.mean()],
         "fp32": [x + tensor.input("y", (2,), "fp16"), x * tensor.input("y", (2,), "fp32")],
         "fp64": [x + tensor.input("y", (2,), "i32"), x / tensor.input("y", (2,), "fp64")],
     }
-    for name, results in found.items():
+    for name, results in actual.items():
         assert {result.dtype.name for result in results} - {"bool"} == {name}
     assert tensor.concatenate([x, tensor.input("y", (1,), "fp16")]).dtype.name == "fp32"
     assert run(lambda a: a + 1, np.ones(2, bf16.numpy)).dtype == bf16.numpy

@@ -55,8 +55,8 @@ torch.compile cuts a seed off to 32 bits."""
 @pytest.mark.parametrize("seed", RAND)
 def test_the_numbers_of_pytorch(seed: int) -> None:
     kept = seed % 2**32
-    np.testing.assert_array_equal(played(tensor.rand((4,), kept)), [float.fromhex(each) for each in RAND[seed]])
-    wanted = [float.fromhex(each) for each in RANDN[seed]]
+    np.testing.assert_array_equal(played(tensor.rand((4,), kept)), [float.fromhex(text) for text in RAND[seed]])
+    wanted = [float.fromhex(text) for text in RANDN[seed]]
     np.testing.assert_allclose(played(tensor.randn((4,), kept)), wanted, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(played(tensor.randint(-5, 1000003, (4,), kept)), RANDINT[seed])
     if seed in WIDE_RANDINT:
@@ -68,8 +68,8 @@ def test_dropout_is_that_of_pytorch() -> None:
     and the seed 42."""
     x = np.arange(1, 17, dtype=np.float32)
     wanted = np.where(np.isin(x, [9, 11]), 0, x * np.float32(1 / 0.9))
-    found = played(nn.dropout(tensor.input("x", (16,)), 0.1, 42), {"x": x})
-    np.testing.assert_array_equal(found, wanted)
+    actual = played(nn.dropout(tensor.input("x", (16,)), 0.1, 42), {"x": x})
+    np.testing.assert_array_equal(actual, wanted)
 
 
 SEEDS: dict[str, tuple[Any, int]] = {
@@ -113,9 +113,9 @@ def test_elements_follow_one_another() -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0, 2), (1, 1, 1)])
 def test_few_elements(shape: tuple[int, ...]) -> None:
     first = np.float32(float.fromhex(RAND[42][0]))
-    for found in (played(tensor.rand(shape, 42)), played(nn.dropout(tensor.full(shape, 1.0), 0.1, 42)) * first * 0.9):
-        assert found.shape == shape
-        np.testing.assert_allclose(found, first, rtol=1e-6)
+    for result in (played(tensor.rand(shape, 42)), played(nn.dropout(tensor.full(shape, 1.0), 0.1, 42)) * first * 0.9):
+        assert result.shape == shape
+        np.testing.assert_allclose(result, first, rtol=1e-6)
 
 
 MANY = (1 << 18,)
@@ -173,8 +173,8 @@ def test_dtypes() -> None:
     for name in ("fp16", "bf16", "fp64"):
         for function in (tensor.rand, tensor.randn):
             single = played(function((9,), 3))
-            found = function((9,), 3, dtype=name)
-            np.testing.assert_array_equal(played(found), single.astype(found.dtype.numpy))
+            result = function((9,), 3, dtype=name)
+            np.testing.assert_array_equal(played(result), single.astype(result.dtype.numpy))
     small = played(tensor.randint(-128, 128, (100,), 3, dtype="i8"))
     np.testing.assert_array_equal(small, played(tensor.randint(-128, 128, (100,), 3)))
 
@@ -214,7 +214,7 @@ def test_beside_torch_compile() -> None:
 
     compiled = torch.compile(drawn)
     for seed in (0, 99, 2**32 - 1):
-        uniform, normal, whole = (each.numpy() for each in compiled(torch.tensor(seed)))
+        uniform, normal, whole = (tensor_.numpy() for tensor_ in compiled(torch.tensor(seed)))
         np.testing.assert_array_equal(played(tensor.rand((999,), seed)), uniform)
         np.testing.assert_allclose(played(tensor.randn((999,), seed)), normal, rtol=1e-5, atol=2e-6)
         np.testing.assert_array_equal(played(tensor.randint(-7, 10**12, (999,), seed)), whole)

@@ -47,8 +47,8 @@ def test_each_call_has_the_code_of_its_size() -> None:
 @pytest.mark.slow
 def test_sizes_may_be_stated_and_weights_bound() -> None:
     program = optimize_and_compile(tensor.program(network, X, W), dims={"B": 4}, constants={"w": WEIGHT}, threads=1)
-    found = program(rows(4))
-    np.testing.assert_allclose(found[0], wanted(rows(4))[0], rtol=1e-4, atol=1e-5)
+    actual = program(rows(4))
+    np.testing.assert_allclose(actual[0], wanted(rows(4))[0], rtol=1e-4, atol=1e-5)
     with pytest.raises(EqsatError, match="the program takes"):
         program(rows(3))
 

@@ -135,7 +135,7 @@ def test_outputs_of_a_mapping_have_names() -> None:
     program = optimize_and_compile({"loss": y, "n1": z, "again": y, "same": x}, target="cpu", threads=1)
     assert program.output_names == ["loss", "n1", "again", "same"]
     loss, doubled, again, same = program(np.arange(3, dtype="f"))
-    assert [list(each) for each in (loss, doubled, again, same)] == [[1, 2, 3], [0, 2, 4], [1, 2, 3], [0, 1, 2]]
+    assert [list(tensor_) for tensor_ in (loss, doubled, again, same)] == [[1, 2, 3], [0, 2, 4], [1, 2, 3], [0, 1, 2]]
     assert {name for kernel in program.kernels for name in kernel.writes} >= {"n1"}
 
 

@@ -102,7 +102,7 @@ def test_where_concatenate_take_and_cumsum() -> None:
     np.testing.assert_array_equal(run(lambda x: tensor.where(x > 0, x, 0), X), np.where(X > 0, X, 0))
     np.testing.assert_array_equal(run(lambda x: tensor.where(x > 0, 1.0, 0.0), X), np.where(X > 0, 1.0, 0.0))
     parts = [randn(2, n) for n in (3, 1, 4)]
-    joined = run(lambda *each: tensor.concatenate(each, -1), *parts)
+    joined = run(lambda *tensors: tensor.concatenate(tensors, -1), *parts)
     np.testing.assert_array_equal(joined, np.concatenate(parts, -1))
     index = np.array([[0, 2], [1, 1]])
     np.testing.assert_array_equal(run(lambda x, i: x.take(i, 0), X, index), X.take(index, 0))

@@ -32,7 +32,7 @@ def lazily(call: Call, *arrays: torch.Tensor) -> list[np.ndarray]:
     inputs = [tensor.input(f"x{k}", tuple(array.shape), array.dtype) for k, array in enumerate(arrays)]
     results = call(*inputs)
     listed = list(results) if isinstance(results, list | tuple) else [results]
-    source, constants = tensor_to_tiny([each for each in listed if isinstance(each, Tensor)], inputs)
+    source, constants = tensor_to_tiny([value for value in listed if isinstance(value, Tensor)], inputs)
     graph, notes = load(source, strict=True)
     assert not notes
     return list(playback(graph, {**{f"x{k}": array.numpy() for k, array in enumerate(arrays)}, **constants}))
@@ -260,9 +260,9 @@ def test_created_tensors_have_torchs_shapes_and_dtypes() -> None:
         (tensor.ones([2], torch.int64), torch.ones([2], dtype=torch.int64)),
     ]
     for ours, theirs in pairs:
-        (found,) = lazily(lambda x, ours=ours: ours, X)
-        assert found.dtype == theirs.numpy().dtype
-        np.testing.assert_array_equal(found, theirs.numpy())
+        (result,) = lazily(lambda x, ours=ours: ours, X)
+        assert result.dtype == theirs.numpy().dtype
+        np.testing.assert_array_equal(result, theirs.numpy())
 
 
 def test_kernels_compute_what_playback_does() -> None:
@@ -270,12 +270,12 @@ def test_kernels_compute_what_playback_does() -> None:
     spread = (x.var(dim=1), x.std(axis=1, keepdims=True), x.max(dim=1).values, x.max(dim=1).indices)
     program = optimize_and_compile([*spread, x.logsumexp(dim=-1), x[:, [2, 0]], x.sort(dim=2).values], threads=1)
     given = X.numpy()
-    found = program(x=given)
+    actual = program(x=given)
     wanted = (
         X.var(dim=1), X.std(dim=1, keepdim=True, correction=0), *X.max(dim=1), X.logsumexp(dim=-1), X[:, [2, 0]],
         X.sort(dim=2).values,
     )  # fmt: skip
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(actual, wanted, strict=True):
         np.testing.assert_allclose(one, other.numpy(), rtol=2e-5, atol=2e-6)
 
 

@@ -46,8 +46,8 @@ def test_a_call_that_means_two_things_is_refused_and_has_two_spellings(name: str
     for call, given in ((in_numpy, MATRIX), (in_torch, torch.from_numpy(MATRIX))):
         result = call(given)
         wanted = list(result) if isinstance(result, list | tuple) else [result]
-        found = lazily(call, torch.from_numpy(MATRIX))
-        for one, other in zip(found, wanted, strict=True):
+        actual = lazily(call, torch.from_numpy(MATRIX))
+        for one, other in zip(actual, wanted, strict=True):
             np.testing.assert_allclose(one, np.asarray(other), rtol=1e-5, atol=1e-6)
 
 
@@ -93,8 +93,8 @@ def test_the_size_is_a_number_and_answers_a_call() -> None:
 def test_take_reads_the_flattened_tensor_as_both_libraries_do() -> None:
     index = torch.tensor([5, 0, -1])
     for call in (lambda x, i: x.take(i), lambda x, i: x.flatten()[i]):
-        (found,) = lazily(call, torch.from_numpy(MATRIX), index)
-        np.testing.assert_array_equal(found, MATRIX.take(index.numpy()))
+        (result,) = lazily(call, torch.from_numpy(MATRIX), index)
+        np.testing.assert_array_equal(result, MATRIX.take(index.numpy()))
 
 
 KEYS: list[Any] = [
@@ -120,11 +120,11 @@ KEYS: list[Any] = [
 @pytest.mark.parametrize("place", range(len(KEYS)))
 def test_positions_select_what_both_libraries_select(place: int) -> None:
     x, key = torch.arange(24.0).reshape(2, 3, 4), KEYS[place]
-    (found,) = lazily(lambda x: x[key], x)
-    np.testing.assert_array_equal(found, x.numpy()[key])
+    (result,) = lazily(lambda x: x[key], x)
+    np.testing.assert_array_equal(result, x.numpy()[key])
     items = key if isinstance(key, tuple) else (key,)
     theirs = x[tuple(torch.as_tensor(item) if isinstance(item, np.ndarray) else item for item in items)]
-    np.testing.assert_array_equal(found, theirs.numpy() if found.size else found)
+    np.testing.assert_array_equal(result, theirs.numpy() if result.size else result)
 
 
 def test_tensors_of_positions_select_at_run_time() -> None:

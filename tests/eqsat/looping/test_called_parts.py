@@ -62,8 +62,10 @@ def assert_same(source: Any, dearer: float = 1.001, **options: Any) -> Program:
     program, other = compiled(source, **options), compiled(inlined(source), **options)
     assert len(list(parts_of(split(program._compiled.bound.graph, ())))) > 1
     arrays = program.random_inputs()
-    found, wanted = (each(arrays) for each in (program, other))
-    for got, want in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, wanted)), strict=True):
+    actual, wanted = (run(arrays) for run in (program, other))
+    for got, want in zip(
+        *(results if isinstance(results, tuple) else (results,) for results in (actual, wanted)), strict=True
+    ):
         assert got.tobytes() == want.tobytes()
     assert len(program.kernels) == len(other.kernels)
     assert program.cost <= other.cost * dearer
@@ -98,7 +100,7 @@ def test_sizes_and_dtypes(rows: int, width: int, dtype: str) -> None:
 def test_threads_do_not_change_bits() -> None:
     program = [compiled(blocks(3, 64, 32), threads=threads) for threads in (1, 2, 4)]
     arrays = program[0].random_inputs()
-    assert len({each(arrays).tobytes() for each in program}) == 1
+    assert len({run(arrays).tobytes() for run in program}) == 1
 
 
 @pytest.mark.slow
@@ -181,10 +183,10 @@ def test_saved_programs_and_caches_keep_calls(tmp_path: Path, monkeypatch: pytes
         eqsat.load(tmp_path / "program"),
         eqsat.load(tmp_path / "program", recompile=True),
     ]
-    for each in again:
-        each.verify()
-        assert each(arrays).tobytes() == program(arrays).tobytes()
-        assert list(each.explorations()) == ["layer0", "layer1", "layer2"]
+    for other in again:
+        other.verify()
+        assert other(arrays).tobytes() == program(arrays).tobytes()
+        assert list(other.explorations()) == ["layer0", "layer1", "layer2"]
 
 
 # what calls take and give
@@ -201,11 +203,11 @@ def test_several_results_some_unused_and_an_operand_returned() -> None:
         body=two_results,
     )
     program = compiled(source)
-    found = program(arrays := program.random_inputs())
-    np.testing.assert_array_equal(found[2], arrays["x"])
-    assert found[0].tobytes() == found[5].tobytes()
+    actual = program(arrays := program.random_inputs())
+    np.testing.assert_array_equal(actual[2], arrays["x"])
+    assert actual[0].tobytes() == actual[5].tobytes()
     wanted = compiled(inlined(source))(arrays)
-    assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
+    assert [array.tobytes() for array in actual] == [array.tobytes() for array in wanted]
 
 
 def test_calls_beside_each_other_are_inlined() -> None:
@@ -375,23 +377,23 @@ def test_any_cut_gives_the_right_results(seed: int, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 def test_reports_name_the_uops_of_each_call() -> None:
     program = repeated(3)
-    each = len(program.kernels) // 3
+    per_call = len(program.kernels) // 3
     for place, kernel in enumerate(program.kernels):
-        name = f"layer{place // each}"
+        name = f"layer{place // per_call}"
         assert all(uop == name or uop.startswith(f"{name}/") for uop in kernel.uops)
         assert all(read.split(".")[0] == name for read in kernel.reads if read.endswith((".up", ".down")))
         chain = str(program.chain(place))
         assert chain
-        assert not any(f"layer{other}/" in chain for other in range(3) if other != place // each)
+        assert not any(f"layer{other}/" in chain for other in range(3) if other != place // per_call)
         assert program.explain(place)
     assert str(program.explain())
 
 
 def test_why_not_within_a_call_and_between_calls() -> None:
     program = compiled(blocks(2))
-    each = len(program.kernels) // 2
-    assert program.why_not(each - 1, each).kind == "call"
-    within = [program.why_not(place, place + 1) for place in (0, each)]
+    per_call = len(program.kernels) // 2
+    assert program.why_not(per_call - 1, per_call).kind == "call"
+    within = [program.why_not(place, place + 1) for place in (0, per_call)]
     assert within[0].kind == within[1].kind != "call"
     assert within[0].figures == within[1].figures
 

@@ -47,8 +47,8 @@ def network(steps: int, batch: int = 3, reverse: bool = False) -> list[Tensor]:
     """A recurrent network whose outputs go through another uop."""
     x, h = tensor.input("x", (steps, batch, 5)), tensor.input("h", (batch, 6))
 
-    def step(state: Tensor, each: Tensor) -> tuple[Tensor, Tensor]:
-        after = (each @ W.T + state @ R.T).tanh()
+    def step(state: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
+        after = (x_t @ W.T + state @ R.T).tanh()
         return after, after * 2
 
     last, outputs = tensor.scan(step, h, x, reverse=reverse)
@@ -56,11 +56,11 @@ def network(steps: int, batch: int = 3, reverse: bool = False) -> list[Tensor]:
 
 
 def by_numpy(x: np.ndarray, h: np.ndarray, reverse: bool) -> tuple[np.ndarray, np.ndarray]:
-    found = np.empty((len(x), *h.shape), np.float32)
+    result = np.empty((len(x), *h.shape), np.float32)
     for place in range(len(x))[:: -1 if reverse else 1]:
         h = np.tanh(x[place] @ W.T + h @ R.T)
-        found[place] = np.maximum(h * 2, 0)
-    return h, found
+        result[place] = np.maximum(h * 2, 0)
+    return h, result
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -69,8 +69,8 @@ def by_numpy(x: np.ndarray, h: np.ndarray, reverse: bool) -> tuple[np.ndarray, n
 )
 def test_scans_are_numpys_loops(steps: int, batch: int, reverse: bool) -> None:
     x, h = randn(steps, batch, 5), randn(batch, 6)
-    found = compiled(network(steps, batch, reverse))(x=x, h=h)
-    for got, wanted in zip(found, by_numpy(x, h, reverse), strict=True):
+    actual = compiled(network(steps, batch, reverse))(x=x, h=h)
+    for got, wanted in zip(actual, by_numpy(x, h, reverse), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -101,18 +101,18 @@ def test_what_no_state_reaches_leaves_the_loop() -> None:
 def test_carries_may_be_nested_and_unchanged() -> None:
     x, k = tensor.input("x", (4, 3)), tensor.input("k", (3,))
 
-    def step(carry: dict[str, Any], each: tuple[Tensor, Tensor]) -> tuple[dict[str, Any], list[Tensor]]:
+    def step(carry: dict[str, Any], terms: tuple[Tensor, Tensor]) -> tuple[dict[str, Any], list[Tensor]]:
         a, (b, c) = carry["a"], carry["pair"]
-        return {"a": b, "pair": (a + each[0], c)}, [a, each[0], k, each[1], tensor.constant(2.0)]
+        return {"a": b, "pair": (a + terms[0], c)}, [a, terms[0], k, terms[1], tensor.constant(2.0)]
 
     init = {"a": tensor.full((3,), 0.0), "pair": (k, tensor.full((), 7, "i64"))}
     carry, outputs = tensor.scan(step, init, (x, tensor.arange(4)))
     program = compiled([carry["a"], *carry["pair"], *outputs])
     xs, ks = randn(4, 3), randn(3)
     a, b, firsts = np.zeros(3, "f"), ks, []
-    for each in xs:
+    for row in xs:
         firsts.append(a)
-        a, b = b, a + each
+        a, b = b, a + row
     wanted: list[Any] = [a, b, 7, np.stack(firsts), xs, np.stack([ks] * 4), np.arange(4), np.full(4, 2.0)]
     for got, value in zip(program(x=xs, k=ks), wanted, strict=True):
         np.testing.assert_allclose(got, value, rtol=1e-6)
@@ -121,15 +121,15 @@ def test_carries_may_be_nested_and_unchanged() -> None:
 def test_states_swap_places() -> None:
     a, b = tensor.input("a", (2,)), tensor.input("b", (2,))
     last, _ = tensor.scan(lambda carry, _: ((carry[1], carry[0]), None), (a, b), length=3)
-    found = compiled(list(last))(a=np.array([1, 2], "f"), b=np.array([3, 4], "f"))
-    assert [each.tolist() for each in found] == [[3, 4], [1, 2]]
+    result = compiled(list(last))(a=np.array([1, 2], "f"), b=np.array([3, 4], "f"))
+    assert [array.tolist() for array in result] == [[3, 4], [1, 2]]
 
 
 def test_loops_follow_each_other_and_share_a_part() -> None:
     x = tensor.input("x", (5, 4))
 
-    def total(state: Tensor, each: Tensor) -> tuple[Tensor, Tensor]:
-        return state + each, state * each
+    def total(state: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
+        return state + x_t, state * x_t
 
     first, ys = tensor.scan(total, tensor.full((4,), 0.0), x)
     other, _ = tensor.scan(total, tensor.full((4,), 1.0), x, reverse=True)
@@ -144,40 +144,40 @@ def test_loops_follow_each_other_and_share_a_part() -> None:
 def test_loops_inside_loops(steps: int) -> None:
     x, w = tensor.input("x", (steps, 4, 6)), tensor.input("w", (6, 6))
 
-    def row(state: Tensor, each: Tensor) -> tuple[Tensor, Tensor]:
-        after, found = tensor.scan(lambda h, e: ((h + e @ w).tanh(), h), state, each)
-        return after, found.sum(0)
+    def row(state: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
+        after, result = tensor.scan(lambda h, e: ((h + e @ w).tanh(), h), state, x_t)
+        return after, result.sum(0)
 
-    last, found = tensor.scan(row, tensor.full((6,), 0.0), x)
+    last, result = tensor.scan(row, tensor.full((6,), 0.0), x)
     arrays = {"x": randn(steps, 4, 6), "w": randn(6, 6) / 3}
     h, sums = np.zeros(6, "f"), []
     for block in arrays["x"]:
         sums.append(np.zeros(6, "f"))
-        for each in block:
+        for x_t in block:
             sums[-1] = sums[-1] + h
-            h = np.tanh(h + each @ arrays["w"])
-    got = compiled([last, found])(arrays)
+            h = np.tanh(h + x_t @ arrays["w"])
+    got = compiled([last, result])(arrays)
     np.testing.assert_allclose(got[0], h, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(got[1], np.stack(sums), rtol=1e-4, atol=1e-5)
 
 
 def test_no_steps() -> None:
     h = tensor.input("h", (3,))
-    last, found = tensor.scan(lambda state, each: (state + each, state * 2), h, tensor.input("x", (0, 3)))
+    last, result = tensor.scan(lambda state, x_t: (state + x_t, state * 2), h, tensor.input("x", (0, 3)))
     assert last is h
-    assert found.shape == (0, 3)
+    assert result.shape == (0, 3)
 
 
 def test_a_loop_over_constants_is_a_loop_too() -> None:
-    last, found = tensor.scan(lambda state, each: (state + each, state), tensor.full((), 0, "i64"), tensor.arange(5))
-    program = compiled([last, found])
-    assert [each.tolist() for each in program()] == [10, [0, 0, 1, 3, 6]]
+    last, result = tensor.scan(lambda state, x_t: (state + x_t, state), tensor.full((), 0, "i64"), tensor.arange(5))
+    program = compiled([last, result])
+    assert [array.tolist() for array in program()] == [10, [0, 0, 1, 3, 6]]
 
 
 def test_results_are_inputs_of_the_caller_and_twice_an_output() -> None:
     x, h = tensor.input("x", (3, 2)), tensor.input("h", (2,))
-    last, found = tensor.scan(lambda state, each: (state * each, state), h, x)
-    values = compiled([x, last, found, last, h])({"x": (a := randn(3, 2)), "h": (b := randn(2))})
+    last, result = tensor.scan(lambda state, x_t: (state * x_t, state), h, x)
+    values = compiled([x, last, result, last, h])({"x": (a := randn(3, 2)), "h": (b := randn(2))})
     np.testing.assert_array_equal(values[0], a)
     np.testing.assert_allclose(values[1], b * a.prod(0), rtol=1e-5)
     np.testing.assert_array_equal(values[1], values[3])
@@ -188,9 +188,9 @@ def test_results_are_inputs_of_the_caller_and_twice_an_output() -> None:
 @pytest.mark.parametrize("level", ["exact", "range"])
 def test_threads_do_not_change_bits(level: str) -> None:
     arrays = {"x": randn(7, 64, 5), "h": randn(64, 6)}
-    found = [compiled(network(7, 64), threads=threads, exactness=level)(arrays) for threads in (1, 2, 4)]
-    for other in found[1:]:
-        assert [a.tobytes() for a in other] == [a.tobytes() for a in found[0]]
+    results = [compiled(network(7, 64), threads=threads, exactness=level)(arrays) for threads in (1, 2, 4)]
+    for other in results[1:]:
+        assert [a.tobytes() for a in other] == [a.tobytes() for a in results[0]]
 
 
 def test_saved_programs_and_caches_keep_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,10 +204,10 @@ def test_saved_programs_and_caches_keep_loops(tmp_path: Path, monkeypatch: pytes
         eqsat.load(tmp_path / "program"),
         eqsat.load(tmp_path / "program", recompile=True),
     ]
-    for each in again:
-        each.verify()
-        assert [a.tobytes() for a in each(arrays)] == [a.tobytes() for a in wanted]
-        assert [kernel.runs for kernel in each.kernels] == [kernel.runs for kernel in program.kernels]
+    for other in again:
+        other.verify()
+        assert [a.tobytes() for a in other(arrays)] == [a.tobytes() for a in wanted]
+        assert [kernel.runs for kernel in other.kernels] == [kernel.runs for kernel in program.kernels]
 
 
 @pytest.mark.slow
@@ -265,12 +265,12 @@ def test_commands_show_the_parts_of_a_model(tmp_path: Path) -> None:
     model.write_text(json.dumps(read_model(network(3)).bind({}, strict=False).graph.to_json()))
     shown = invoke("explore", str(model))
     assert [line for line in shown.splitlines() if line.startswith("part ")][::2] == ["part main", "part main.2"]
-    found = json.loads(invoke("explore", str(model), "--json"))["parts"]
-    (loop,) = found.keys() - {"main", "main.2"}
-    assert json.loads(invoke("explore", str(model), "--json", "--part", loop))["uops"] == found[loop]["uops"]
+    document = json.loads(invoke("explore", str(model), "--json"))["parts"]
+    (loop,) = document.keys() - {"main", "main.2"}
+    assert json.loads(invoke("explore", str(model), "--json", "--part", loop))["uops"] == document[loop]["uops"]
     page, picture = tmp_path / "page.html", tmp_path / "kernels.svg"
     invoke("explore", str(model), "--html", str(page))
-    assert all(f'"{part}":{{"summary"' in page.read_text() for part in found)
+    assert all(f'"{part}":{{"summary"' in page.read_text() for part in document)
     invoke("show", str(model), "--kernels", "--svg", str(picture))
     assert f"{loop}, after" in picture.read_text()
 
@@ -418,8 +418,8 @@ def test_every_movement_leaves_a_loop() -> None:
 def test_scatters_and_scans_leave_a_loop_with_their_axes() -> None:
     x, places = tensor.input("x", (5, 4, 3)), tensor.input("places", (5, 2, 3), "i64")
 
-    def step(state: Tensor, each: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        row, at = each
+    def step(state: Tensor, terms: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        row, at = terms
         moved = row.cumsum(0).scatter(0, at, row[:2], "add")
         return state + moved, state
 
@@ -436,14 +436,14 @@ def test_lookups_masks_and_cheap_values_stay_in_the_loop() -> None:
     table, x = tensor.input("table", (9, 4)), tensor.input("x", (5, 4))
     places = tensor.input("places", (5, 2), "i64")
 
-    def step(state: Tensor, each: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        added = table.take(each[0], 0).sum(0) * each[1].exp()
+    def step(state: Tensor, terms: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        added = table.take(terms[0], 0).sum(0) * terms[1].exp()
         return tensor.where(tensor.arange(4) < 2, state + added, state), state
 
     outputs = list(tensor.scan(step, tensor.full((4,), 0.0), (places, x)))
     model = read_model(outputs)
     (loop,) = (
-        each for each in split(model.bind({}, strict=False).graph, model.constants) if isinstance(each, PartLoop)
+        step for step in split(model.bind({}, strict=False).graph, model.constants) if isinstance(step, PartLoop)
     )
     (inside,) = parts_of(loop.steps)
     assert {"GATHER", "EXP", "CMPLT"} <= {node.uop for node in inside.graph.nodes}

@@ -45,8 +45,8 @@ def order(x: Array, descending: bool) -> Array:
 @pytest.mark.parametrize("name", DTYPES)
 def test_a_sort_is_stable(name: str, descending: bool) -> None:
     x = values(name, (2, 29))
-    found = optimize_and_compile(sorted_positions(tensor.input("x", x.shape, name), descending))(x=x)
-    np.testing.assert_array_equal(found, order(x, descending))
+    result = optimize_and_compile(sorted_positions(tensor.input("x", x.shape, name), descending))(x=x)
+    np.testing.assert_array_equal(result, order(x, descending))
 
 
 @pytest.mark.parametrize("name", ["i8", pytest.param("fp16", marks=pytest.mark.slow)])
@@ -60,8 +60,8 @@ def test_a_sort_on_a_gpu(name: str) -> None:
 @pytest.mark.parametrize("size", [0, 1, 2])
 def test_few_elements(size: int) -> None:
     x = values("fp32", (3, size))
-    found = optimize_and_compile(sorted_positions(tensor.input("x", x.shape)))(x=x)
-    np.testing.assert_array_equal(found, order(x, descending=False))
+    result = optimize_and_compile(sorted_positions(tensor.input("x", x.shape)))(x=x)
+    np.testing.assert_array_equal(result, order(x, descending=False))
 
 
 @pytest.mark.parametrize("size", [100, 5000])

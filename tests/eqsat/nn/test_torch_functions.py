@@ -68,18 +68,24 @@ def test_parameters_have_torchs_names_and_order(name: str) -> None:
     parameters = {**inspect.signature(ours).parameters}
     known = {*parameters, *renamed, *NO_EFFECT, *names} | ({"input"} if "x" in parameters else set())
     theirs = torchs_parameters(name)
-    missing = [each for each in theirs if each not in known]
+    missing = [parameter for parameter in theirs if parameter not in known]
     assert set(missing) <= LACKING.get(name, set()), f"{name} takes no {missing}"
     order = list(parameters)
-    shared = [renamed.get(each, each) for each in theirs if each not in NO_EFFECT and each not in names]
-    by_name = {renamed.get(each, each) for each in BY_NAME.get(name, ())}
-    placed = [each for each in shared if each in parameters and each not in by_name]
-    assert [order.index(each) for each in placed] == list(range(len(placed))), f"{name}: {placed} against {order}"
+    shared = [
+        renamed.get(parameter, parameter)
+        for parameter in theirs
+        if parameter not in NO_EFFECT and parameter not in names
+    ]
+    by_name = {renamed.get(parameter, parameter) for parameter in BY_NAME.get(name, ())}
+    placed = [parameter for parameter in shared if parameter in parameters and parameter not in by_name]
+    assert [order.index(parameter) for parameter in placed] == list(range(len(placed))), (
+        f"{name}: {placed} against {order}"
+    )
 
 
 def same(name: str, *arguments: Any, tolerance: float = 2e-5, **keywords: Any) -> None:
     """The values of a function of eqsat.nn and of torch's function of this name agree."""
-    arrays = [each for each in (*arguments, *keywords.values()) if isinstance(each, torch.Tensor)]
+    arrays = [argument for argument in (*arguments, *keywords.values()) if isinstance(argument, torch.Tensor)]
 
     def call(*inputs: Any) -> Any:
         left = iter(inputs)
@@ -88,10 +94,10 @@ def same(name: str, *arguments: Any, tolerance: float = 2e-5, **keywords: Any) -
         return getattr(nn if isinstance(inputs[0], Tensor) else functional, name)(*given, **named)
 
     expected = call(*arrays)
-    (found,) = lazily(call, *arrays)
-    assert found.shape == tuple(expected.shape)
-    assert found.dtype == expected.numpy().dtype
-    np.testing.assert_allclose(found, expected.numpy(), rtol=tolerance, atol=tolerance)
+    (actual,) = lazily(call, *arrays)
+    assert actual.shape == tuple(expected.shape)
+    assert actual.dtype == expected.numpy().dtype
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=tolerance, atol=tolerance)
 
 
 X, IMAGE, LINE = torch.randn(2, 3, 4), torch.randn(2, 4, 6, 6), torch.randn(2, 4, 7)

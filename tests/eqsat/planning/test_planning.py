@@ -62,9 +62,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def chosen(target: Target, m: int, n: int, k: int) -> Price:
-    found = PlanPricer(target, analyse, candidates).price(regions.gemm_bias_relu(m, n, k, "bf16"))
-    assert isinstance(found, Price)
-    return found
+    price = PlanPricer(target, analyse, candidates).price(regions.gemm_bias_relu(m, n, k, "bf16"))
+    assert isinstance(price, Price)
+    return price
 
 
 def tile_of(plan: Plan) -> ContractionTile:
@@ -120,7 +120,7 @@ class Known:
             return Facts()
 
         def planned(*_: object) -> list[tuple[Plan, Work]]:
-            return [(each, works[each.tile]) for each in (BIG, MIDDLE, SMALL) if each.tile in works]
+            return [(plan, works[plan.tile]) for plan in (BIG, MIDDLE, SMALL) if plan.tile in works]
 
         self.pricer = PlanPricer(A100, analysed, planned)
         self._takes = takes
@@ -143,8 +143,8 @@ def takes(registers: int, spilled: int = 0) -> KernelResources:
 
 def test_a_plan_that_takes_what_was_estimated_stays() -> None:
     known = Known({BIG.tile: work(1e9), SMALL.tile: work(2e9)}, {BIG.tile: takes(127)})
-    found = known.refined()
-    assert (found.prices[0].plan, found.diagnostics, known.asked) == (BIG, (), [])
+    result = known.refined()
+    assert (result.prices[0].plan, result.diagnostics, known.asked) == (BIG, (), [])
 
 
 def test_a_plan_that_spills_gives_way_to_the_next() -> None:
@@ -152,43 +152,43 @@ def test_a_plan_that_spills_gives_way_to_the_next() -> None:
         {BIG.tile: work(1e9), MIDDLE.tile: work(2e9), SMALL.tile: work(3e9)},
         {BIG.tile: takes(255, 64), MIDDLE.tile: takes(255, 8), SMALL.tile: takes(100)},
     )
-    found = known.refined(calls=2)
-    [first, second] = found.prices
+    result = known.refined(calls=2)
+    [first, second] = result.prices
     assert first is second
     assert msgspec.structs.replace(first.plan, notes=()) == SMALL
-    assert [tile_of(each) for each in known.asked] == [MIDDLE.tile, SMALL.tile]
+    assert [tile_of(plan) for plan in known.asked] == [MIDDLE.tile, SMALL.tile]
     assert first.work.thread_registers == 100
     [why] = first.plan.notes
     gave_way = "stages 4 → 3, warp_tile 64x64 → 32x32, vectors 8 → 4, tile 128x256x64 → 64x64x64"
     assert why == f"{gave_way}: 255 registers, 128 bytes spilled, 128 estimated"
-    [diagnostic] = found.diagnostics
+    [diagnostic] = result.diagnostics
     assert (diagnostic.kind, diagnostic.severity, diagnostic.at) == (Kind.RESOURCE_EXCEEDED, Severity.NOTE, REGION.name)
     assert diagnostic.message == why
 
 
 def test_registers_that_cost_occupancy_give_way_where_another_plan_is_better() -> None:
     works = {BIG.tile: work(1.0e9), SMALL.tile: work(1.5e9)}
-    found = Known(works, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
-    assert tile_of(found.prices[0].plan) == SMALL.tile
+    result = Known(works, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
+    assert tile_of(result.prices[0].plan) == SMALL.tile
     hidden = {BIG.tile: work(1.0e9, independent=4.0), SMALL.tile: work(1.5e9)}
-    found = Known(hidden, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
-    assert (found.prices[0].plan, found.prices[0].work.thread_registers) == (BIG, 255)
-    assert not found.diagnostics
+    result = Known(hidden, {BIG.tile: takes(255), SMALL.tile: takes(128)}).refined()
+    assert (result.prices[0].plan, result.prices[0].work.thread_registers) == (BIG, 255)
+    assert not result.diagnostics
 
 
 def test_where_all_spill_the_first_is_taken_and_says_so() -> None:
     known = Known({BIG.tile: work(1e9), SMALL.tile: work(2e9)}, {BIG.tile: takes(255, 4), SMALL.tile: takes(255, 4)})
-    found = known.refined()
-    assert found.prices[0].plan == BIG
-    assert SPILLS in found.prices[0].stops
-    [diagnostic] = found.diagnostics
+    result = known.refined()
+    assert result.prices[0].plan == BIG
+    assert SPILLS in result.prices[0].stops
+    [diagnostic] = result.diagnostics
     assert (diagnostic.severity, "spilled" in diagnostic.message) == (Severity.WARNING, True)
 
 
 def test_what_fits_no_multiprocessor_is_resource_exceeded() -> None:
     works = {BIG.tile: work(1e9, 1024, 64), SMALL.tile: work(2e9, 512)}
-    found = Known(works, {BIG.tile: takes(80), SMALL.tile: takes(128)}).refined()
-    assert tile_of(found.prices[0].plan) == SMALL.tile
+    result = Known(works, {BIG.tile: takes(80), SMALL.tile: takes(128)}).refined()
+    assert tile_of(result.prices[0].plan) == SMALL.tile
     with pytest.raises(EqsatError, match="a block of no plan fits") as caught:
         Known(works, {BIG.tile: takes(80), SMALL.tile: takes(160)}).refined()
     assert caught.value.kind is Kind.RESOURCE_EXCEEDED
@@ -203,9 +203,9 @@ def test_what_gives_way_is_named_in_order() -> None:
 
 def test_a_machine_without_room_has_no_plan() -> None:
     tiny = msgspec.structs.replace(A100, registers=512)
-    found = PlanPricer(tiny, analyse, candidates).price(REGION)
-    assert isinstance(found, Rejected)
-    assert found.kind is Kind.RESOURCE_EXCEEDED
+    price = PlanPricer(tiny, analyse, candidates).price(REGION)
+    assert isinstance(price, Rejected)
+    assert price.kind is Kind.RESOURCE_EXCEEDED
     assert PlanPricer(tiny, analyse, candidates).rank(REGION) == []
 
 
@@ -230,17 +230,17 @@ def test_a_kernel_that_spills_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -
         return msgspec.structs.replace(made, kernels=worse) if source == text else made
 
     monkeypatch.setattr(nvrtc, "build", spilling)
-    found = optimize_and_compile(a @ b, target="sm_80", cache=False)
-    [one], [other] = before._compiled.artifact.prices, found._compiled.artifact.prices
+    result = optimize_and_compile(a @ b, target="sm_80", cache=False)
+    [one], [other] = before._compiled.artifact.prices, result._compiled.artifact.prices
     assert other.plan != one.plan
     assert "255 registers, 32 bytes spilled" in other.plan.notes[-1]
-    assert found.kernels[0].resources is not None
-    assert not found.kernels[0].resources.spills
-    assert found.kernels[0].work.thread_registers == found.kernels[0].resources.registers
-    assert other.plan.notes[-1] in found.source()
-    assert [diagnostic.kind for diagnostic in found.diagnostics] == [Kind.RESOURCE_EXCEEDED]
+    assert result.kernels[0].resources is not None
+    assert not result.kernels[0].resources.spills
+    assert result.kernels[0].work.thread_registers == result.kernels[0].resources.registers
+    assert other.plan.notes[-1] in result.source()
+    assert [diagnostic.kind for diagnostic in result.diagnostics] == [Kind.RESOURCE_EXCEEDED]
     again = optimize_and_compile(a @ b, target="sm_80", cache=False)
-    assert again.source() == found.source()
+    assert again.source() == result.source()
 
 
 @needs_nvrtc
@@ -293,13 +293,13 @@ def test_plans_that_were_passed_over_are_told_of_and_kept(tmp_path: Path) -> Non
     def never(region: Region, plans: Sequence[Plan]) -> list[float | EqsatError]:
         pytest.fail("again")
 
-    found = tune(module, (first,), Measuring(known.pricer, timer, cache, lambda _: None))
-    assert found.prices[0].plan == MIDDLE
-    chosen, passed = found.diagnostics
+    result = tune(module, (first,), Measuring(known.pricer, timer, cache, lambda _: None))
+    assert result.prices[0].plan == MIDDLE
+    chosen, passed = result.diagnostics
     assert "the estimate's choice could not be built" in chosen.message
     assert (passed.kind, passed.severity, passed.at) == (Kind.COMPILE_FAILED, Severity.NOTE, REGION.name)
     assert passed.message.endswith("could not be built: 1; the first: no such copy")
-    assert tune(module, (first,), Measuring(known.pricer, never, cache, lambda _: None)) == found
+    assert tune(module, (first,), Measuring(known.pricer, never, cache, lambda _: None)) == result
 
 
 class FakeTimer:
@@ -325,11 +325,11 @@ def test_measured_plans_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
     said: list[str] = []
 
     def run(timer: FakeTimer, cache: PlanCache) -> Price:
-        found = tune(module, (first, first), Measuring(known.pricer, timer, cache, said.append))
-        assert found.prices[0] is found.prices[1]
-        [diagnostic] = found.diagnostics
+        result = tune(module, (first, first), Measuring(known.pricer, timer, cache, said.append))
+        assert result.prices[0] is result.prices[1]
+        [diagnostic] = result.diagnostics
         assert (diagnostic.kind, diagnostic.severity, diagnostic.at) == (Kind.TUNED, Severity.NOTE, REGION.name)
-        return found.prices[0]
+        return result.prices[0]
 
     cache, timer = PlanCache(tmp_path, A100, "a device"), FakeTimer(faster)
     assert run(timer, cache).plan == SMALL
@@ -387,14 +387,14 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
     monkeypatch.setattr("codegen.run.cuda_executable.device_for", lambda arch: None)
     monkeypatch.setattr(time_plans, "MOST_RUNS", 3)
     one = regions.matmul((), 16, 32, 32, dtype="bf16")
-    plans = [each.plan for each in PlanPricer(A100, analyse, candidates).rank(one)[:2]]
+    plans = [price.plan for price in PlanPricer(A100, analyse, candidates).rank(one)[:2]]
     arrays = random_inputs(
         {buffer.name: TensorType.of(buffer.memref.dtype, buffer.memref.shape) for buffer in one.inputs}
     )
-    found = time_plans.times_of(
+    result = time_plans.times_of(
         one, analyse(one).core, plans, arrays, backend=OnFake(), target=A100, flush=True, cache=tmp_path
     )
-    assert found == [1000.0, 1000.0]
+    assert result == [1000.0, 1000.0]
     assert launched == [f"eq_{one.name}_0", f"eq_{one.name}_1"] * (2 + 1 + 3)
 
 

@@ -61,7 +61,7 @@ def test_every_bit_stays(name: str, target: str) -> None:
     signed = word.replace("u", "i")
     x, y = tensor.input("x", bits.shape, name), tensor.input("y", bits.shape, word)
     column = y.reshape(1, -1).pad([(0, 1), (0, 0)], 7).flip(1)
-    found = run(
+    actual = run(
         target,
         {
             "to": x.bitcast(word),
@@ -77,7 +77,7 @@ def test_every_bit_stays(name: str, target: str) -> None:
     moved = np.pad(bits.reshape(1, -1), ((0, 1), (0, 0)), constant_values=7)[:, ::-1]
     wanted = {"to": bits, "signed": bits, "of": bits, "next": bits + bits.dtype.type(1), "moved": moved, "twice": bits}
     for output, words_of in wanted.items():
-        np.testing.assert_array_equal(found[output].view(bits.dtype), words_of, err_msg=output)
+        np.testing.assert_array_equal(actual[output].view(bits.dtype), words_of, err_msg=output)
 
 
 PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -96,9 +96,9 @@ def test_every_bit_stays_behind_a_product(product: Callable[[Tensor, Tensor], Te
     table = np.broadcast_to(words(to)[:64, None], (64, 64)).astype(np.float32)
     x, w = tensor.input("x", (64, 64)), tensor.input("w", (64, 64))
     outputs = {"y": product(x, w).cast("u16").bitcast(to), "bits": product(x, w).cast("u16")}
-    found = run(target, outputs, x=np.eye(64, dtype=np.float32), w=table)
-    np.testing.assert_array_equal(found["y"].view(np.uint16), found["bits"])
-    np.testing.assert_array_equal(found["bits"], table)
+    result = run(target, outputs, x=np.eye(64, dtype=np.float32), w=table)
+    np.testing.assert_array_equal(result["y"].view(np.uint16), result["bits"])
+    np.testing.assert_array_equal(result["bits"], table)
 
 
 @TARGETS
@@ -106,9 +106,9 @@ def test_every_bit_stays_behind_a_product(product: Callable[[Tensor, Tensor], Te
 def test_bits_of_computed_values(name: str, target: str) -> None:
     x = np.linspace(-3, 5, 70).astype(FLOATS[name])
     word = f"i{8 * x.itemsize}"
-    found = run(target, {"y": (tensor.input("x", x.shape, name) * 2 - 1).bitcast(word)}, x=x)["y"]
+    result = run(target, {"y": (tensor.input("x", x.shape, name) * 2 - 1).bitcast(word)}, x=x)["y"]
     two, one = x.dtype.type(2), x.dtype.type(1)
-    np.testing.assert_array_equal(found, ((x * two).astype(x.dtype) - one).astype(x.dtype).view(found.dtype))
+    np.testing.assert_array_equal(result, ((x * two).astype(x.dtype) - one).astype(x.dtype).view(result.dtype))
 
 
 @DTYPES

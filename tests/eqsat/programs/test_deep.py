@@ -145,7 +145,7 @@ def test_a_deep_program_is_explained(deep: Program) -> None:
     assert "1,000 kernels before and 1 after" in deep.explain()
 
 
-@pytest.mark.parametrize("stage", [each for each in STAGES if each != "frontend"])
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "frontend"])
 def test_every_stage_of_a_deep_program_is_dumped(deep: Program, stage: str) -> None:
     assert deep.dump(stage, as_json=True)
 

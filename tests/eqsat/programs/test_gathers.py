@@ -95,10 +95,10 @@ def check(name: str, target: str) -> None:
     bound = read_model(result).bind({}, strict=False)
     inputs = {key: {**given, **bound.constants}[key] for key in bound.graph.inputs}
     compiled = optimize_and_compile(result, target=target, emulate=target != "cpu")
-    found = compiled(**given)
+    actual = compiled(**given)
     for (wanted,) in (playback(bound.graph, inputs), evaluate(bound.graph, inputs)):
-        assert found.dtype == wanted.dtype
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        assert actual.dtype == wanted.dtype
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-5)
     if target == "cpu":
         assert len(compiled.kernels) == program.kernels
 
@@ -119,8 +119,8 @@ def test_gathers_on_a_gpu(name: str) -> None:
 def test_an_axis_of_one_element_and_an_empty_index() -> None:
     x, i = tensor.input("x", (1, 3)), tensor.input("i", (0,), "i64")
     y = along((x + 1).pad([(0, 0), (1, 0)]), 0, i)
-    found = optimize_and_compile(y, target="cpu")(x=np.zeros((1, 3), np.float32), i=np.zeros(0, np.int64))
-    assert found.shape == (0, 4)
+    result = optimize_and_compile(y, target="cpu")(x=np.zeros((1, 3), np.float32), i=np.zeros(0, np.int64))
+    assert result.shape == (0, 4)
     one = optimize_and_compile(along(x * 2, 0, tensor.input("j", (2,), "i64")), target="cpu")
     np.testing.assert_array_equal(one(x=np.ones((1, 3), np.float32), j=np.array([-5, 9])), np.full((2, 3), 2.0))
 

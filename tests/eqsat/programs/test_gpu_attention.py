@@ -11,9 +11,9 @@ FEW = ("causal", "hidden_by_infinity", "grouped_queries", "brain", "half_through
 
 
 def check(program: Program) -> None:
-    found = optimize_and_compile(graph_of(program), target="sm_80", emulate=True)
-    assert len(found.kernels) == 1
-    found.verify(seed=3)
+    result = optimize_and_compile(graph_of(program), target="sm_80", emulate=True)
+    assert len(result.kernels) == 1
+    result.verify(seed=3)
 
 
 @pytest.mark.slow

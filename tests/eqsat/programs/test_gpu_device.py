@@ -64,13 +64,13 @@ def test_cupy_arrays_come_and_go(graph: bool) -> None:
     program = compiled(dense(65, 72, 40, "fp16"), graph=graph)
     for seed in range(3):
         given = program.random_inputs(seed)
-        there = {name: cupy.asarray(each) for name, each in given.items()}
-        found = program(there)
-        assert isinstance(found, cupy.ndarray)
+        there = {name: cupy.asarray(array) for name, array in given.items()}
+        actual = program(there)
+        assert isinstance(actual, cupy.ndarray)
         expected = program(given)
         assert isinstance(expected, np.ndarray)
-        np.testing.assert_array_equal(found.get(), expected)
-        out = cupy.zeros_like(found)
+        np.testing.assert_array_equal(actual.get(), expected)
+        out = cupy.zeros_like(actual)
         assert program(there, out=out) is out
         np.testing.assert_array_equal(out.get(), expected)
 
@@ -82,10 +82,10 @@ def test_torch_tensors_come_and_go_on_their_stream() -> None:
     program = compiled(dense(65, 72, 40, "bf16"))
     a, b, bias = (torch.randn(shape, device="cuda").bfloat16() for shape in ((65, 40), (40, 72), (72,)))
     with torch.cuda.stream(torch.cuda.Stream()):
-        found = program(a * 2, b, bias)
-        assert found.dtype is torch.bfloat16
+        actual = program(a * 2, b, bias)
+        assert actual.dtype is torch.bfloat16
         expected = torch.relu((2 * a).float() @ b.float() + bias.float())
-        assert (found.float() - expected).abs().max() < 2e-2 * expected.abs().max()
+        assert (actual.float() - expected).abs().max() < 2e-2 * expected.abs().max()
 
 
 def test_several_outputs_of_every_dtype() -> None:
@@ -93,16 +93,18 @@ def test_several_outputs_of_every_dtype() -> None:
 
     program = compiled(pointwise())
     given = program.random_inputs()
-    found = program({name: cupy.asarray(each) if each.dtype != "bfloat16" else each for name, each in given.items()})
-    for there, here in zip(found, program(given), strict=True):
+    result = program(
+        {name: cupy.asarray(array) if array.dtype != "bfloat16" else array for name, array in given.items()}
+    )
+    for there, here in zip(result, program(given), strict=True):
         np.testing.assert_array_equal(np.asarray(there.get()).view(here.dtype), here)
 
 
 def test_times_are_measured() -> None:
     program = compiled(softmax(1024, 1024))
-    for each in program.profile(program.random_inputs(), repeats=5):
-        assert each.measured_ns is not None
-        assert 100 < each.measured_ns < 1e8
+    for row in program.profile(program.random_inputs(), repeats=5):
+        assert row.measured_ns is not None
+        assert 100 < row.measured_ns < 1e8
 
 
 def test_an_older_generation_is_compiled_by_the_driver() -> None:

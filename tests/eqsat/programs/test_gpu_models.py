@@ -38,10 +38,14 @@ def test_every_kernel_of_the_programs_compiles_cleanly(arch: str) -> None:
     for name, make in PROGRAMS.items():
         for text in kernel_texts(*make(), arch):
             texts[re.sub(r"(?<=void )eq_\w+", f"eq_{len(texts)}", text, count=1)] = name
-    found = build("\n".join(texts), arch).kernels
-    assert len(found) == len(texts) > len(PROGRAMS)
+    kernels = build("\n".join(texts), arch).kernels
+    assert len(kernels) == len(texts) > len(PROGRAMS)
     named = dict(enumerate(texts.values()))
-    bad = [f"{named[int(each.name.removeprefix('eq_'))]}: {each}" for each in found if each.spills or each.lints]
+    bad = [
+        f"{named[int(kernel.name.removeprefix('eq_'))]}: {kernel}"
+        for kernel in kernels
+        if kernel.spills or kernel.lints
+    ]
     assert not bad
 
 

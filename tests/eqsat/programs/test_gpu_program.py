@@ -109,11 +109,11 @@ def test_nan_goes_through() -> None:
 
 def test_a_wrong_kernel_is_a_kernel_fault_with_its_name_and_line() -> None:
     program = emulated(dense(33, 24, 16, "fp16"))
-    found = program._compiled.artifact
+    result = program._compiled.artifact
     [kernel] = program.kernels
-    broken = {name: text.replace("eq_barrier();", ";") for name, text in found.units.items()}
-    assert broken != found.units
-    executable = EmulatedExecutable(found.module, found.table, emulated_kernels(broken, "sm80"), {})
+    broken = {name: text.replace("eq_barrier();", ";") for name, text in result.units.items()}
+    assert broken != result.units
+    executable = EmulatedExecutable(result.module, result.table, emulated_kernels(broken, "sm80"), {})
     inputs = list(program.random_inputs().values())
     with pytest.raises(EqsatError) as caught:
         executable.run(inputs, [np.zeros((33, 24), np.float16)], 1)
@@ -175,9 +175,9 @@ def test_targets_of_devices() -> None:
     ],
 )
 def test_multiprocessors_are_those_of_the_device(name: str, arch: str, kib: int, threads: int, blocks: int) -> None:
-    found = device_target(name, arch, 20)
-    assert found is not None
-    assert (found.l1_bytes, found.threads, found.blocks) == (kib << 10, threads, blocks)
+    result = device_target(name, arch, 20)
+    assert result is not None
+    assert (result.l1_bytes, result.threads, result.blocks) == (kib << 10, threads, blocks)
 
 
 # --- what is shown ---
@@ -223,8 +223,8 @@ print(optimize_and_compile(softmax(7, 130), target="sm_80", emulate=True, cache=
 """
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     command = [sys.executable, "-c", code]
-    found = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert found == emulated(softmax(7, 130), cache=False).source()
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert result == emulated(softmax(7, 130), cache=False).source()
 
 
 # --- kept ---
@@ -335,15 +335,15 @@ def test_a_newer_device_gets_the_ptx(launched: list[str], tmp_path: Path, monkey
 def test_device_arrays_come_and_go_as_they_are(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     program = on_fake_device(dense(33, 24, 200, "fp16"), launched, monkeypatch)
     given = program.random_inputs(4)
-    there = {name: Array(each) for name, each in given.items()}
-    found = program(there)
-    assert isinstance(found, Array)
-    np.testing.assert_array_equal(found.host, program(given))
+    there = {name: Array(array) for name, array in given.items()}
+    result = program(there)
+    assert isinstance(result, Array)
+    np.testing.assert_array_equal(result.host, program(given))
     out = Array(np.zeros((33, 24), np.float16))
     assert program(there, out=out) is out
-    np.testing.assert_array_equal(out.host, found.host)
+    np.testing.assert_array_equal(out.host, result.host)
     mixed = program({**there, "bias": given["bias"]})
-    np.testing.assert_array_equal(mixed.host, found.host)
+    np.testing.assert_array_equal(mixed.host, result.host)
     for wrong, what in ((np.zeros((33, 23), np.float16), "shape"), (np.zeros((33, 24), np.float32), "dtype")):
         with pytest.raises(EqsatError, match=what):
             program(there, out=Array(wrong))
@@ -394,4 +394,4 @@ def test_a_graph_of_the_callers_takes_no_call(launched: list[str], monkeypatch: 
 def test_times_are_per_launch(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     program = on_fake_device(softmax(4, 6), launched, monkeypatch)
     measured = program.profile(program.random_inputs(), repeats=2)
-    assert [each.measured_ns for each in measured] == [1000.0] * len(program.kernels)
+    assert [row.measured_ns for row in measured] == [1000.0] * len(program.kernels)

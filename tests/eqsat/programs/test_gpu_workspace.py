@@ -63,10 +63,10 @@ def test_counters_are_zeroed_once_for_a_stream(graph: bool, tmp_path: Path, monk
 
     cupy.zeros = zeros
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    for each in (compiled, loaded):
+    for program in (compiled, loaded):
         zeroed.clear()
         for _ in range(3):
-            each.verify()
+            program.verify()
         assert len(zeroed) == 1 + graph, "a graph has its own"
         assert all(one.size > 0 and not one.host.any() for one in zeroed)
 

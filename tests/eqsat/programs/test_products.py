@@ -192,9 +192,9 @@ def test_what_rules_offer_leaves_the_other_choices_there(write: Callable[[], Ten
         view, _ = saturate(bound.graph, select(rules), constants=names)
         return extract(view, bound.graph.outputs, pricer_for(find_target("cpu"), Options()), constants=names)
 
-    found = cover(None)
-    assert found.time_ns <= cover(WITHOUT).time_ns
-    assert sum(kernel.price is not None for kernel in found.kernels) == kernels
+    result = cover(None)
+    assert result.time_ns <= cover(WITHOUT).time_ns
+    assert sum(kernel.price is not None for kernel in result.kernels) == kernels
 
 
 def test_weights_that_are_not_constant_stay_apart() -> None:

@@ -47,8 +47,8 @@ def test_known_answers(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     given = [np.append(edge, rng.integers(0, 2**64, 34, np.uint64)) for edge in COUNTERS_AND_KEYS]
     program = compiled(monkeypatch, ALL_WORDS, target, dims={"n": 37})
     assert len(program.kernels) == 1
-    found = program(*given)
-    for word, got in enumerate(found):
+    actual = program(*given)
+    for word, got in enumerate(actual):
         assert got.dtype == np.uint32
         np.testing.assert_array_equal(got[:3], ANSWERS[word])
         wanted = [
@@ -67,9 +67,9 @@ def check(program: Program, outputs: list[Tensor], given: dict[str, Any]) -> Non
     """The results have the bits of both evaluators."""
     bound = read_model(outputs).bind({}, strict=False)
     inputs = {name: np.asarray({**given, **bound.constants}[name]) for name in bound.graph.inputs}
-    found = program(**given)
+    actual = program(**given)
     for wanted in (playback(bound.graph, inputs), evaluate(bound.graph, inputs)):
-        for one, other in zip(found, wanted, strict=True):
+        for one, other in zip(actual, wanted, strict=True):
             assert one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)
 
@@ -132,10 +132,10 @@ def test_a_mask_that_is_read_twice_is_computed_once(monkeypatch: pytest.MonkeyPa
     (kernel,) = program.kernels
     assert len(kernel.writes) == 2
     ones = np.ones((31, 67), np.float32)
-    found = program(x=ones, g=2 * ones, seed=SEED)
-    np.testing.assert_array_equal(2 * found[0], found[1])
-    assert 0.05 < (found[0] == 0).mean() < 0.15
-    assert not np.array_equal(found[0], program(x=ones, g=ones, seed=SEED + 1)[0])
+    result = program(x=ones, g=2 * ones, seed=SEED)
+    np.testing.assert_array_equal(2 * result[0], result[1])
+    assert 0.05 < (result[0] == 0).mean() < 0.15
+    assert not np.array_equal(result[0], program(x=ones, g=ones, seed=SEED + 1)[0])
 
 
 def test_a_mask_is_computed_again_where_that_is_cheaper() -> None:

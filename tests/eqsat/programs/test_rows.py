@@ -49,8 +49,8 @@ def distance(x: Tensor) -> Tensor:
 
 
 ROWS: dict[str, Write] = {
-    each.__name__: each
-    for each in (nn.softmax, nn.layer_norm, rms_norm, log_softmax, normalized_then_softmax, spread, distance)
+    function.__name__: function
+    for function in (nn.softmax, nn.layer_norm, rms_norm, log_softmax, normalized_then_softmax, spread, distance)
 }
 SHAPES = [(5, 33), (3, 1), (1, 7), (2, 3, 130), (0, 4), (4, 0), (1, 1), (257,)]
 
@@ -112,10 +112,10 @@ def test_a_row_that_is_masked_wholly_is_what_playback_gives() -> None:
     x[1] = -np.inf
     x[2, 4] = np.nan
     with np.errstate(invalid="ignore"):
-        found = program(x=x)
-    assert np.isnan(found[1]).all()
-    assert np.isnan(found[2]).all()
-    assert np.isclose(found[0].sum(), 1.0, atol=1e-6)
+        result = program(x=x)
+    assert np.isnan(result[1]).all()
+    assert np.isnan(result[2]).all()
+    assert np.isclose(result[0].sum(), 1.0, atol=1e-6)
 
 
 def test_a_statistic_of_all_terms_is_not_finished_inside_each() -> None:

@@ -58,9 +58,9 @@ def alone(block: str) -> Cover:
 def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
     (four, four_nodes), (five, five_nodes), (six, six_nodes) = map(settled, (4, 5, 6))
     assert six_nodes - five_nodes == five_nodes - four_nodes, "e-nodes grow by the same for every layer"
-    asked = [len(each.facts.memo) for each in (four, five, six)]
+    asked = [len(candidates.facts.memo) for candidates in (four, five, six)]
     assert asked[2] - asked[1] <= 0.02 * asked[1], "further layers ask what others have asked"
-    trees = [len(each.forest) for each in (four, five, six)]
+    trees = [len(candidates.forest) for candidates in (four, five, six)]
     assert trees[2] - trees[1] <= 1.05 * (trees[1] - trees[0])
     per_layer = trees[2] - trees[1]
     assert per_layer <= 5000, "copies of what was chosen, and nothing that was tried for it"
@@ -70,7 +70,7 @@ def test_what_deeper_encoders_repeat_is_chosen_once() -> None:
 def test_deeper_encoders_price_no_more() -> None:
     two, three, four = (covered(*encoder(layers)) for layers in (2, 3, 4))
     assert max(three.priced, four.priced) <= 1.15 * two.priced, "but for what only one way of searching comes upon"
-    times = [each.time_ns for each in (two, three, four)]
+    times = [cover.time_ns for cover in (two, three, four)]
     assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=1e-6)
     assert len(four.kernels) - len(three.kernels) == len(three.kernels) - len(two.kernels)
 
@@ -126,13 +126,13 @@ def test_copies_are_what_would_have_been_chosen(
     def candidates() -> dict[int, list[object]]:
         made = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
         CoverSearch(made, pareto).cover_with_known_prices()
-        buffers = [each for each, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
+        buffers = [class_ for class_, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
         return {buffer: list(map(known, made.enumeration.of(buffer))) for buffer in buffers}
 
     def known(tree: Tree) -> object:
-        found = sorted(str(accumulator) for accumulator in tree.accumulators)
+        result = sorted(str(accumulator) for accumulator in tree.accumulators)
         derived = tree.reads, tree.axes, tree.rank, tree.own, tree.flops, tree.ops, tree.finished, tree.captured
-        return str(tree), tree.kinds, found, derived
+        return str(tree), tree.kinds, result, derived
 
     copied = candidates()
     monkeypatch.setattr(alternatives, "SMALL", 1 << 30)

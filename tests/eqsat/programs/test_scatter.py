@@ -124,11 +124,11 @@ def test_what_reads_a_scatter_elsewhere_is_a_kernel_of_its_own() -> None:
     made = (put.T.relu(), put.sum(0), put.scatter(1, put.cast("i64"), 2.0))
     a, i = values((7, 6), 0), positions((3, 6), 7)
     program = optimize_and_compile(made)
-    found = program(x=a, i=i)
+    result = program(x=a, i=i)
     first = scattered(a, 0, i, np.full((3, 6), 1.5, np.float32), "add")
-    np.testing.assert_allclose(found[1], first.sum(0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result[1], first.sum(0), rtol=1e-5, atol=1e-5)
     again = scattered(first, 1, first.astype(np.int64), np.full((7, 6), 2.0, np.float32), "none")
-    assert found[2].tobytes() == again.tobytes()
+    assert result[2].tobytes() == again.tobytes()
     program.verify()
 
 

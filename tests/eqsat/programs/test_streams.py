@@ -132,7 +132,7 @@ FUSING = ("inline_producer", "inline_producer_in_place", "compose_load", "fuse_e
 )
 def test_without_any_rule_of_its_chain_it_is_not_derived(name: str, rule: str) -> None:
     graph = graph_of(STREAMING[name])
-    view, _ = saturate(graph, [each for each in RULES if each.name != rule])
+    view, _ = saturate(graph, [other for other in RULES if other.name != rule])
     assert not is_derived(name, graph, view)
 
 
@@ -247,11 +247,11 @@ def test_odd_rows_give_what_playback_gives(change: Change) -> None:
     inputs = inputs_of(graph)
     change(inputs)
     with np.errstate(all="ignore"):
-        for (found,) in (play_module(assembly.module, inputs), run(inputs)):
-            assert not complaint(graph, inputs, [found])
+        for (result,) in (play_module(assembly.module, inputs), run(inputs)):
+            assert not complaint(graph, inputs, [result])
             if change is hide_a_row:
-                assert np.isnan(found[:, 2]).all()
-                assert np.isfinite(np.delete(found, 2, axis=1)).all()
+                assert np.isnan(result[:, 2]).all()
+                assert np.isfinite(np.delete(result, 2, axis=1)).all()
 
 
 SIZES: list[dict[str, int]] = [

@@ -85,9 +85,9 @@ def program() -> Program:
 
 def algorithms(program: Program) -> set[str]:
     return {
-        each
+        choice
         for price in program._compiled.artifact.prices
-        for each in plan_to_schedule(price.plan).algo_choice.values()
+        for choice in plan_to_schedule(price.plan).algo_choice.values()
     }
 
 
@@ -201,7 +201,7 @@ def test_saved_programs_keep_it(program: Program, tmp_path: Path) -> None:
 
 def test_it_is_shown(program: Program) -> None:
     assert f"matmul: {TF32}" in program.explain()
-    assert [each["algo_choice"] for each in program.dump("plan", as_json=True).values()] == [{"matmul": TF32}]
+    assert [plan["algo_choice"] for plan in program.dump("plan", as_json=True).values()] == [{"matmul": TF32}]
     assert "eq_mma_m16n8k8_tf32" in program.source()
     assert not program.diagnostics
     plans = [plan_of(price.plan, GpuContractionPlan) for price in explore(dense(), target="sm_80", tf32=True).prices]
@@ -240,9 +240,9 @@ def test_the_command_line_asks_for_it(tmp_path: Path) -> None:
     uops, _ = tensor_to_tiny([dense()])
     path = tmp_path / "dense.json"
     path.write_text(json.dumps(uops))
-    found = CliRunner().invoke(app, ["check", str(path), "--target", "sm_80", "--emulate", "--tf32"])
-    assert found.exit_code == 0, found.output
-    assert 1e-6 < float(found.stdout.split()[3]) < 1e-3
+    result = CliRunner().invoke(app, ["check", str(path), "--target", "sm_80", "--emulate", "--tf32"])
+    assert result.exit_code == 0, result.output
+    assert 1e-6 < float(result.stdout.split()[3]) < 1e-3
     answer = CliRunner().invoke(app, ["compile", str(path), "--target", "cpu", "--tf32"])
     assert "changes nothing on cpu" in answer.stderr
     saved = tmp_path / "dense.saved"
@@ -256,6 +256,6 @@ def test_the_command_line_asks_for_it(tmp_path: Path) -> None:
 def test_kernels_compile_without_spills(arch: str) -> None:
     program = optimize_and_compile([dense(512, 512, 512), images(56, 64)], target=arch, tf32=True)
     assert algorithms(program) == {TF32}
-    found = build(program.source(), arch).kernels
-    assert len(found) == 2
-    assert all((each.spills, each.stack, each.lints) == (False, 0, ()) for each in found)
+    kernels = build(program.source(), arch).kernels
+    assert len(kernels) == 2
+    assert all((kernel.spills, kernel.stack, kernel.lints) == (False, 0, ()) for kernel in kernels)

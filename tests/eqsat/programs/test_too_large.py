@@ -93,4 +93,4 @@ def test_a_system_that_gives_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_machine_has_memory() -> None:
     assert 2**28 < host_bytes() < 2**60
-    assert [bytes_text(each) for each in (5, 1536, 3 * 2**40)] == ["5 bytes", "1.5 KiB", "3.0 TiB"]
+    assert [bytes_text(size) for size in (5, 1536, 3 * 2**40)] == ["5 bytes", "1.5 KiB", "3.0 TiB"]

@@ -22,13 +22,13 @@ def program(request: pytest.FixtureRequest) -> Program:
     return compiled(request.param)
 
 
-def found(program: Program) -> Artifact:
+def artifact_of(program: Program) -> Artifact:
     return program._compiled.artifact
 
 
 def refusal(program: Program, edit: Edit) -> str:
     """What the artifact is refused for, edited, with a contract that fits."""
-    record = to_builtins(found(program))
+    record = to_builtins(artifact_of(program))
     edit(record)
     with pytest.raises(EqsatError) as caught:
         verify(seal(from_builtins(record, Artifact)), program._compiled.bound)
@@ -37,7 +37,7 @@ def refusal(program: Program, edit: Edit) -> str:
 
 
 def slot(record: dict[str, Any], role: str) -> dict[str, Any]:
-    return next(each for each in record["module"]["slots"] if each["role"] == role)
+    return next(slot for slot in record["module"]["slots"] if slot["role"] == role)
 
 
 def reversed_args(record: dict[str, Any]) -> None:
@@ -119,14 +119,14 @@ GPU: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.parametrize("case", [*CPU, *GPU])
 def test_what_is_refused_for_one_target(case: str, program: Program) -> None:
-    cases = GPU if found(program).target.is_gpu else CPU
+    cases = GPU if artifact_of(program).target.is_gpu else CPU
     if case in cases:
         edit, said = cases[case]
         assert said in refusal(program, edit)
 
 
 def test_an_artifact_is_what_its_contract_says(program: Program) -> None:
-    whole = found(program)
+    whole = artifact_of(program)
     verify(whole, program._compiled.bound)
     assert whole.contract == contract_of(whole)
     record = to_builtins(whole)

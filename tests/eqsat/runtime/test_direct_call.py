@@ -48,9 +48,9 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 def misaligned(array: np.ndarray) -> np.ndarray:
     memory = np.zeros(array.nbytes + 1, np.uint8)[1:]
-    found = memory.view(array.dtype).reshape(array.shape)
-    found[...] = array
-    return found
+    result = memory.view(array.dtype).reshape(array.shape)
+    result[...] = array
+    return result
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_convolution_is_called_one_in_every_stage() -> None:
     x, w = t.input("x", (1, 4, 9, 7)), t.input("w", (6, 4, 3, 3))
     made = optimize_and_compile(nn.conv2d(x, w), threads=1)
     (region,), (plan,) = made.dump("region", as_json=True).values(), made.dump("plan", as_json=True).values()
-    ops = [each["op"] for each in region["region"]["body"] if "op" in each]
+    ops = [let["op"] for let in region["region"]["body"] if "op" in let]
     assert [op["pattern"] for op in ops if op["kind"] == "contraction"] == ["conv"]
     assert list(plan["algo_choice"]) == ["conv"]
     (view,) = made.dump("poly_view", as_json=True).values()
@@ -88,10 +88,10 @@ def test_dumps_read_back(program: Program) -> None:
     module = load_module(program.dump("module", as_json=True))
     verify(module)
     names = [region.name for region in module.regions]
-    assert [load_region(each["region"]) for each in program.dump("region", as_json=True).values()] == list(
+    assert [load_region(kernel["region"]) for kernel in program.dump("region", as_json=True).values()] == list(
         module.regions
     )
-    assert [each["region"] for each in program.dump("region", as_json=True).values()] == program.dump(
+    assert [kernel["region"] for kernel in program.dump("region", as_json=True).values()] == program.dump(
         "module", as_json=True
     )["regions"]
     for stage in ("region", "indexbook", "poly_view", "poly_core", "plan", "cpu"):

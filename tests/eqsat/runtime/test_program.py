@@ -162,7 +162,7 @@ def test_empty_arrays_and_scalars() -> None:
     assert double.shape == ()
     assert double == 8
     np.testing.assert_array_equal(lowest, np.full(3, -np.inf))
-    outs = tuple(np.full_like(each, 7) for each in (none, zeros, double, lowest))
+    outs = tuple(np.full_like(array, 7) for array in (none, zeros, double, lowest))
     assert program(np.zeros((0, 3), np.float32), 4, out=outs)[2] == 8
 
 
@@ -243,8 +243,8 @@ def test_many_threads_call_one_program(free: Program) -> None:
         return results[0]
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(call, jobs))
-    for (x, w), y in zip(jobs, found, strict=True):
+        actual = list(pool.map(call, jobs))
+    for (x, w), y in zip(jobs, actual, strict=True):
         np.testing.assert_allclose(y, x @ w, rtol=1e-5, atol=1e-6)
 
 
@@ -277,8 +277,8 @@ def test_variants_of_many_threads_are_made_once() -> None:
 
     variants = Variants(specialise, {})
     with ThreadPoolExecutor(8) as pool:
-        found: list[Any] = list(pool.map(lambda size: variants({"M": size}), [number % 10 for number in range(200)]))
-    assert found == [number % 10 for number in range(200)]
+        results: list[Any] = list(pool.map(lambda size: variants({"M": size}), [number % 10 for number in range(200)]))
+    assert results == [number % 10 for number in range(200)]
     assert sorted(made) == list(range(10))
 
 

@@ -26,7 +26,7 @@ def test_what_nobody_refers_to_is_used_again() -> None:
     made = ResultArrays(TYPES)
     first = made.take()
     at = address(first[0])
-    assert [(each.shape, each.dtype.name) for each in first] == [((2, SIZE), "float32"), ((), "int32")]
+    assert [(array.shape, array.dtype.name) for array in first] == [((2, SIZE), "float32"), ((), "int32")]
     del first
     again = made.take()
     assert address(again[0]) == at
@@ -80,7 +80,7 @@ def test_an_array_that_a_caller_changed_is_let_go(change: str) -> None:
 def test_no_more_arrays_are_kept_than_were_in_use() -> None:
     made = ResultArrays(TYPES)
     several = [made.take() for _ in range(MOST_KEPT + 3)]
-    assert len({address(each[0]) for each in several}) == len(several)
+    assert len({address(results[0]) for results in several}) == len(several)
     several.clear()
     made.take()
     assert len(made._watched) == 1

@@ -86,7 +86,7 @@ def test_a_loaded_program_can_be_saved_again(saved: Path, tmp_path: Path) -> Non
     np.testing.assert_array_equal(eqsat.load(tmp_path / "deep" / "again")(X)[0], eqsat.load(saved)(X)[0])
 
 
-@pytest.mark.parametrize("copied", [lambda each: pickle.loads(pickle.dumps(each)), copy.deepcopy])
+@pytest.mark.parametrize("copied", [lambda program: pickle.loads(pickle.dumps(program)), copy.deepcopy])
 def test_pickles_and_deep_copies_are_programs_too(program: Program, copied: Callable[[Program], Program]) -> None:
     np.testing.assert_array_equal(copied(program)(X)[0], program(X)[0])
 
@@ -243,18 +243,18 @@ def test_no_damage_gets_through(saved: Path, tmp_path: Path) -> None:
     whole, path = saved.read_bytes(), tmp_path / "damaged"
     rng = np.random.default_rng(1)
     places = [*range(40), *rng.integers(0, len(whole), 150), *range(len(whole) - 80, len(whole))]
-    found = harmless = 0
+    result = harmless = 0
     for place in places:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
         try:
             loaded = eqsat.load(path, threads=1)
         except EqsatError as error:
-            found += error.kind is Kind.MALFORMED_GRAPH
+            result += error.kind is Kind.MALFORMED_GRAPH
         else:
             harmless += 1
             np.testing.assert_array_equal(loaded(X)[0], eqsat.load(saved)(X)[0])
-    assert found + harmless == len(places)
-    assert found > 150
+    assert result + harmless == len(places)
+    assert result > 150
     for length in rng.integers(0, len(whole), 20):
         path.write_bytes(whole[:length])
         refused(path)

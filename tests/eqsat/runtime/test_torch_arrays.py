@@ -160,10 +160,10 @@ def test_tensors_that_fit_are_passed_by_address(affine: Program, monkeypatch: py
     monkeypatch.setattr("eqsat.runtime.program.adopt", lambda *_: pytest.fail("took the long way"))
     a, b = torch.rand(5, 7), torch.nn.Parameter(torch.rand(5, 7))
     with torch.no_grad():
-        found, narrow = affine(a, b)
+        result, narrow = affine(a, b)
         assert narrow.dtype is torch.bfloat16
-        torch.testing.assert_close(found, 2 * a - b)
-        torch.testing.assert_close(affine(b=b, a=a)[0], found)
+        torch.testing.assert_close(result, 2 * a - b)
+        torch.testing.assert_close(affine(b=b, a=a)[0], result)
 
 
 def test_tensors_that_need_more_than_an_address(affine: Program) -> None:

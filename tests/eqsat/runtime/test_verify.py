@@ -81,8 +81,8 @@ def test_random_inputs_are_seeded_and_typed() -> None:
         name: TensorType.of(name, (50,)) for name in ("fp16", "bf16", "fp32", "fp64", "i8", "u8", "i64", "u64", "bool")
     }
     one, other = random_inputs(signature, 4), random_inputs(signature, 4)
-    for name, each in signature.items():
-        assert one[name].dtype == each.dtype.numpy
+    for name, type_ in signature.items():
+        assert one[name].dtype == type_.dtype.numpy
         assert one[name].tobytes() == other[name].tobytes()
         assert len(np.unique(one[name].astype(np.float64))) > 1
     assert random_inputs(signature, 5)["fp32"].tobytes() != one["fp32"].tobytes()

@@ -76,20 +76,20 @@ def held_back(made: Program) -> Gate:
 def test_two_sizes_are_built_side_by_side(gate: Gate) -> None:
     variants: Any = Variants(gate, {})
     with ThreadPoolExecutor(2) as pool:
-        found = [pool.submit(variants, {"M": size}) for size in (1, 2)]
+        results = [pool.submit(variants, {"M": size}) for size in (1, 2)]
         assert gate.begun.acquire(timeout=SECONDS)
         assert gate.begun.acquire(timeout=SECONDS), "the second size waited for the first"
         gate.open.set()
-        assert [each.result() for each in found] == [1, 2]
+        assert [future.result() for future in results] == [1, 2]
 
 
 def test_a_size_that_two_calls_want_is_built_once(gate: Gate) -> None:
     variants: Any = Variants(gate, {})
     with ThreadPoolExecutor(2) as pool:
-        found = [pool.submit(variants, {"M": 1}) for _ in range(2)]
+        results = [pool.submit(variants, {"M": 1}) for _ in range(2)]
         gate.begun.acquire(timeout=SECONDS)
         gate.open.set()
-        assert [each.result() for each in found] == [1, 1]
+        assert [future.result() for future in results] == [1, 1]
     assert gate.sizes == [{"M": 1}]
 
 
@@ -116,8 +116,8 @@ def test_an_error_reaches_all_that_wait_and_the_next_call_tries_again() -> None:
 
     variants: Any = Variants(build, {})
     with ThreadPoolExecutor(2) as pool:
-        found = [pool.submit(variants, {"M": 1}) for _ in range(2)]
-        assert sum(each.exception() is not None for each in found) >= 1
+        results = [pool.submit(variants, {"M": 1}) for _ in range(2)]
+        assert sum(future.exception() is not None for future in results) >= 1
     assert variants({"M": 1}) == "built"
 
 

@@ -59,8 +59,8 @@ def test_the_folder_of_a_killed_process_goes_with_the_next(tmp_path: Path) -> No
     make_old(kept)
     again, _ = holder(tmp_path)
     assert (kept / "library.so").exists(), "its process lives"
-    for each in (living, again):
-        each.communicate()
+    for holding in (living, again):
+        holding.communicate()
     assert not list(tmp_path.iterdir())
 
 
@@ -74,8 +74,8 @@ def test_a_forked_child_leaves_the_folder_alone(tmp_path: Path) -> None:
 
 def test_unfinished_files_of_killed_processes_go_with_the_next_write(tmp_path: Path) -> None:
     left, young, other = (tmp_path / name for name in (f".new-{'0' * 32}", f".new-{'1' * 32}", ".new-thing"))
-    for each in (left, young, other):
-        each.write_bytes(b"half")
+    for file in (left, young, other):
+        file.write_bytes(b"half")
     make_old(left)
     make_old(other)
     write_atomically(tmp_path / "file", b"whole")

@@ -178,11 +178,11 @@ def test_equal_maps_print_equally(moves: tuple[str, ...]) -> None:
         texts[source.shape, result.shape, result.tobytes()].append(total)
         assert functions.setdefault((source.shape, str(total)), result.tobytes()) == result.tobytes()
     met = [text for text in texts.values() if len(text) > 1]
-    counts = [[sum(str(one) == text for one in each) for text in {str(one) for one in each}] for each in met]
+    counts = [[sum(str(one) == text for one in group) for text in {str(one) for one in group}] for group in met]
     apart = sum(sum(count) - max(count) for count in counts)
     assert apart <= 0.02 * sum(map(sum, counts)), f"{apart} of {sum(map(sum, counts))}"
-    for each in met:  # the oracle agrees that these are one function
-        for one, other in itertools.pairwise({str(each_one): each_one for each_one in each}.values()):
+    for group in met:  # the oracle agrees that these are one function
+        for one, other in itertools.pairwise({str(each_one): each_one for each_one in group}.values()):
             if one.fill is None and other.fill is None:
                 assert isl_read(one).is_equal(isl_read(other))
 

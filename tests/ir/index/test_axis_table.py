@@ -24,7 +24,9 @@ def raw_floor(expr: AxisExpr, divisor: int) -> AxisExpr:
     return AxisExpr(0, ((FloorDiv(expr, divisor), 1),))
 
 
-numerators = st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 9)).filter(lambda each: each[0] + each[1])
+numerators = st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 9)).filter(
+    lambda terms: terms[0] + terms[1]
+)
 floors = st.tuples(numerators, st.integers(2, 9), st.integers(-3, 3))
 
 
@@ -68,18 +70,18 @@ def test_an_interior_box_keeps_its_place() -> None:
 
 def _moves(rng: random.Random, count: int) -> list[AxisMap]:
     shape: tuple[int, ...] = (6, 4)
-    found = []
+    results = []
     for _ in range(count):
         kind = rng.randrange(3)
         if kind == 0:
             perm = rng.sample(range(len(shape)), len(shape))
-            found.append(axis_moves.permute(shape, perm))
+            results.append(axis_moves.permute(shape, perm))
         elif kind == 1:
-            found.append(axis_moves.flip(shape, [rng.randrange(len(shape))]))
+            results.append(axis_moves.flip(shape, [rng.randrange(len(shape))]))
         else:
-            found.append(axis_moves.reshape(shape, rng.choice([(6, 4), (4, 6), (8, 3), (24,), (2, 3, 4)])))
-        shape = found[-1].sizes
-    return found
+            results.append(axis_moves.reshape(shape, rng.choice([(6, 4), (4, 6), (8, 3), (24,), (2, 3, 4)])))
+        shape = results[-1].sizes
+    return results
 
 
 def test_nearly_all_short_chains_of_movements_have_one_spelling() -> None:
@@ -91,11 +93,11 @@ def test_nearly_all_short_chains_of_movements_have_one_spelling() -> None:
         rng = random.Random(seed)
         maps = _moves(rng, rng.randrange(1, 5))
         left, right = maps[0], maps[-1]
-        for each in maps[1:]:
-            left = compose(left, each)
-        for each in maps[-2::-1]:
-            right = compose(each, right)
-        for each in (left, right):
-            spellings.setdefault((each.sizes, apply(each, base).tobytes()), set()).add(str(each))
+        for map_ in maps[1:]:
+            left = compose(left, map_)
+        for map_ in maps[-2::-1]:
+            right = compose(map_, right)
+        for whole in (left, right):
+            spellings.setdefault((whole.sizes, apply(whole, base).tobytes()), set()).add(str(whole))
     assert len(spellings) > 100
     assert sum(len(spelling) > 1 for spelling in spellings.values()) <= 2

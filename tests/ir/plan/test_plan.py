@@ -38,8 +38,8 @@ EACH = pytest.mark.parametrize(("target", "region", "tag"), CASES, ids=[tag for 
 
 
 def plans_of(target: Target, region: Region, tag: str) -> list[Any]:
-    found = backend_of(target).candidates(region, analyse(region).core, target, Exactness.ROUNDING)
-    plans = [plan for plan, _ in found if json.loads(to_json(plan))["type"] == tag]
+    result = backend_of(target).candidates(region, analyse(region).core, target, Exactness.ROUNDING)
+    plans = [plan for plan, _ in result if json.loads(to_json(plan))["type"] == tag]
     assert plans
     return plans
 
@@ -58,9 +58,9 @@ def test_another_form_is_refused(target: Target, region: Region, tag: str) -> No
     other = "cpu nest" if tag != "cpu nest" else "gpu rows"
     wrong: list[Any] = [{**written, "tile_of": 3}, {**written, "type": other}, {**written, "type": "cubes"}]
     wrong += [{key: value for key, value in written.items() if key != "arch"}, to_builtins(plan_to_schedule(plan))]
-    for each in wrong:
+    for document in wrong:
         with pytest.raises(msgspec.ValidationError):
-            from_json(json.dumps(each), PLAN)
+            from_json(json.dumps(document), PLAN)
 
 
 @EACH

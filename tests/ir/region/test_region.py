@@ -31,12 +31,12 @@ def test_a_region_is_valid_and_survives_json(region: Region) -> None:
 
 def test_the_dump_has_the_seeds_names() -> None:
     dump = dump_region(regions.gemm_bias_relu())
-    assert [each["name"] for each in dump["inputs"]] == ["A", "B", "bias"]
+    assert [buffer["name"] for buffer in dump["inputs"]] == ["A", "B", "bias"]
     first, second, third, ends = dump["body"]
     assert first["let"] == "C0"
     assert first["op"]["kind"] == "contraction"
     assert (first["op"]["lhs"]["value"], first["op"]["rhs"]["value"], first["op"]["acc_dtype"]) == ("A", "B", "fp32")
-    assert (second["op"]["fn"], [each["value"] for each in second["op"]["inputs"]]) == ("add", ["C0", "bias"])
+    assert (second["op"]["fn"], [operand["value"] for operand in second["op"]["inputs"]]) == ("add", ["C0", "bias"])
     assert (third["op"]["kind"], third["op"]["fn"]) == ("unary", "relu")
     assert ends == {"yield": ["C2 -> C"]}
     assert dump["outputs"][0]["materialize"] == "gmem"

@@ -146,9 +146,9 @@ def test_a_contraction_of_halves_accumulates_in_fp32() -> None:
         "B": np.ones((4096, 1), np.float16),
         "bias": np.zeros(1, np.float16),
     }
-    found = play_region(region, given)["C"]
-    assert found.dtype == np.float16
-    assert float(found[0, 0]) == float(np.float16(4096 * float(np.float16(0.1))))
+    outputs = play_region(region, given)["C"]
+    assert outputs.dtype == np.float16
+    assert float(outputs[0, 0]) == float(np.float16(4096 * float(np.float16(0.1))))
 
 
 def test_integers_wrap() -> None:

@@ -84,8 +84,8 @@ def test_attention(sizes: tuple[int, int, int, int, int]) -> None:
     s = np.einsum("bid,bkd->bik", given["Q"], given["K"]) * 0.5 + given["bias"]
     s = np.where(given["mask"][:, None, :] > 0, s, -np.inf)
     s = np.where(np.arange(s.shape[2]) <= np.arange(s.shape[1])[:, None], s, -np.inf)
-    found = play_region(region, arrays(region), wide=True)["O"]
-    np.testing.assert_allclose(found, softmax(s) @ given["V"], rtol=1e-6, atol=1e-12)
+    outputs = play_region(region, arrays(region), wide=True)["O"]
+    np.testing.assert_allclose(outputs, softmax(s) @ given["V"], rtol=1e-6, atol=1e-12)
 
 
 def test_grouped_queries_and_log_sum_exp() -> None:
@@ -96,8 +96,8 @@ def test_grouped_queries_and_log_sum_exp() -> None:
     np.testing.assert_allclose(play_region(region, given, wide=True)["O"], wanted, rtol=1e-6)
     region = streams.log_sum_exp(fn="exp2")
     x = arrays(region)["X"].astype(np.float64)
-    found = play_region(region, arrays(region), wide=True)["Y"]
-    np.testing.assert_allclose(found, np.log2(np.exp2(x).sum(1)), rtol=1e-6)
+    outputs = play_region(region, arrays(region), wide=True)["Y"]
+    np.testing.assert_allclose(outputs, np.log2(np.exp2(x).sum(1)), rtol=1e-6)
 
 
 def test_rows_without_a_finite_maximum_are_nan_and_empty_sums_are_0() -> None:
@@ -105,9 +105,9 @@ def test_rows_without_a_finite_maximum_are_nan_and_empty_sums_are_0() -> None:
     inf, nan = np.inf, np.nan
     rows = [[-inf, -inf, -inf], [inf, 0, 1], [nan, 0, -inf], [-inf, 0, 0], [1, 2, 3], [-inf, inf, 0]]
     body = msgspec.structs.replace(region, yields=(msgspec.structs.replace(region.yields[0], value="L"),))
-    found = play_region(body, {"X": np.array(rows, np.float32)})["Y"]
+    outputs = play_region(body, {"X": np.array(rows, np.float32)})["Y"]
     wanted = [nan, nan, nan, 2, 1 + np.exp(-1) + np.exp(-2), nan]
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    np.testing.assert_allclose(outputs, wanted, rtol=1e-6)
     empty = streams.weighted_mean(3, 0)
     only = msgspec.structs.replace(empty, yields=(msgspec.structs.replace(empty.yields[0], value="A"),))
     np.testing.assert_array_equal(play_region(only, arrays(only))["Y"], [0, 0, 0])

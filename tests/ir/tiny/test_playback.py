@@ -34,14 +34,14 @@ def equal(a: Any, b: Any) -> None:
 @given(tiny_graphs(), st.integers(0, 2**31), st.booleans(), st.booleans())
 def test_every_value_has_the_type_it_was_given(graph: Graph, seed: int, specials: bool, wide: bool) -> None:
     inputs = random_inputs(graph, np.random.default_rng(seed), specials)
-    found = values(graph, inputs, wide)
-    assert set(found) == set(graph.types)
-    for ref, array in found.items():
+    result = values(graph, inputs, wide)
+    assert set(result) == set(graph.types)
+    for ref, array in result.items():
         type_ = graph.types[ref]
         assert array.shape == type_.shape
         assert array.dtype == (np.float64 if wide and type_.dtype.is_float else type_.dtype.numpy)
     for ref, output in zip(graph.outputs, playback(graph, inputs, wide), strict=True):
-        equal(output, found[ref])
+        equal(output, result[ref])
 
 
 @pytest.mark.parametrize("axes", [(2,), (0,), (0, 2), (1, 2), (0, 1, 2)])
@@ -61,10 +61,10 @@ def test_random_graphs_play_alike_in_slabs(monkeypatch: pytest.MonkeyPatch) -> N
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, 14)
         inputs = random_inputs(graph, rng)
-        found = values(graph, inputs)
+        result = values(graph, inputs)
         for ref, output in zip(graph.outputs, playback(graph, inputs), strict=True):
             np.testing.assert_allclose(
-                output.astype(float), found[ref].astype(float), rtol=1e-5, atol=1e-5, err_msg=f"seed {seed}"
+                output.astype(float), result[ref].astype(float), rtol=1e-5, atol=1e-5, err_msg=f"seed {seed}"
             )
 
 
@@ -85,11 +85,11 @@ def test_a_large_product_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     inputs = random_inputs(graph, np.random.default_rng(0))
     tracemalloc.start()
-    (found,) = playback(graph, inputs)
+    (result,) = playback(graph, inputs)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < n * n * n * 4 / 2
-    np.testing.assert_allclose(found, inputs["A"][:, 0] @ inputs["B"][0].T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result, inputs["A"][:, 0] @ inputs["B"][0].T, rtol=1e-4, atol=1e-4)
 
 
 def test_every_uop_rounds() -> None:
@@ -119,11 +119,11 @@ def test_immediates_take_the_dtype_beside_them() -> None:
         ]
     )
     tenth = np.float16(0.1)
-    found = values(graph, {"A": np.array([tenth, 0.5], np.float16)})
-    assert found["c"].tolist() == [False, True]
-    assert found["w"].tolist() == [tenth, 1]
-    assert (found["k"].dtype.name, found["k"].tolist()) == ("int32", [-7, 7])
-    assert (found["s"].shape, found["s"].dtype.name, found["s"].item()) == ((), "float16", tenth)
+    result = values(graph, {"A": np.array([tenth, 0.5], np.float16)})
+    assert result["c"].tolist() == [False, True]
+    assert result["w"].tolist() == [tenth, 1]
+    assert (result["k"].dtype.name, result["k"].tolist()) == ("int32", [-7, 7])
+    assert (result["s"].shape, result["s"].dtype.name, result["s"].item()) == ((), "float16", tenth)
 
 
 def test_a_softmax_row_of_minus_infinity_is_nan() -> None:

@@ -120,10 +120,10 @@ def test_reshapes_are_proven_only_where_playback_agrees(seed: int) -> None:
     rng.shuffle(result)
     if rng.random() < 0.5 and len(result) > 1:
         place = int(rng.integers(len(result) - 1))
-        numbers = [each for each in result[place : place + 2] if each != "M"]
+        numbers = [name for name in result[place : place + 2] if name != "M"]
         if len(numbers) == 2:
             result[place : place + 2] = [str(int(numbers[0]) * int(numbers[1]))]
-    before, after = (", ".join(map(str, each)) for each in (axes, result))
+    before, after = (", ".join(map(str, group)) for group in (axes, result))
     text = f"%x: fp32[{before}] = input()\n%y = reshape(%x, result_shape=[{after}])"
     small, large = graph(text, SMALL), graph(text, LARGE)
     try:

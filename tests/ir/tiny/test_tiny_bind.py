@@ -53,7 +53,7 @@ def test_conv_of_the_seed(groups: int) -> None:
     image, weight, bias = normal(2, 4, 9, 7), normal(6, 4 // groups, 3, 3), normal(6)
     (y,) = playback(graph, {"X": image, "W": weight, "bias": bias}, wide=True)
     expected = torch.nn.functional.conv2d(
-        *(torch.tensor(each.astype(float)) for each in (image, weight, bias)), stride=2, padding=1, groups=groups
+        *(torch.tensor(array.astype(float)) for array in (image, weight, bias)), stride=2, padding=1, groups=groups
     )
     np.testing.assert_allclose(y, expected.numpy(), rtol=1e-9, atol=1e-9)
     assert [note.severity for note in notes] == [Severity.NOTE] * 2

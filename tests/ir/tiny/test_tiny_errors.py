@@ -219,10 +219,10 @@ def test_bad_program(name: str) -> None:
     with pytest.raises(EqsatError) as caught:
         load(source)
     assert caught.value.kind is kind, str(caught.value)
-    found = caught.value.to_json()["diagnostics"][0]
-    assert found["kind"] == kind.value
-    assert found["at"]
-    json.dumps(found)
+    result = caught.value.to_json()["diagnostics"][0]
+    assert result["kind"] == kind.value
+    assert result["at"]
+    json.dumps(result)
 
 
 def test_strict_refuses_what_the_loader_would_insert() -> None:
@@ -347,11 +347,11 @@ def sizes(document: dict[str, Any]) -> dict[str, int]:
 
 def written_programs() -> list[dict[str, Any]]:
     """The seeds' programs and their older dump, with sizes for all symbols."""
-    found = [document_of((PROGRAMS / f"{name}.json").read_text()) for name in ("gemm", "conv2d", "attention")]
+    results = [document_of((PROGRAMS / f"{name}.json").read_text()) for name in ("gemm", "conv2d", "attention")]
     dump = json.loads((PROGRAMS / "attention_dump.json").read_text())
     rows = {"Q": "M", "K": "N", "V": "N"}
     dump["tensors"] = {name: {"dtype": "fp16", "shape": ["B", "H", row, "D"]} for name, row in rows.items()}
-    return [{**each, "dims": sizes(each)} for each in (*found, dump)]
+    return [{**document, "dims": sizes(document)} for document in (*results, dump)]
 
 
 @pytest.mark.slow

@@ -37,11 +37,11 @@ def program(main: str, step: str = STEP) -> str:
 
 
 def expected(reverse: bool) -> tuple[Any, Any]:
-    h, found = INPUTS["h"], np.empty((5, 4), np.float32)
+    h, actual = INPUTS["h"], np.empty((5, 4), np.float32)
     for trip in range(4, -1, -1) if reverse else range(5):
-        found[trip] = h * INPUTS["w"]
-        h = found[trip] + INPUTS["xs"][trip]
-    return h, found
+        actual[trip] = h * INPUTS["w"]
+        h = actual[trip] + INPUTS["xs"][trip]
+    return h, actual
 
 
 @pytest.mark.parametrize("reverse", [False, True])

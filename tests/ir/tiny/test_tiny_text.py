@@ -313,10 +313,10 @@ MISTAKES: dict[str, tuple[Kind, str, int, int, str]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_shown_where_they_are(mistake: str) -> None:
     kind, text, line, column, says = MISTAKES[mistake]
-    found = bad(text)
-    assert says in found["shown"], found["shown"]
-    assert (found["kind"], found["line"], found["column"]) == (kind, line, column), found["shown"]
-    shown = found["shown"].splitlines()
+    result = bad(text)
+    assert says in result["shown"], result["shown"]
+    assert (result["kind"], result["line"], result["column"]) == (kind, line, column), result["shown"]
+    shown = result["shown"].splitlines()
     excerpt = next(row for row in shown if row.startswith("    text = "))
     caret = next(row for row in shown if row.startswith("    here = ")).index("^")
     rest = text.splitlines()[line - 1][column - 1 :]

@@ -21,9 +21,9 @@ RANDOM = UOPS["RANDOM"]
 
 @pytest.mark.parametrize("word", range(WORDS))
 def test_known_answers(word: int) -> None:
-    found = philox(*COUNTERS_AND_KEYS, word)
-    assert found.dtype == np.uint32
-    np.testing.assert_array_equal(found, ANSWERS[word])
+    result = philox(*COUNTERS_AND_KEYS, word)
+    assert result.dtype == np.uint32
+    np.testing.assert_array_equal(result, ANSWERS[word])
 
 
 def test_the_second_evaluation_has_the_known_answers() -> None:
@@ -57,10 +57,10 @@ def test_a_program_of_immediates_and_tensors(word: int) -> None:
         "offset": rng.integers(0, 2**64, (3, 1), np.uint64),
         "key": rng.integers(0, 2**64, 5, np.uint64),
     }
-    (found,), (wanted,) = playback(graph, given), evaluate(graph, given)
-    assert found.shape == (3, 5)
-    assert found.dtype == np.uint32
-    np.testing.assert_array_equal(found, wanted)
+    (actual,), (wanted,) = playback(graph, given), evaluate(graph, given)
+    assert actual.shape == (3, 5)
+    assert actual.dtype == np.uint32
+    np.testing.assert_array_equal(actual, wanted)
     np.testing.assert_array_equal(playback(graph, given, wide=True)[0], wanted)
 
 

@@ -81,14 +81,14 @@ def test_known_answers(uop: UOp) -> None:
     """In every dtype that holds the operands."""
     checked = 0
     for dtype, (*given, wanted) in product(DTYPES.values(), uop.samples):
-        operands = [np.asarray(each).astype(dtype.numpy) for each in given]
+        operands = [np.asarray(value).astype(dtype.numpy) for value in given]
         with suppress(EqsatError):
             out = uop.type_of([TensorType.of(dtype, ())] * uop.arity, {})
             if np.array_equal(np.asarray(operands, np.float64), given, equal_nan=True):
-                found, eps = (
+                actual, eps = (
                     uop.apply(operands, {}, out),
                     float(ml_dtypes.finfo(dtype.numpy).eps) if dtype.is_float else 0.0,
                 )
-                np.testing.assert_allclose(np.float64(found), wanted, rtol=4 * eps, atol=4 * eps)
+                np.testing.assert_allclose(np.float64(actual), wanted, rtol=4 * eps, atol=4 * eps)
                 checked += 1
     assert checked

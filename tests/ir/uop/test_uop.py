@@ -18,7 +18,7 @@ nan, inf = math.nan, math.inf
 
 def apply(uop: str, *xs: Any, of: str = "fp32", to: str | None = None, wide: bool = False, **arg: Any) -> Any:
     """A uop on arrays of one dtype (operands that are arrays already keep theirs)."""
-    arrays = [each if isinstance(each, np.ndarray) else np.array(each, dtype(of).numpy) for each in xs]
+    arrays = [x if isinstance(x, np.ndarray) else np.array(x, dtype(of).numpy) for x in xs]
     types = [TensorType.of(dtype(array.dtype), array.shape) for array in arrays]
     out = UOPS[uop].type_of(types, Arg(arg))
     assert to is None or out.dtype.name == to
@@ -29,8 +29,8 @@ def apply(uop: str, *xs: Any, of: str = "fp32", to: str | None = None, wide: boo
     return result
 
 
-def same(found: Any, expected: Any) -> None:
-    np.testing.assert_array_equal(np.asarray(found).astype(float), np.asarray(expected, float))
+def same(actual: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(np.asarray(actual).astype(float), np.asarray(expected, float))
 
 
 def test_every_row_is_complete() -> None:
@@ -60,7 +60,7 @@ def test_dtypes() -> None:
         for alias in element.aliases
     )
     unsigned = [dtype(f"uint{bits}") for bits in (8, 16, 32, 64)]
-    assert [(each.name, each.lowest, each.highest, each.is_signed) for each in unsigned] == [
+    assert [(kind.name, kind.lowest, kind.highest, kind.is_signed) for kind in unsigned] == [
         (f"u{bits}", 0, 2**bits - 1, False) for bits in (8, 16, 32, 64)
     ]
     assert (fp16.accumulator, bf16.accumulator, fp64.accumulator, i32.accumulator) == (fp32, fp32, fp64, i32)
@@ -87,11 +87,11 @@ def test_integer_division_floors_and_survives_zero() -> None:
     same(apply("IDIV", x, y, of="i32"), [3, -4, -4, 3, 0, -(2**31)])
     same(apply("MOD", x, y, of="i32"), [1, 1, -1, -1, 0, 0])
     same(apply("IDIV", [200, 9], [7, 0], of="u8"), [28, 0])
-    found = apply("IDIV", [2**64 - 1, 2**63, 5], [2, 2**64 - 1, 0], of="u64")
-    assert found.tolist() == [2**63 - 1, 0, 0]
+    result = apply("IDIV", [2**64 - 1, 2**63, 5], [2, 2**64 - 1, 0], of="u64")
+    assert result.tolist() == [2**63 - 1, 0, 0]
 
 
-@pytest.mark.parametrize("name", [name for name, each in DTYPES.items() if each.is_int])
+@pytest.mark.parametrize("name", [name for name, kind in DTYPES.items() if kind.is_int])
 def test_shifts_beyond_the_width(name: str) -> None:
     """A count is as large as its bits say without a sign: a negative count is beyond every width."""
     element = dtype(name)
@@ -101,7 +101,7 @@ def test_shifts_beyond_the_width(name: str) -> None:
         left, right = (apply(fn, [value] * len(counts), counts, of=name, to=name).tolist() for fn in ("SHL", "SHR"))
         within = [0 <= count < width for count in counts]
         shifted = [value << count if fits else 0 for count, fits in zip(counts, within, strict=True)]
-        assert left == [(each - low) % (1 << width) + low for each in shifted]
+        assert left == [(number - low) % (1 << width) + low for number in shifted]
         assert right == [value >> count if fits else -(value < 0) for count, fits in zip(counts, within, strict=True)]
     with pytest.raises(EqsatError, match="integer dtypes only"):
         apply("SHL", [1.0], [1.0])
@@ -164,9 +164,9 @@ def test_half_arithmetic_rounds_once() -> None:
         x, y = (rng.standard_normal(500).astype(dtype(name).numpy) for _ in range(2))
         for uop, fn in (("ADD", np.add), ("MUL", np.multiply), ("FDIV", np.divide)):
             exact = fn(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
-            found = apply(uop, x, y)
-            assert found.dtype == x.dtype
-            same(found, exact)
+            result = apply(uop, x, y)
+            assert result.dtype == x.dtype
+            same(result, exact)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +182,10 @@ def test_half_arithmetic_rounds_once() -> None:
 @pytest.mark.parametrize(("name", "tolerance"), [("fp16", 1e-3), ("bf16", 8e-3), ("fp32", 5e-7), ("fp64", 1e-15)])
 def test_unary_functions(uop: str, fn: Any, name: str, tolerance: float) -> None:
     x = np.array([0.25, 0.5, 1.0, 1.5, 2.5, 3.25, 10.0], dtype(name).numpy)
-    found = apply(uop, x)
-    assert found.dtype == x.dtype
+    result = apply(uop, x)
+    assert result.dtype == x.dtype
     np.testing.assert_allclose(
-        found.astype(float), [fn(each) for each in x.astype(float).tolist()], rtol=tolerance, atol=1e-16
+        result.astype(float), [fn(number) for number in x.astype(float).tolist()], rtol=tolerance, atol=1e-16
     )
 
 
@@ -230,8 +230,8 @@ def test_cast(value: Any, of: str, to: str, expected: Any) -> None:
 
 
 def test_cast_saturates_to_the_exact_ends_of_i64() -> None:
-    found = _cast(np.array([1e30, -1e30, 2.0**63, -(2.0**63), 2.0**62], np.float64), "i64")
-    assert found.tolist() == [2**63 - 1, -(2**63), 2**63 - 1, -(2**63), 2**62]
+    result = _cast(np.array([1e30, -1e30, 2.0**63, -(2.0**63), 2.0**62], np.float64), "i64")
+    assert result.tolist() == [2**63 - 1, -(2**63), 2**63 - 1, -(2**63), 2**62]
 
 
 def test_casts_between_u64_and_floats() -> None:
@@ -292,9 +292,9 @@ def test_scatter_combines_updates_in_their_order(op: str, kind: str) -> None:
         if 0 <= at[1] < 5:
             ufunc = SCATTERED[op]
             expected[at] = updates[i, j, k] if ufunc is None else ufunc(expected[at], updates[i, j, k])
-    found = apply("SCATTER", source, index, updates, axis=1, op=op)
-    assert found.dtype == element.numpy
-    same(found, expected)
+    actual = apply("SCATTER", source, index, updates, axis=1, op=op)
+    assert actual.dtype == element.numpy
+    same(actual, expected)
 
 
 def test_scatter_at_the_ends() -> None:
@@ -310,11 +310,11 @@ def test_scatter_at_the_ends() -> None:
 
 def test_pool_is_a_strided_dilated_window() -> None:
     x = np.arange(2 * 9 * 8, dtype=np.float32).reshape(2, 9, 8)
-    found = apply("POOL", x, kernel=(3, 2), stride=(2, 3), dilation=(2, 1))
-    assert found.shape == (2, 3, 3, 3, 2)
-    for at in np.ndindex(*found.shape):
+    result = apply("POOL", x, kernel=(3, 2), stride=(2, 3), dilation=(2, 1))
+    assert result.shape == (2, 3, 3, 3, 2)
+    for at in np.ndindex(*result.shape):
         n, oy, ox, ky, kx = at
-        assert found[at] == x[n, 2 * oy + 2 * ky, 3 * ox + kx]
+        assert result[at] == x[n, 2 * oy + 2 * ky, 3 * ox + kx]
 
 
 def test_movements_on_arrays() -> None:

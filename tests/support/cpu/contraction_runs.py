@@ -78,7 +78,7 @@ class Built:
         self.library: Library = build(units, where, flags=quick_flags(where), common=common)
 
     def kernels(self) -> list[CpuKernel]:
-        return [k for each in self.lowered for k in (*(p.kernel for p in each.packed), each.kernel)]
+        return [k for lowered in self.lowered for k in (*(p.kernel for p in lowered.packed), lowered.kernel)]
 
     def prepared(
         self, i: int, inputs: Mapping[str, Array], place: Callable[[Array], Array] | None = None
@@ -89,9 +89,9 @@ class Built:
         lowered: LoweredCpuKernel = self.lowered[i]
         region = self.regions[i]
         known = {name: place(array) for name, array in inputs.items()}
-        for each in lowered.packed:
-            known[each.name] = moved(np.zeros(each.elements, DTYPES[each.dtype].numpy))
-            self._run(each.kernel, self._table(each.kernel, (*each.sources, each.name), known))
+        for constant in lowered.packed:
+            known[constant.name] = moved(np.zeros(constant.elements, DTYPES[constant.dtype].numpy))
+            self._run(constant.kernel, self._table(constant.kernel, (*constant.sources, constant.name), known))
         outputs = {name: place(array) for name, array in unwritten(region).items()}
         known |= outputs
         table = self._table(lowered.kernel, lowered.args, known)
@@ -121,9 +121,9 @@ class Built:
 def moved(array: Array) -> Array:
     """A copy at an address that is a multiple of 64, as buffers have."""
     array = np.asarray(array)
-    found = allocate(array.nbytes).view(array.dtype).reshape(array.shape)
-    found[...] = array
-    return found
+    result = allocate(array.nbytes).view(array.dtype).reshape(array.shape)
+    result[...] = array
+    return result
 
 
 def _wrapper(name: str, threads: int) -> str:

@@ -46,10 +46,10 @@ def available(arch: str) -> Machine | None:
 
 def required(arch: str) -> Machine:
     """The same; a test is skipped where there is none."""
-    found = available(arch)
-    if found is None:
+    result = available(arch)
+    if result is None:
         pytest.skip(f"this machine has no {arch}")
-    return found
+    return result
 
 
 def target(arch: str) -> Target:
@@ -72,7 +72,7 @@ def cases(
         plans = nest_candidates(region, core, target(arch), ordered=ordered)
         assert plans, f"{region.name} has no plan: {core.reason}"
         tried += [(region, core, plan) for plan, _ in plans]
-    return [case(*each, f"eq_k{number}") for number, each in enumerate(tried[::step])]
+    return [case(*parts, f"eq_k{number}") for number, parts in enumerate(tried[::step])]
 
 
 def case(region: Region, core: PolyCore, plan: CpuNestPlan, name: str = "eq_k") -> Case:

@@ -56,7 +56,7 @@ def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[s
     """Numbers of every sign, for floats every seventh a NaN where `nan`; integers reach the ends of their dtype, so
     that indices run beyond both ends."""
     random = np.random.default_rng(seed)
-    found = {}
+    results = {}
     for buffer in region.inputs:
         kind, shape = DTYPES[buffer.memref.dtype], buffer.memref.shape
         if kind.is_float:
@@ -69,8 +69,8 @@ def random_inputs(region: Region, seed: int = 0, *, nan: bool = False) -> dict[s
                 ends = [kind.lowest, kind.highest, int(kind.highest) // 2 + 1, kind.bits - 1, kind.bits]
                 rare = values.reshape(-1)[3::6]
                 rare[:] = random.choice(np.array(ends, kind.numpy), rare.size)
-        found[buffer.name] = np.asarray(values).astype(kind.numpy)
-    return found
+        results[buffer.name] = np.asarray(values).astype(kind.numpy)
+    return results
 
 
 def assert_played(region: Region, got: Arrays, wanted: Arrays, what: object, *, exact: bool = False) -> None:

@@ -135,8 +135,8 @@ def changed_part(whole: bytes, rng: np.random.Generator, sealed: bool) -> Trial:
 def resealed(document: Any) -> Any:
     """The artifact with the contract of what it now says, as a forged one has; as it is, where it is no artifact."""
     try:
-        found = from_json(json.dumps(document), Artifact)
-        return to_builtins(artifact.seal(found))
+        result = from_json(json.dumps(document), Artifact)
+        return to_builtins(artifact.seal(result))
     except Exception:
         return document
 

@@ -57,15 +57,15 @@ def inputs_of(program: Written, seed: int, index: int, run: int, is_overflowing:
     types = program.model.signature
     if run == 1 and index % 4 == 0 and not is_overflowing:
         return {**odd_inputs(types, rng), **program.model.constants}
-    found = {}
+    results = {}
     for name, type_ in types.items():
         if type_.dtype.is_float and run:
             drawn: np.ndarray = rng.standard_normal(type_.shape)
         else:
             low = -3 if type_.dtype.is_float or type_.dtype.is_signed else 0
             drawn = rng.integers(0 if type_.dtype.is_bool else low, 2 if type_.dtype.is_bool else 4, type_.shape)
-        found[name] = np.asarray(drawn).astype(type_.dtype.numpy)
-    return {**found, **program.model.constants}
+        results[name] = np.asarray(drawn).astype(type_.dtype.numpy)
+    return {**results, **program.model.constants}
 
 
 def run_idioms(seed: int, tries: Sequence[int], folder: Path, at: At, emulated: bool = False) -> Report:
@@ -121,16 +121,16 @@ class _Batch:
         self.report.count(*(f"idiom {name}" for name in program.idioms))
         try:
             with limited(HANG_SECONDS):
-                found = self.optimizer.optimized(program.model, index)
+                result = self.optimizer.optimized(program.model, index)
         except Exception as error:
             self._reduced(index, 0, ("optimize", error_text(error)))
             return None
-        self.report.count(*found.saturation.matches)
+        self.report.count(*result.saturation.matches)
         uops = len(program.graph.nodes)
-        self.report.slowest.append((round(found.seconds, 2), found.saturation.nodes, uops, index))
-        if found.seconds > OPTIMIZE_SECONDS:
-            self._found(index, "slow", f"{found.seconds:.0f} s of CPU, {uops} uops, {found.saturation.nodes} e-nodes")
-        return found
+        self.report.slowest.append((round(result.seconds, 2), result.saturation.nodes, uops, index))
+        if result.seconds > OPTIMIZE_SECONDS:
+            self._found(index, "slow", f"{result.seconds:.0f} s of CPU, {uops} uops, {result.saturation.nodes} e-nodes")
+        return result
 
     def _compiled(self, programs: Sequence[Optimized]) -> list[tuple[Optimized, Run]]:
         """Those that compile, with what runs them."""
@@ -223,15 +223,15 @@ def reduced(case: Case, complaint: Complaint, at: Callable[[], object]) -> tuple
     if not fails(case.graph, case.inputs):
         return case, (complaint[0], f"{complaint[1]} (not by itself)")
     smaller = of(*shrunk(case.graph, case.inputs, fails, budget=150, seconds=REDUCE_SECONDS))
-    found = smaller.complaint()
-    return smaller, (complaint if found == NONE else found)
+    result = smaller.complaint()
+    return smaller, (complaint if result == NONE else result)
 
 
-def alike(found: Complaint, wanted: Complaint) -> bool:
+def alike(complaint: Complaint, wanted: Complaint) -> bool:
     """The same stage; and of exceptions the same class, raised at the same place."""
-    if found[0] != wanted[0]:
+    if complaint[0] != wanted[0]:
         return False
-    return found[0] == "result" or _kind(found[1]) == _kind(wanted[1])
+    return complaint[0] == "result" or _kind(complaint[1]) == _kind(wanted[1])
 
 
 def _kind(message: str) -> tuple[str, str]:

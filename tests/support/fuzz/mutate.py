@@ -81,8 +81,8 @@ class Mutator:
 
     def node(self, document: Document, *uops: str) -> dict[str, Any] | None:
         """Some uop, of these names if any are given, with a `src` and an `arg`; None if there is none."""
-        found = [node for node in _nodes(document) if not uops or node.get("uop") in uops]
-        return self.pick(found) if found else None
+        nodes = [node for node in _nodes(document) if not uops or node.get("uop") in uops]
+        return self.pick(nodes) if nodes else None
 
     def size(self) -> Any:
         return self.pick(SMALL) if self.chance(0.85) else self.pick(ODD_SIZES)
@@ -93,8 +93,8 @@ class Mutator:
 
 def _nodes(document: Document) -> list[dict[str, Any]]:
     uops = document.get("uops")
-    found = [node for node in uops if isinstance(node, dict)] if isinstance(uops, list) else []
-    return [node for node in found if isinstance(node.get("src", []), list) and isinstance(node.get("arg", {}), dict)]
+    result = [node for node in uops if isinstance(node, dict)] if isinstance(uops, list) else []
+    return [node for node in result if isinstance(node.get("src", []), list) and isinstance(node.get("arg", {}), dict)]
 
 
 def _ids(document: Document) -> list[Any]:

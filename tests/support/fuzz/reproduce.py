@@ -46,9 +46,9 @@ def reduced_finding(seed: int, index: int, graph: Graph, given: Arrays, stage: s
     return Finding(index, stage, message, _written(seed, index, text))
 
 
-def _same(found: tuple[str, str], wanted: tuple[str, str]) -> bool:
+def _same(error: tuple[str, str], wanted: tuple[str, str]) -> bool:
     """The same stage; and of exceptions the same class."""
-    stage, said = found[0].rstrip(" 0123456789"), found[1].split(":")[0]
+    stage, said = error[0].rstrip(" 0123456789"), error[1].split(":")[0]
     return stage == wanted[0] and (said == wanted[1].split(":")[0] or said.startswith("output"))
 
 

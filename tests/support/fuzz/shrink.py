@@ -31,15 +31,15 @@ def shrunk(
         progress = False
         for way in (_fewer_outputs, _cut, _bypassed, _earlier_outputs, _smaller_sizes):
             place = 0
-            while (found := _nth(way(*best), place)) is not None:
+            while (result := _nth(way(*best), place)) is not None:
                 if not budget or time.monotonic() > until:
                     return best
-                key = f"{found[0]}"
+                key = f"{result[0]}"
                 if key not in tried:
                     tried.add(key)
                     budget -= 1
-                    if fails(*found):
-                        best, progress = found, True
+                    if fails(*result):
+                        best, progress = result, True
                         continue
                 place += 1
     return best
@@ -62,14 +62,14 @@ def _fewer_outputs(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
 def _cut(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:
     """A value as an input; first those that most is computed for."""
     known = values(graph, inputs)
-    found: list[Smaller] = []
+    results: list[Smaller] = []
     for node in graph.nodes:
         if node.refs and node.id not in graph.outputs:
             type_, name = graph.types[node.id], f"cut_{node.id}"
             cut = Node(node.id, "INPUT", (), Arg(tensor_id=name, dtype=type_.dtype.name, shape=type_.shape))
             nodes = [cut if other is node else other for other in graph.nodes]
-            found += _built(nodes, graph.outputs, {**inputs, name: np.array(known[node.id], order="C")})
-    yield from sorted(found, key=lambda attempt: len(attempt[0].nodes))
+            results += _built(nodes, graph.outputs, {**inputs, name: np.array(known[node.id], order="C")})
+    yield from sorted(results, key=lambda attempt: len(attempt[0].nodes))
 
 
 def _bypassed(graph: Graph, inputs: Arrays) -> Iterator[Smaller]:

@@ -365,10 +365,10 @@ def _alike(a: TensorType, b: TensorType) -> bool:
 def _fitting(op: UOp, element: DType) -> list[Arg]:
     """The attributes with which an elementwise uop takes operands of this dtype; a dtype is its only attribute."""
     dtypes = [key for key, spec in op.args.items() if spec.kind is ArgKind.DTYPE]
-    found = []
+    results = []
     for values in product(COMMON_DTYPES, repeat=len(dtypes)):
         arg = Arg(dict(zip(dtypes, values, strict=True)))
         with suppress(EqsatError):
             op.type_of((TensorType(element, (), ()),) * op.arity, arg)
-            found.append(arg)
-    return found
+            results.append(arg)
+    return results

@@ -133,7 +133,7 @@ class Optimizer:
         """What runs each of these programs, whose numbers differ."""
         with self.setting.chosen() as target:
             if target.is_gpu:
-                kernels = [each for program in programs for each in program.lowered.values()]
+                kernels = [kernel for program in programs for kernel in program.lowered.values()]
                 code: Any = self.backend.build(self.backend.texts(kernels), target.arch, Path())
                 codes = [code] * len(programs)
             else:
@@ -173,12 +173,12 @@ class _Part:
         self._library, self._number = library, number
 
     def function(self, name: str, *types: Any) -> Callable[..., Any]:
-        found: Callable[..., Any] = self._library.function(_entry(name, self._number), *types)
-        return found
+        results: Callable[..., Any] = self._library.function(_entry(name, self._number), *types)
+        return results
 
     def python_function(self, *function: Any) -> Callable[..., Any]:
-        found: Callable[..., Any] = self._library.python_function(*function)  # one for all programs
-        return found
+        results: Callable[..., Any] = self._library.python_function(*function)  # one for all programs
+        return results
 
 
 ENTRIES = ("eq_program_timed(", "eq_program(", "eq_pack(", "eq_now(", "eq_contract[")

@@ -107,10 +107,10 @@ def fuzz(
                 return
             wait([worker.pipe for worker in busy], timeout=1.0)
             for worker in busy:
-                found = _heard(worker, silent_seconds)
-                if found is None:
+                result = _heard(worker, silent_seconds)
+                if result is None:
                     continue
-                tries, report, left = found
+                tries, report, left = result
                 again.extend(left)
                 exhausted = exhausted and not again
                 if worker.is_spent:

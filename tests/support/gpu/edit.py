@@ -28,8 +28,8 @@ def without(kernel: GpuKernel, kind: type, number: int) -> GpuKernel:
 def changed(kernel: GpuKernel, kind: type, number: int | None = None, **fields: object) -> GpuKernel:
     """The kernel with fields of its statement `number` of a kind (of all: None) replaced; a function is given the
     statement."""
-    found = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)]
-    chosen = found if number is None else [found[number]]
+    statements = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)]
+    chosen = statements if number is None else [statements[number]]
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
         if not any(stmt is target for target in chosen):

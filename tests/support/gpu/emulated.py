@@ -98,18 +98,18 @@ class Emulated:
         """Kernel i has no finding and computes what its region does, the same in all orders."""
         region = self.regions[i]
         inputs = values_of(region)
-        found: list[dict[str, Array]] = []
+        actual: list[dict[str, Array]] = []
         for order in orders:
             report, outputs = self.run(i, inputs, order)
             report.require_clean()
-            found.append(outputs)
+            actual.append(outputs)
             if not order_matters(report):
                 break
         for output in region.outputs:
             kind = DTYPES[output.memref.dtype]
             wanted = play_region(region, inputs, wide=kind.is_float)[output.name]
-            got = found[0][output.name]
-            assert all(np.array_equal(got, other[output.name], equal_nan=kind.is_float) for other in found[1:])
+            got = actual[0][output.name]
+            assert all(np.array_equal(got, other[output.name], equal_nan=kind.is_float) for other in actual[1:])
             if not kind.is_float:
                 np.testing.assert_array_equal(got, wanted)
             elif wanted.size:
@@ -120,7 +120,7 @@ class Emulated:
 def tolerance_of(region: Region, dtype: str) -> float:
     """That of the coarsest dtype to which something is rounded on the way to a `dtype`."""
     rounded = [dtype, *(let.op.dtype for let in region.body)]
-    return max(TOLERANCE.get(each, 0.0) for each in rounded)
+    return max(TOLERANCE.get(dtype, 0.0) for dtype in rounded)
 
 
 def assert_near(got: Array, wanted: Array, tolerance: float, what: str) -> None:
@@ -135,14 +135,14 @@ def assert_near(got: Array, wanted: Array, tolerance: float, what: str) -> None:
 def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
     """Random inputs; integers span their dtype, so that sums wrap."""
     rng = np.random.default_rng(seed)
-    found: dict[str, Array] = {}
+    results: dict[str, Array] = {}
     for buffer in region.inputs:
         kind, shape = DTYPES[buffer.memref.dtype], buffer.memref.shape
         if kind.is_float:
-            found[buffer.name] = rng.standard_normal(shape).astype(kind.numpy)
+            results[buffer.name] = rng.standard_normal(shape).astype(kind.numpy)
         elif kind.is_bool:
-            found[buffer.name] = rng.integers(0, 2, shape).astype(np.bool_)
+            results[buffer.name] = rng.integers(0, 2, shape).astype(np.bool_)
         else:
             limits = np.iinfo(kind.numpy)
-            found[buffer.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
-    return found
+            results[buffer.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
+    return results

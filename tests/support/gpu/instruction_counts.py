@@ -51,9 +51,9 @@ def sass_counts(sass: str) -> dict[str, int]:
 
 def disassembler() -> str | None:
     """The `nvdisasm` of PATH or of NVIDIA's wheel, if there is one."""
-    found = shutil.which("nvdisasm")
-    if found:
-        return found
+    result = shutil.which("nvdisasm")
+    if result:
+        return result
     try:
         import nvidia
     except ImportError:
@@ -96,10 +96,10 @@ def main_loop(sass: str) -> MainLoop | None:
             instructions.append(instruction[1])
     targets = [re.search(r"BRA.*`\((\.L_x_\d+)\)", instruction) for instruction in instructions]
     jumps = [None if target is None else places[target[1]] for target in targets]
-    found = [
+    results = [
         _loop(instructions, jumps, start, end) for end, start in enumerate(jumps) if start is not None and start <= end
     ]
-    return max((loop for loop in found if loop.mma), key=lambda loop: loop.mma, default=None)
+    return max((loop for loop in results if loop.mma), key=lambda loop: loop.mma, default=None)
 
 
 def _loop(instructions: Sequence[str], jumps: Sequence[int | None], start: int, end: int) -> MainLoop:

@@ -39,8 +39,8 @@ class Small:
 
     def inputs(self) -> dict[str, Array]:
         """Random ones, which rounding to tf32 does not change where the kernel rounds."""
-        found = values_of(self.region)
-        return {name: to_tf32(each) for name, each in found.items()} if rounds_to_tf32(self.plan) else found
+        values = values_of(self.region)
+        return {name: to_tf32(array) for name, array in values.items()} if rounds_to_tf32(self.plan) else values
 
 
 REGIONS: Mapping[str, Region] = {
@@ -81,7 +81,7 @@ REGIONS: Mapping[str, Region] = {
 @cache
 def small_kernels() -> tuple[Small, ...]:
     """Of each region the best plan of each kind, under names of their own."""
-    found: list[Small] = []
+    results: list[Small] = []
     backend = GpuBackend()
     for name, region in REGIONS.items():
         core = checked_core(region)
@@ -93,9 +93,9 @@ def small_kernels() -> tuple[Small, ...]:
         if any(kind.startswith("rows") for kind in kinds):  # beside which points go over a row for each of its elements
             kinds.pop("points", None)
         for kind, plan in kinds.items():
-            kernel = backend.lower(region, core, plan, f"eq_k{len(found)}")
-            found.append(Small(f"{name}: {kind}", region, plan, kernel))
-    return tuple(found)
+            kernel = backend.lower(region, core, plan, f"eq_k{len(results)}")
+            results.append(Small(f"{name}: {kind}", region, plan, kernel))
+    return tuple(results)
 
 
 def kind_of(plan: Plan) -> str:

@@ -29,7 +29,7 @@ def gpu_cases(
     regions: Iterable[Region], *, arch: str = "sm_80", ordered: bool = False, step: int = 1, most: int = 99
 ) -> list[GpuCase]:
     """Every `step`-th of the candidates of all regions (`most` of each), lowered and verified."""
-    found, count = [], 0
+    result, count = [], 0
     for region in regions:
         core = analyse(region).core
         plans = nest_candidates(region, core, gpu_target(arch), ordered=ordered, most=most)
@@ -39,8 +39,8 @@ def gpu_cases(
             if count % step == 0:
                 kernel = lower_gpu_nest(fit_plan(region, core, plan), plan, f"eq_k{count}")
                 verify(kernel)
-                found.append(GpuCase(region, plan, kernel))
-    return found
+                result.append(GpuCase(region, plan, kernel))
+    return result
 
 
 def compiled(cases: Sequence[GpuCase]) -> Kernels:

@@ -71,7 +71,7 @@ def disagreement(
     rng, products = np.random.default_rng(seed), summed_products(graph) if tf32 else frozenset()
     wide, rounded = playback(graph, inputs, wide=True), playback(graph, inputs)
     near = _verdicts(graph, wide, [rounded], got)
-    if once and not any(each.wrong for each in near):
+    if once and not any(verdict.wrong for verdict in near):
         return near
     samples = [rounded, *(sampled(graph, inputs, rng, products, once=once) for _ in range(SAMPLES))]
     verdicts = _verdicts(graph, wide, samples, got)
@@ -135,9 +135,9 @@ def _of_numbers(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
 def _verdicts(
     graph: Graph, wide: Sequence[Array], samples: Sequence[Sequence[Array]], got: Iterable[Array]
 ) -> list[Verdict]:
-    each = zip(graph.outputs, wide, zip(*samples, strict=True), got, strict=True)
+    results = zip(graph.outputs, wide, zip(*samples, strict=True), got, strict=True)
     with np.errstate(all="ignore"):
-        return [_verdict(graph.types[ref].dtype, truth, others, result) for ref, truth, others, result in each]
+        return [_verdict(graph.types[ref].dtype, truth, others, result) for ref, truth, others, result in results]
 
 
 def _verdict(element: DType, truth: Array, samples: Sequence[Array], got: Array) -> Verdict:
@@ -149,15 +149,15 @@ def _verdict(element: DType, truth: Array, samples: Sequence[Array], got: Array)
         judged = np.logical_and.reduce([sample == truth for sample in samples])
         wrong = judged & (got != truth)
         return _summed(wrong, judged, got, truth)
-    exact, *others = (_narrow(each, element) for each in (truth, *samples))
-    found = got.astype(np.float64)
-    judged = np.logical_and.reduce([_class(each) == _class(exact) for each in others])
+    exact, *others = (_narrow(sample, element) for sample in (truth, *samples))
+    actual = got.astype(np.float64)
+    judged = np.logical_and.reduce([_class(other) == _class(exact) for other in others])
     finite = judged & np.isfinite(exact)
-    spread = np.maximum.reduce([np.abs(each - exact) for each in others])
+    spread = np.maximum.reduce([np.abs(other - exact) for other in others])
     norm = float(np.median(np.abs(exact[np.isfinite(exact)]))) if np.isfinite(exact).any() else 0.0
     allowed = TOLERANCE[element.name] * np.maximum(np.abs(exact), norm) + SLACK * spread + _least(element)
-    off = finite & ~(np.abs(found - exact) <= allowed)
-    return _summed(off | (judged & (_class(found) != _class(exact))), judged, got, exact)
+    off = finite & ~(np.abs(actual - exact) <= allowed)
+    return _summed(off | (judged & (_class(actual) != _class(exact))), judged, got, exact)
 
 
 def _summed(wrong: Array, judged: Array, got: Array, truth: Array) -> Verdict:
@@ -336,8 +336,8 @@ def _wide(x: Array, element: DType) -> Array:
     return np.asarray(x).astype(storage(element, True))
 
 
-def _immediate(each: Imm, element: DType) -> Array:
-    return convert(np.asarray(each.value, np.float64 if element.is_float else element.numpy), element, True)
+def _immediate(imm: Imm, element: DType) -> Array:
+    return convert(np.asarray(imm.value, np.float64 if element.is_float else element.numpy), element, True)
 
 
 def _narrow(x: Array, element: DType) -> Array:

@@ -45,24 +45,24 @@ def sing(view: EGraphView, exactness: Exactness) -> None:
     """Fails where a class holds two numbers, two inputs, or a number and an input as it lies: any values may be given
     for inputs, so they are as unequal as numbers are. What has no elements is all alike. Above the level exact
     floats may be off by some roundings, as sums of numbers are in another order."""
-    lone = {number: found for number, nodes in view.classes.items() if (found := _constants(nodes))}
+    lone = {number: result for number, nodes in view.classes.items() if (result := _constants(nodes))}
     for number, nodes in view.classes.items():
-        found = _constants(nodes)
+        result = _constants(nodes)
         for node in nodes:
             if node.ctor in ("Pure", "Store", "Load"):
                 (child,) = node.children
-                found |= lone.get(child, set()) if node.ctor != "Load" or _is_identity(node.map) else set()
-        damage = " and ".join(sorted(map(str, found)))
-        alike = len(found) <= 1 or (exactness > Exactness.EXACT and _are_roundings(found))
+                result |= lone.get(child, set()) if node.ctor != "Load" or _is_identity(node.map) else set()
+        damage = " and ".join(sorted(map(str, result)))
+        alike = len(result) <= 1 or (exactness > Exactness.EXACT and _are_roundings(result))
         assert alike, f"class {number} is {damage}: built by {[view.rules.get(n) for n in nodes]}"
 
 
-def _are_roundings(found: set[tuple[Any, ...]]) -> bool:
+def _are_roundings(groups: set[tuple[Any, ...]]) -> bool:
     """Whether all of these are floats of one dtype that differ by some roundings, of 1 or of themselves."""
-    elements = {constants[0] for constants in found if len(constants) == 2}
-    if len(elements) != 1 or any(len(constants) != 2 for constants in found) or not dtype(*elements).is_float:
+    elements = {constants[0] for constants in groups if len(constants) == 2}
+    if len(elements) != 1 or any(len(constants) != 2 for constants in groups) or not dtype(*elements).is_float:
         return False
-    numbers = [float(text) for _, text in found]
+    numbers = [float(text) for _, text in groups]
     unit = float(ml_dtypes.finfo(dtype(*elements).numpy).eps)
     return max(numbers) - min(numbers) <= ROUNDINGS * unit * max(1.0, *map(abs, numbers))
 

@@ -113,7 +113,7 @@ def _is_instance(replay: Replay, pattern: Term, term: int | str, bound: dict[str
         case App(ctor=ctor, args=args):
             node = replay.nodes[int(term)]
             pairs = zip(args, node.args, strict=False)
-            return node.ctor == ctor.name and all(_is_instance(replay, each, arg, bound) for each, arg in pairs)
+            return node.ctor == ctor.name and all(_is_instance(replay, term, arg, bound) for term, arg in pairs)
         case _:
             return pattern == term
 

@@ -52,12 +52,12 @@ def fits_one_kernel(view: EGraphView, root: int) -> bool:
     inputs = {n for n, nodes in view.classes.items() if any(node.ctor == "Input" for node in nodes)}
     able: set[int] = set()
     while True:
-        found = {
+        results = {
             number for number in stored - able if any(_readable(node, able | inputs) for node in view.classes[number])
         }
-        if not found:
+        if not results:
             break
-        able |= found
+        able |= results
     return any(node.value in able for node in view.stores(root))
 
 

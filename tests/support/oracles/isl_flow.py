@@ -30,14 +30,14 @@ def flow(view: PolyView) -> dict[tuple[str, str], islpy.Map]:
         writes = writes.union(named(own_write(block)))
         to_value = to_value.union(named(own_write(block)))
         schedule = schedule.union(_ordered(points, position, widest).to_union_map())
-    found = (
+    result = (
         islpy.UnionAccessInfo.from_sink(reads)
         .set_must_source(writes)
         .set_schedule_map(schedule)
         .compute_flow()
         .get_must_dependence()
     )
-    return {(_in(map_), _out(map_)): map_ for map_ in _maps(found.apply_domain(to_value))}
+    return {(_in(map_), _out(map_)): map_ for map_ in _maps(result.apply_domain(to_value))}
 
 
 def written_once(view: PolyView, output: str, shape: tuple[int, ...]) -> bool:
@@ -66,9 +66,9 @@ def _ordered(domain: islpy.Set, position: int, widest: int) -> islpy.Map:
 
 
 def _maps(union: islpy.UnionMap) -> list[islpy.Map]:
-    found: list[islpy.Map] = []
-    union.foreach_map(found.append)
-    return found
+    results: list[islpy.Map] = []
+    union.foreach_map(results.append)
+    return results
 
 
 def _in(relation: islpy.Map) -> str:

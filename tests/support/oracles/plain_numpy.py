@@ -153,11 +153,11 @@ def _reshape(before: tuple[int, ...], after: tuple[int, ...], arg: Mapping[str, 
         flat = np.zeros(grid.shape[1], np.int64)
         for at, size in zip(grid, after, strict=True):
             flat = flat * size + at
-        found = []
+        results = []
         for size in reversed(before):
-            found.append(flat % max(size, 1))
+            results.append(flat % max(size, 1))
             flat = flat // max(size, 1)
-        return found[::-1], _all(grid)
+        return results[::-1], _all(grid)
 
     return source
 
@@ -218,11 +218,11 @@ _TEXT = re.compile(r"[\d\s+\-*/()i]*\Z")
 def _view(before: tuple[int, ...], after: tuple[int, ...], arg: Mapping[str, Any]) -> Callable[..., Any]:
     def source(grid: Array) -> Any:
         names: dict[str, Any] = {f"i{axis}": at for axis, at in enumerate(grid)}
-        found = []
+        results = []
         for text in arg["index_map"]:
             assert _TEXT.match(text), text
-            found.append(eval(text, {"__builtins__": {}}, names) + np.zeros(grid.shape[1], np.int64))
-        return found, _all(grid)
+            results.append(eval(text, {"__builtins__": {}}, names) + np.zeros(grid.shape[1], np.int64))
+        return results, _all(grid)
 
     return source
 
@@ -251,7 +251,7 @@ def _scattered(operands: Sequence[Array], op: str, axis: int, element: str) -> A
         place = int(index[at])
         if 0 <= place < source.shape[axis]:
             to = (*at[:axis], place, *at[axis + 1 :])
-            old, new = (_wide(np.asarray(each), element) for each in (result[to], updates[at]))
+            old, new = (_wide(np.asarray(value), element) for value in (result[to], updates[at]))
             combined = new if op == "LAST" else COMBINING[op](old, new)
             result[to] = _rounded(np.asarray(combined), element)
     return result
@@ -308,11 +308,11 @@ SCANS: Mapping[str, str] = {"CUMSUM": "SUM", "CUMPROD": "PROD", "CUMMAX": "MAX"}
 def _scanned(x: Array, op: str, axis: int, source: str, result: str) -> Array:
     accumulator = _accumulator(source, result)
     terms = np.moveaxis(_rounded(x, accumulator), axis, 0)
-    total, found = None, []
+    total, actual = None, []
     for term in terms:
         total = term if total is None else _combined(op, total, term)
-        found.append(total)
-    return _rounded(np.moveaxis(np.array(found).reshape(terms.shape), 0, axis), result) if found else x
+        actual.append(total)
+    return _rounded(np.moveaxis(np.array(actual).reshape(terms.shape), 0, axis), result) if actual else x
 
 
 # elementwise
@@ -321,8 +321,8 @@ def _scanned(x: Array, op: str, axis: int, source: str, result: str) -> Array:
 def _random(operands: Sequence[Array], word: int) -> Array:
     """Random123's philox4x32-10, one counter at a time, on Python's integers."""
     together = np.broadcast(*operands)
-    found = [philox_words(int(low) | int(high) << 64, int(seed))[word] for low, high, seed in together]
-    return np.array(found, np.uint32).reshape(together.shape)
+    results = [philox_words(int(low) | int(high) << 64, int(seed))[word] for low, high, seed in together]
+    return np.array(results, np.uint32).reshape(together.shape)
 
 
 def philox_words(counter: int, key: int) -> tuple[int, int, int, int]:

@@ -25,13 +25,13 @@ SPARE_BITS = 1
 
 def exact_values(graph: Graph, inputs: Mapping[str, Array]) -> set[Ref]:
     """The nodes whose values have one answer on these inputs."""
-    found: set[Ref] = set()
+    results: set[Ref] = set()
     wide = values(graph, inputs, wide=True)
     with np.errstate(all="ignore"):
         for node in graph.nodes:
-            if all(ref in found for ref in node.refs) and _is_exact(node, graph, wide):
-                found.add(node.id)
-    return found
+            if all(ref in results for ref in node.refs) and _is_exact(node, graph, wide):
+                results.add(node.id)
+    return results
 
 
 def _is_exact(node: Node, graph: Graph, wide: Mapping[Ref, Array]) -> bool:

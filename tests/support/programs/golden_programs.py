@@ -120,17 +120,17 @@ def _on_target(bound: BoundModel, target: str) -> tuple[Iterable[tuple[str, obje
     """The stages from the cover on, and the text of the kernels."""
     made, backend = optimize(bound, TARGETS[target], Options(), Clock()), backend_of(TARGETS[target])
     kernels = lower_module(made.module, made.prices, backend)
-    found: list[tuple[str, object]] = [("module", made.module)]
+    results: list[tuple[str, object]] = [("module", made.module)]
     for call, price in zip(made.module.running, made.prices, strict=True):
         analysis = analyse(call.region)
-        found += [
+        results += [
             ("indexbook", analysis.book),
             ("poly_view", analysis.view),
             ("poly_core", poly_report(call.region, analysis.core, price.plan)),
             ("plan", plan_to_schedule(price.plan)),
             ("kernel", kernels[call.region.name]),
         ]
-    return found, "\n".join(made.kernels.values())
+    return results, "\n".join(made.kernels.values())
 
 
 def _counts(view: EGraphView) -> str:

@@ -29,7 +29,7 @@ def random_streams(seed: int) -> Region:
 
 def _sizes(rng: random.Random) -> dict[str, int]:
     """One to four roles' axes; a role with one axis may be long."""
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     for role, counts in (
         ("b", (0, 1, 1, 2)),
         ("r", (0, 1, 1, 2)),
@@ -39,8 +39,8 @@ def _sizes(rng: random.Random) -> dict[str, int]:
     ):
         count = rng.choice(counts)
         long = (16, 17, 33, 150) if count == 1 and role != "b" else ()
-        found.update({f"{role}{number}": rng.choice((1, 2, 3, 5, 7, 8, *long)) for number in range(count)})
-    return found
+        results.update({f"{role}{number}": rng.choice((1, 2, 3, 5, 7, 8, *long)) for number in range(count)})
+    return results
 
 
 @dataclass
@@ -107,31 +107,31 @@ class _Maker:
         """Products with matrices, sums of rows, maxima: (value, its axes)."""
         fn = self.rng.choice(("exp", "exp2"))
         terms, rows = self._role("t"), [axis for axis in outer if axis[0] != "c"]
-        found = []
+        results = []
         for number in range(self.rng.choice((1, 1, 2))):
             own, matrix = self._shuffled(outer, 0.3), [*self._some(self._role("b")), *terms, *self._role("c")]
             axes = self._input(f"V{number}", matrix, self.dtype)
             value = self._read(f"V{number}", axes, [*own, *terms])
-            found.append((self._stream(f"A{number}", own, value, fn), own))
+            results.append((self._stream(f"A{number}", own, value, fn), own))
         if self.rng.random() < 0.8:
-            found.append((self._stream("L", rows, None, fn), rows))
+            results.append((self._stream("L", rows, None, fn), rows))
         if self.rng.random() < 0.3:
             axes = self._input("U", self._some([*rows, *terms]), self.dtype)
-            found.append((self._stream("W", rows, self._read("U", axes, [*rows, *terms]), fn), rows))
+            results.append((self._stream("W", rows, self._read("U", axes, [*rows, *terms]), fn), rows))
         if self.rng.random() < 0.4:
             over = [*rows, *terms]
             score = self._read(self.score, self.scores, over)
-            found.append((self._let(reduction("M", "max", self._shape(over), len(terms), score, self.kind)), rows))
-        return found
+            results.append((self._let(reduction("M", "max", self._shape(over), len(terms), score, self.kind)), rows))
+        return results
 
     def _stream(self, name: str, own: Axes, value: Operand | None, fn: str) -> str:
         over = [*own, *self._role("t")]
         score = self._read(self.score, self.scores, over)
         return self._let(stream(name, self._shape(over), len(over) - len(own), score, value, fn, self.kind))
 
-    def _combined(self, outer: Axes, found: list[tuple[str, Axes]]) -> str:
+    def _combined(self, outer: Axes, parts: list[tuple[str, Axes]]) -> str:
         """One value of all of them."""
-        (first, own), *rest = found
+        (first, own), *rest = parts
         shape = self._shape(outer)
         last = self._let(
             ewise("Y0", "mul", shape, self._read(first, own, outer), Number(1.5, self.kind), dtype=self.kind)

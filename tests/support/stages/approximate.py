@@ -93,9 +93,9 @@ def check(
     """Assemble, verify, play: equal to the graph's playback in fp64, where no rounding hides a difference."""
     assembly = assemble(cover, view, graph, constants)
     verify_module(assembly.module)
-    found = play_module(assembly.module, inputs, wide=True)
+    outputs = play_module(assembly.module, inputs, wide=True)
     wanted = playback(with_held_numbers(graph), inputs, wide=True)
-    for name, got, want in zip(graph.outputs, found, wanted, strict=True):
+    for name, got, want in zip(graph.outputs, outputs, wanted, strict=True):
         assert got.shape == want.shape, name
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9, err_msg=name)
     return assembly

@@ -88,7 +88,7 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
 def complaint(graph: Graph, inputs: Arrays, got: Sequence[np.ndarray]) -> str:
     """What is wrong with these outputs; empty when they agree with playback."""
     verdicts = zip(graph.outputs, disagreement(graph, inputs, got), strict=True)
-    return "; ".join(f"output {ref}: {each.note}" for ref, each in verdicts if each.wrong)
+    return "; ".join(f"output {ref}: {verdict.note}" for ref, verdict in verdicts if verdict.wrong)
 
 
 def first_guilty_stage(graph: Graph, inputs: Arrays, count: int = 12) -> tuple[str, str]:

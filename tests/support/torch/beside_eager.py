@@ -107,8 +107,8 @@ class Played:
             for name, x in zip(names, given, strict=True)
             if isinstance(x, torch.Tensor)
         }
-        found = iter(playback(loaded, {**arrays, **constants}))
-        return [_as_torch(next(found)) if isinstance(result, Tensor) else result for result in results]
+        actual = iter(playback(loaded, {**arrays, **constants}))
+        return [_as_torch(next(actual)) if isinstance(result, Tensor) else result for result in results]
 
 
 def _as_torch(array: np.ndarray) -> torch.Tensor:

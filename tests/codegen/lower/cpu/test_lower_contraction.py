@@ -102,28 +102,28 @@ GROUPS = {
 def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
     """Random inputs; integers span their dtype, so that sums wrap."""
     rng = np.random.default_rng(seed)
-    found = {}
+    results = {}
     for buffer in region.inputs:
         kind, shape = DTYPES[buffer.memref.dtype], buffer.memref.shape
         if kind.is_float:
-            found[buffer.name] = rng.standard_normal(shape).astype(kind.numpy)
+            results[buffer.name] = rng.standard_normal(shape).astype(kind.numpy)
         else:
             limits = np.iinfo(kind.numpy)
-            found[buffer.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
-    return found
+            results[buffer.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
+    return results
 
 
 def assert_plays(built: Built, i: int, inputs: dict[str, Array]) -> None:
     """The i-th kernel's outputs are those of playback: within the dtype's tolerance of the norm, integers exactly."""
     region = built.regions[i]
-    found = built.call(i, inputs)
+    actual = built.call(i, inputs)
     for output in region.outputs:
         kind = DTYPES[output.memref.dtype]
         wanted = play_region(region, inputs, wide=kind.is_float)[output.name]
         if not kind.is_float:
-            np.testing.assert_array_equal(found[output.name], wanted)
+            np.testing.assert_array_equal(actual[output.name], wanted)
         elif wanted.size:
-            error = np.abs(found[output.name].astype(np.float64) - wanted).max()
+            error = np.abs(actual[output.name].astype(np.float64) - wanted).max()
             assert error <= _TOLERANCE[kind.name] * np.abs(wanted).max()
 
 
@@ -186,11 +186,11 @@ def test_the_error_of_a_long_sum_does_not_grow_with_its_length() -> None:
     built, rng = Built(cases), np.random.default_rng(0)
     for i, (region, _) in enumerate(cases):
         inputs = {buffer.name: rng.random(buffer.memref.shape, dtype=np.float32) for buffer in region.inputs}
-        (wanted,), (found,) = (
+        (wanted,), (actual,) = (
             [values[output.name] for output in region.outputs]
             for values in (play_region(region, inputs, wide=True), built.call(i, inputs))
         )
-        assert np.abs(found / wanted - 1).max() < 6e-7, f"{region.name}: {cases[i][1].blocks}"
+        assert np.abs(actual / wanted - 1).max() < 6e-7, f"{region.name}: {cases[i][1].blocks}"
 
 
 def test_result_does_not_depend_on_threads() -> None:
@@ -207,12 +207,12 @@ def test_infinities_and_nans_travel_as_in_playback() -> None:
     inputs = values_of(region)
     inputs["X"][0, 1, 0, 0], inputs["X"][0, 2, 3, 3] = np.nan, np.inf
     inputs["W"][2, 0, 0, 0] = np.inf  # meets padding: 0·inf is NaN at the border
-    found = Built([(region, plans_of(region)[0][0])]).call(0, inputs)["Y"]
+    actual = Built([(region, plans_of(region)[0][0])]).call(0, inputs)["Y"]
     with np.errstate(invalid="ignore"):
         wanted = play_region(region, inputs, wide=True)["Y"]
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
-    np.testing.assert_array_equal(np.isposinf(found), np.isposinf(wanted))
-    assert np.isnan(found[0, 2]).any()
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isposinf(actual), np.isposinf(wanted))
+    assert np.isnan(actual[0, 2]).any()
 
 
 def test_a_tail_that_is_not_predicated_is_refused() -> None:
@@ -261,15 +261,15 @@ def test_scratch_is_not_on_the_stack() -> None:
     plan = plans_of(region)[0][0]
     built, inputs = Built([(region, plan)]), values_of(region)
     assert built.lowered[0].kernel.workspace.private > 1 << 20
-    found: list[dict[str, Array]] = []
+    results: list[dict[str, Array]] = []
     before = threading.stack_size(256 << 10)
     try:
-        caller = threading.Thread(target=lambda: found.append(built.call(0, inputs)))
+        caller = threading.Thread(target=lambda: results.append(built.call(0, inputs)))
         caller.start()
         caller.join()
     finally:
         threading.stack_size(before)
-    np.testing.assert_array_equal(found[0]["Y"], built.call(0, inputs)["Y"])
+    np.testing.assert_array_equal(results[0]["Y"], built.call(0, inputs)["Y"])
 
 
 def test_regions_that_are_no_single_contraction_have_no_plan() -> None:
@@ -281,9 +281,9 @@ def test_regions_that_are_no_single_contraction_have_no_plan() -> None:
 
 def test_candidates_are_ranked_and_few() -> None:
     for region in (MATMULS[1], CONVS[1], SKINNY[1]):
-        found = plans_of(region)
-        assert 5 <= len(found) <= 20
-        for _, work in found:
+        plans = plans_of(region)
+        assert 5 <= len(plans) <= 20
+        for _, work in plans:
             assert 0 < work.occupancy <= 1
             assert 0 < work.efficiency <= 1
             assert work.flops >= 1
@@ -338,7 +338,7 @@ def _sanitized_program(cases: Sequence[tuple[Region, CpuContractionPlan]]) -> st
     calls = []
     for i, (region, plan) in enumerate(cases):
         lowered = lower_contraction(fit_plan(region, analyse(region).core, plan), plan, f"k{i}")
-        for kernel in (*(each.kernel for each in lowered.packed), lowered.kernel):
+        for kernel in (*(constant.kernel for constant in lowered.packed), lowered.kernel):
             text.append(c_text(kernel))
             sizes = [max(param.elements, 1) * DTYPES[param.dtype].bytes for param in kernel.params]
             buffers = ", ".join(f"calloc({size}, 1)" for size in sizes)

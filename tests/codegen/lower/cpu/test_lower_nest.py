@@ -50,8 +50,8 @@ def where(kind: str, m: int = 3, n: int = 37) -> Region:
 
 
 def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 37), index: str = "i32") -> Region:
-    source = tuple(30 if each == axis else size for each, size in enumerate(shape))
-    coords = tuple("i2" if each == axis else f"i{each}" for each in range(2))
+    source = tuple(30 if place == axis else size for place, size in enumerate(shape))
+    coords = tuple("i2" if place == axis else f"i{place}" for place in range(2))
     op = Op("gather", "gather", kind, shape, (r.read("T", (*shape, 30), *coords), r.same("I", shape)))
     inputs = [r.buffer("T", source, kind), r.buffer("I", shape, index)]
     return r.region("gather_elements", inputs, [Definition("G", op)], shape, dtype=kind)
@@ -208,8 +208,8 @@ def built(arch: str, step: int) -> tuple[Library, list[Case], list[Case]]:
 def check_all(arch: str, step: int, nan: bool) -> None:
     lib, close, exact = built(arch, step)
     for group, bits in ((close, False), (exact, True)):
-        for number, each in enumerate(group):
-            check(lib, each, random_inputs(each.region, number, nan=nan), exact=bits, at_end=not nan)
+        for number, kernel_case in enumerate(group):
+            check(lib, kernel_case, random_inputs(kernel_case.region, number, nan=nan), exact=bits, at_end=not nan)
 
 
 @pytest.mark.parametrize("nan", [False, True])
@@ -239,7 +239,7 @@ def few() -> tuple[Library, list[Case]]:
 @pytest.mark.slow
 def test_a_row_with_several_reductions_is_one_kernel() -> None:
     lib, tried = few()
-    softmaxes = [each for each in tried if each.region.name == "softmax"]
+    softmaxes = [kernel_case for kernel_case in tried if kernel_case.region.name == "softmax"]
     assert len(softmaxes) >= 3
     for softmax in softmaxes:
         check(lib, softmax, random_inputs(softmax.region))
@@ -247,22 +247,22 @@ def test_a_row_with_several_reductions_is_one_kernel() -> None:
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     lib, tried = few()
-    split = [each for each in tried if each.plan.part is not None]
+    split = [kernel_case for kernel_case in tried if kernel_case.plan.part is not None]
     assert split
-    for each in split:
-        inputs = random_inputs(each.region, 3)
-        one, three = (run(lib, each, inputs, threads=threads) for threads in (1, 3))
-        assert one["Y"].tobytes() == three["Y"].tobytes(), str(each)
+    for kernel_case in split:
+        inputs = random_inputs(kernel_case.region, 3)
+        one, three = (run(lib, kernel_case, inputs, threads=threads) for threads in (1, 3))
+        assert one["Y"].tobytes() == three["Y"].tobytes(), str(kernel_case)
 
 
 def test_long_sums_keep_their_precision() -> None:
     lib, tried = few()
-    for each in tried:
-        if each.region.name != "softmax":
-            inputs = {"X": np.random.default_rng(1).random(each.region.inputs[0].memref.shape, np.float32)}
+    for kernel_case in tried:
+        if kernel_case.region.name != "softmax":
+            inputs = {"X": np.random.default_rng(1).random(kernel_case.region.inputs[0].memref.shape, np.float32)}
             wide = inputs["X"].astype(np.float64)
-            wanted = {"total": None, "row_reduce": 1, "column_reduce": 0}[each.region.name]
-            np.testing.assert_allclose(run(lib, each, inputs)["Y"], wide.sum(wanted), rtol=2e-6)
+            wanted = {"total": None, "row_reduce": 1, "column_reduce": 0}[kernel_case.region.name]
+            np.testing.assert_allclose(run(lib, kernel_case, inputs)["Y"], wide.sum(wanted), rtol=2e-6)
 
 
 # --- the plan drives the text ---------------------------------------------------------------------
@@ -322,10 +322,10 @@ def test_a_plan_changed_by_hand_gives_the_same_result() -> None:
         plan_of(region, lanes=1, width=48, tails=tails),
     ]
     tried = [case(region, core, plan, f"eq_k{number}") for number, plan in enumerate(plans)]
-    assert len({c_text(each.kernel).partition("{")[2] for each in tried}) == len(plans)
+    assert len({c_text(kernel_case.kernel).partition("{")[2] for kernel_case in tried}) == len(plans)
     lib = library(tried, where_)
-    for each in tried:
-        check(lib, each, random_inputs(region), exact=True)
+    for kernel_case in tried:
+        check(lib, kernel_case, random_inputs(region), exact=True)
 
 
 @pytest.mark.parametrize(
@@ -413,5 +413,5 @@ def test_numbers_are_rounded_to_their_dtype() -> None:
         bodies.append(r.region("number", [r.buffer("X", (5,), kind)], [body], (5,), dtype=kind))
     tried = cases(bodies, where_.arch)
     lib = library(tried, where_)
-    for each in tried:
-        check(lib, each, random_inputs(each.region), exact=True)
+    for kernel_case in tried:
+        check(lib, kernel_case, random_inputs(kernel_case.region), exact=True)

@@ -56,9 +56,9 @@ def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) ->
         assert plans
         tried += [(region, plan) for plan in dict.fromkeys([plans[0], *divided(region, plans[0])])]
     cases = [case_of(region, plan, number) for number, (region, plan) in enumerate(tried)]
-    found = available(ARCH)
-    assert found is not None
-    lib = library(cases, found)
+    machine = available(ARCH)
+    assert machine is not None
+    lib = library(cases, machine)
     for case in cases:
         for nan, threads in ((False, 1), (True, 3)):
             check(lib, case, scatter_inputs(case.region, nan=nan), exact=True, threads=threads)

@@ -62,9 +62,9 @@ def plans(region: Region, isa: str | None = None, units: int = 2) -> list[CpuCon
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
         target = target_of(restrict(machine(), isa) if isa else None, units)
-        found = [plan for plan, _ in plans_of(region, target)]
+        results = [plan for plan, _ in plans_of(region, target)]
     kinds: dict[tuple[Any, ...], CpuContractionPlan] = {}
-    for plan in found:
+    for plan in results:
         rows = plan.places[1 - plan.vector]
         if rows in ("memory", "box") and plan.blocks.algorithm != "dot":
             kinds.setdefault((plan.vector, plan.places, plan.order, plan.prefetch, plan.held, plan.blocks.bm), plan)
@@ -97,7 +97,7 @@ def test_every_order_of_loops_plays() -> None:
         elif plan.places[plan.vector] == "const_pool":
             orders += [with_fields(plan, order=order, prefetch=True) for order in ("knm", "nkm")]
         built = Built([(region, order) for order in orders])
-        texts = {c_text(each.kernel).replace(f"k{i}", "k") for i, each in enumerate(built.lowered)}
+        texts = {c_text(lowered.kernel).replace(f"k{i}", "k") for i, lowered in enumerate(built.lowered)}
         assert len(texts) >= len(orders) - 2, "with one block of k, the loop over these may stand anywhere"
         for i in range(len(orders)):
             assert_plays(built, i, values_of(region))
@@ -133,9 +133,9 @@ def test_not_a_number_stays_where_it_is() -> None:
     built = Built(cases)
     (wanted,) = play_region(region, inputs).values()
     for i in range(len(cases)):
-        (found,) = built.call(i, inputs).values()
-        np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        (actual,) = built.call(i, inputs).values()
+        np.testing.assert_array_equal(np.isnan(actual), np.isnan(wanted))
+        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_padded_rows_are_read_in_a_box() -> None:

@@ -31,7 +31,7 @@ def yielding(
     name: str, inputs: Sequence[Buffer], body: Sequence[Definition], *outputs: Output, dtype: str = "fp32"
 ) -> Region:
     points = outputs[0][1]
-    found = Region(
+    region = Region(
         name,
         tuple(inputs),
         tuple(r.buffer(buffer, shape, dtype) for buffer, shape, *_ in outputs),
@@ -41,8 +41,8 @@ def yielding(
             for buffer, shape, value, coords, at in outputs
         ),
     )
-    verify(found)
-    return found
+    verify(region)
+    return region
 
 
 def row_and_statistics(m: int, n: int, dtype: str = "fp32") -> Region:
@@ -220,5 +220,5 @@ def test_a_contraction_has_its_outputs_at_its_own_points() -> None:
 def test_dumps_and_names_keep_the_places() -> None:
     region = row_and_statistics(3, 4)
     assert load_region(dump_region(region)) == region
-    assert [each.at for each in canonical(region).yields] == [each.at for each in region.yields]
+    assert [result.at for result in canonical(region).yields] == [result.at for result in region.yields]
     assert "yield s[i0] -> M[i0]" in str(region)

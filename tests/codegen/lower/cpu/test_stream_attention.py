@@ -59,8 +59,8 @@ class Tried:
 
 def plans_of(region: Region, arch: str) -> list[CpuStreamPlan]:
     """The candidates that work on tiles, best first."""
-    found = candidates(region, checked_core(region), kernels.target(arch))
-    return [plan for plan, _ in found if isinstance(plan, CpuStreamPlan)]
+    plans = candidates(region, checked_core(region), kernels.target(arch))
+    return [plan for plan, _ in plans if isinstance(plan, CpuStreamPlan)]
 
 
 def case(region: Region, plan: CpuStreamPlan, name: str = "eq_k") -> kernels.CpuCase:
@@ -127,9 +127,9 @@ def test_masked_rows_and_infinite_scores() -> None:
     bias[5, 7] = np.nan
     for case in made.cases:
         kernels.check(made.library, case, biased(region, bias))
-        found = kernels.run(made.library, case, biased(region, bias))["O"]
-        assert np.isnan(found[:, [0, 3, 5]]).all()
-        assert np.isfinite(found[:, [1, 2, 4]]).all()
+        result = kernels.run(made.library, case, biased(region, bias))["O"]
+        assert np.isnan(result[:, [0, 3, 5]]).all()
+        assert np.isfinite(result[:, [1, 2, 4]]).all()
 
 
 CAUSAL = streams.attention(2, 150, 150, 16, 32, causal=True)
@@ -199,8 +199,8 @@ def test_text_and_result_follow_the_plan() -> None:
     made = built([(ODD, plan) for plan in plans], "avx2")
     texts = [c_text(case(ODD, plan).kernel) for plan in plans]
     assert len(set(texts)) == len(texts)
-    for each in made.cases:
-        kernels.check(made.library, each, random_inputs(ODD, 5))
+    for built_case in made.cases:
+        kernels.check(made.library, built_case, random_inputs(ODD, 5))
     tasks = [case.kernel.phases[0].tasks for case in made.cases]
     assert (*tasks[:2], tasks[-1]) == (3, 6, 1)
     sizes = {buffer.name: buffer.elements for buffer in made.cases[0].kernel.private}
@@ -334,14 +334,14 @@ def _memref(shape: tuple[int, ...]) -> Any:
 def test_work_counts_the_products_and_fits_the_cache() -> None:
     region = streams.attention(12, 512, 512, 64, 64)
     target = kernels.target("avx512")
-    found = candidates(region, analyse(region).core, target)
+    plans = candidates(region, analyse(region).core, target)
     useful = 2 * 2 * 12 * 512 * 512 * 64
-    for plan, work in found:
+    for plan, work in plans:
         assert isinstance(plan, CpuStreamPlan)
         assert not plan.blocks.dot
         assert useful <= work.flops < 1.3 * useful
         assert work.bytes == 4 * 4 * 12 * 512 * 64  # never the scores
         assert 0 < work.efficiency <= 1
         assert work.scratch <= target.l2_bytes
-    assert found[0][1].occupancy == 1
-    assert found[0][1].efficiency > 0.6
+    assert plans[0][1].occupancy == 1
+    assert plans[0][1].efficiency > 0.6

@@ -35,6 +35,6 @@ def test_random_streams(arch: str, step: int) -> None:
         verify(kernel)
         made.append(kernels.CpuCase(region, plan, kernel))
     library = kernels.library(made, where)
-    for seed, each in enumerate(made):
+    for seed, case in enumerate(made):
         for nan in (False, True):
-            kernels.check(library, each, random_inputs(each.region, seed, nan=nan), at_end=bool(seed % 2))
+            kernels.check(library, case, random_inputs(case.region, seed, nan=nan), at_end=bool(seed % 2))

@@ -49,12 +49,12 @@ def test_an_approximation_is_off_by_one_unit_in_the_last_place_at_most(dtype: st
     x = x.astype(np.float16).astype(np.float32)
     program = compiled(t.input("x", x.shape, dtype).tanh())
     given = x.astype(program.random_inputs()["x"].dtype)
-    found = np.asarray(program(x=given)).astype(np.float64)
+    actual = np.asarray(program(x=given)).astype(np.float64)
     wanted = np.tanh(given.astype(np.float64))
     unit = np.maximum(np.abs(wanted) * {"fp16": 2.0**-10, "bf16": 2.0**-7}[dtype], 2.0**-24)
     finite = np.isfinite(wanted)
-    assert (np.isnan(found) == np.isnan(wanted)).all()
-    assert (np.abs(found - wanted)[finite] <= unit[finite]).all()
+    assert (np.isnan(actual) == np.isnan(wanted)).all()
+    assert (np.abs(actual - wanted)[finite] <= unit[finite]).all()
 
 
 def test_no_element_stays_none() -> None:

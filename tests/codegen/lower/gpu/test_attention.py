@@ -155,7 +155,7 @@ BOUNDED = [
 ]
 
 
-@pytest.mark.parametrize(("one", "ends"), BOUNDED, ids=lambda each: "")
+@pytest.mark.parametrize(("one", "ends"), BOUNDED, ids=lambda value: "")
 def test_the_last_term_that_rows_see(one: Region, ends: tuple[int, int]) -> None:
     view = stream_view(one, checked_core(one))
     assert view is not None
@@ -185,9 +185,9 @@ def test_hidden_values_reach_the_result_unless_inputs_are_finite() -> None:
     inputs[values][..., -1, :] = np.nan
     wanted = play_region(one, inputs, wide=True)[one.outputs[0].name]
     [(plan, _), *_] = plans_of(one)
-    _, found = Emulated([(one, plan)]).run(0, inputs)
+    _, actual = Emulated([(one, plan)]).run(0, inputs)
     assert np.isnan(wanted).all()
-    assert np.isnan(found[one.outputs[0].name].astype(np.float32)).all()
+    assert np.isnan(actual[one.outputs[0].name].astype(np.float32)).all()
 
 
 def test_turns_are_those_of_the_last_row() -> None:
@@ -195,9 +195,9 @@ def test_turns_are_those_of_the_last_row() -> None:
     plan = next(plan for plan, _ in plans_of(one, exactness=Exactness.RANGE) if sizes(plan) == (16, 16, 16))
     all_terms = with_fields(plan, **{"tile.stops": False})
     emulated = Emulated([(one, plan), (one, all_terms)])
-    each = 2 * 2  # mma of a turn
-    assert emulated.assert_plays(0).counters.mma == (1 + 2 + 3 + 4) * each
-    assert emulated.assert_plays(1).counters.mma == 4 * 4 * each
+    per_turn = 2 * 2  # mma of a turn
+    assert emulated.assert_plays(0).counters.mma == (1 + 2 + 3 + 4) * per_turn
+    assert emulated.assert_plays(1).counters.mma == 4 * 4 * per_turn
 
 
 def test_other_masks_bound_nothing() -> None:
@@ -350,8 +350,8 @@ def _assert_all_needed(one: Region, kernel: GpuKernel) -> None:
             with contextlib.suppress(EqsatError):
                 verify(broken)
                 run = compile_kernels(cuda_text(broken))["eq_k"]
-                found = run.launch(broken.grid, inputs, shared_bytes=broken.shared_bytes).findings
-                assert found, (kind, number)
+                result = run.launch(broken.grid, inputs, shared_bytes=broken.shared_bytes).findings
+                assert result, (kind, number)
 
 
 # --- compiled -------------------------------------------------------------------------------------
@@ -373,9 +373,9 @@ MODELS = {
 def test_kernels_compile_without_spills(arch: str, step: int) -> None:
     target, models = A100 if arch == "sm_80" else H100, dict(list(MODELS.items())[::step])
     kernels = [lowered(one, plans_of(one, target)[0][0], f"eq_k{i}") for i, one in enumerate(models.values())]
-    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
+    results = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for kernel, name in zip(kernels, models, strict=True):
-        made = found[kernel.name]
+        made = results[kernel.name]
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
 
 

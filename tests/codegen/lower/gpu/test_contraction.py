@@ -197,8 +197,8 @@ def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
 def _moves(one: Region, kind: type) -> list[int]:
     """Bytes of the copies to shared memory, or elements of the stores, of the best plan, each once."""
     kernel = lowered(one, plans_of(one)[0][0])
-    found = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)]
-    return sorted({getattr(each, "nbytes", 0) or getattr(each, "count", 1) for each in found})
+    statements = [stmt for stmt in walk(kernel.body) if isinstance(stmt, kind)]
+    return sorted({getattr(stmt, "nbytes", 0) or getattr(stmt, "count", 1) for stmt in statements})
 
 
 def test_aligned_operands_are_copied_16_bytes_at_once() -> None:

@@ -43,8 +43,8 @@ MODELS = {
 def compiled(request: pytest.FixtureRequest) -> dict[str, KernelResources]:
     """What the kernels of the models take by their best plans."""
     kernels = [lowered(one, plans_of(one)[0][0], f"eq_k{i}") for i, one in enumerate(MODELS.values())]
-    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), request.param).kernels}
-    return {name: found[kernel.name] for kernel, name in zip(kernels, MODELS, strict=True)}
+    results = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), request.param).kernels}
+    return {name: results[kernel.name] for kernel, name in zip(kernels, MODELS, strict=True)}
 
 
 @pytest.mark.slow

@@ -65,12 +65,12 @@ LARGE: Mapping[str, Region] = {
 @cache
 def large_kernels() -> dict[str, GpuKernel]:
     """The best plan of each on an A100, by its name and kind."""
-    backend, found = GpuBackend(), dict[str, GpuKernel]()
+    backend, result = GpuBackend(), dict[str, GpuKernel]()
     for name, region in LARGE.items():
         core = checked_core(region)
         plan = backend.candidates(region, core, A100, Exactness.ROUNDING, tf32="tf32" in name)[0][0]
-        found[f"{name}: {kind_of(plan)}"] = backend.lower(region, core, plan, f"eq_large{len(found)}")
-    return found
+        result[f"{name}: {kind_of(plan)}"] = backend.lower(region, core, plan, f"eq_large{len(result)}")
+    return result
 
 
 @cache
@@ -94,17 +94,17 @@ def counted(
     kernels: Mapping[str, GpuKernel], modules: Sequence[NvrtcResult]
 ) -> tuple[dict[str, dict[str, int]], list[str]]:
     """How often each kernel names the instructions, and who spills or is warned of."""
-    found: dict[str, KernelResources] = {
+    results: dict[str, KernelResources] = {
         resource.name: resource for module in modules for resource in resources(module.log)
     }
     texts = {name: text for module in modules for name, text in by_kernel(module.ptx).items()}
     counts = {name: {k: n for k, n in ptx_counts(texts[one.name]).items() if n} for name, one in kernels.items()}
-    bad = [f"{name}: {found[one.name]}" for name, one in kernels.items() if not _is_clean(found[one.name])]
+    bad = [f"{name}: {results[one.name]}" for name, one in kernels.items() if not _is_clean(results[one.name])]
     return counts, bad
 
 
-def _is_clean(found: KernelResources) -> bool:
-    return not (found.spills or found.stack or found.lints)
+def _is_clean(resources: KernelResources) -> bool:
+    return not (resources.spills or resources.stack or resources.lints)
 
 
 def as_text(rows: Mapping[str, object]) -> str:
@@ -140,9 +140,9 @@ def test_main_loops_are_as_recorded(request: pytest.FixtureRequest) -> None:
         pytest.skip("the golden counts are of the SASS of another compiler, or there is no nvdisasm")
     rows: dict[str, object] = {}
     for name, module in zip(large_kernels(), assembled_large(), strict=True):
-        found = main_loop(sass(module.cubin, command))
-        if found is not None:
-            rows[name] = found._asdict()
+        loop = main_loop(sass(module.cubin, command))
+        if loop is not None:
+            rows[name] = loop._asdict()
     compare("gpu_loops", {"main_loops.json": as_text(rows)}, request.config)
 
 
@@ -159,10 +159,10 @@ def test_attention_waits_for_tensor_cores_not_for_instructions(target: Target) -
     plan = backend.candidates(region, core, target, Exactness.ROUNDING)[0][0]
     text = cuda_text(backend.lower(region, core, plan, "eq_attention"))
     arch = f"sm_{target.arch.removeprefix('sm')}"
-    found = main_loop(sass(assemble(text, arch).cubin, command))
-    assert found is not None
-    assert found.mma == 128
-    assert found.instructions <= 605
+    loop = main_loop(sass(assemble(text, arch).cubin, command))
+    assert loop is not None
+    assert loop.mma == 128
+    assert loop.instructions <= 605
 
 
 @needs_nvrtc
@@ -176,13 +176,13 @@ def test_sm90_compiles_the_same_kernels_as_well() -> None:
 def emulated() -> dict[str, Report]:
     """Every small kernel run once, without a finding."""
     kernels = compile_kernels("\n".join(cuda_text(kernel.kernel) for kernel in small_kernels()))
-    found = {}
+    results = {}
     for kernel in small_kernels():
         arguments, _ = kernel.arguments()
         one = kernel.kernel
-        found[kernel.name] = kernels[one.name].launch(one.grid, arguments, shared_bytes=one.shared_bytes)
-        found[kernel.name].require_clean()
-    return found
+        results[kernel.name] = kernels[one.name].launch(one.grid, arguments, shared_bytes=one.shared_bytes)
+        results[kernel.name].require_clean()
+    return results
 
 
 def _counted(report: Report) -> dict[str, int]:

@@ -56,14 +56,14 @@ def deletable(kernels: Sequence[Small]) -> list[tuple[Small, type, int]]:
 def drawn(count: int) -> list[tuple[Small, type, int]]:
     """As many at random: of any plan of regions of random sizes."""
     rng, backend = random.Random(SEED), GpuBackend()
-    found: list[tuple[Small, type, int]] = []
-    while len(found) < count:
+    results: list[tuple[Small, type, int]] = []
+    while len(results) < count:
         region = rng.choice(MAKERS)(*(rng.randint(9, 70) for _ in range(3)))
         core = checked_core(region)
         plan = rng.choice(backend.candidates(region, core, A100, Exactness.ROUNDING))[0]
         small = Small(f"{region}: {plan}", region, plan, backend.lower(region, core, plan, "eq_k"))
-        found += rng.sample(there, 1) if (there := deletable([small])) else []
-    return found
+        results += rng.sample(there, 1) if (there := deletable([small])) else []
+    return results
 
 
 def accepted(chosen: list[tuple[Small, type, int]]) -> Iterator[tuple[Small, GpuKernel, str]]:
@@ -79,7 +79,7 @@ def accepted(chosen: list[tuple[Small, type, int]]) -> Iterator[tuple[Small, Gpu
 
 def may_be_spare(small: Small, what: str) -> bool:
     """The barrier before results are put together over a ring: some sizes leave the stage beneath them turns before."""
-    names = [each.name for each in small.kernel.shared]
+    names = [buffer.name for buffer in small.kernel.shared]
     return "Barrier" in what and "Cs" in names and plan_to_schedule(small.plan).stages > 1
 
 

@@ -123,7 +123,7 @@ OWN = [
     *(r.pointwise((1031,)), r.pointwise((3, 67)), r.pointwise((7, 130), "fp16"), r.pointwise((2, 3, 5), "bf16")),
 ]
 LONG = [softmax(2, 17000, "fp16"), layer_norm(1, 20000), softmax(2, 9001, "fp64"), normed_with_statistics(1, 25000)]
-STRUCTURED = [each for each in STRUCTURES if all(np.prod(one.memref.shape) < SMALL for one in each.buffers)]
+STRUCTURED = [region for region in STRUCTURES if all(np.prod(one.memref.shape) < SMALL for one in region.buffers)]
 
 
 @cache
@@ -138,8 +138,8 @@ def built(step: int) -> tuple[Kernels, list[GpuCase], list[GpuCase]]:
 def check_all(step: int, orders: tuple[Order, ...], *, nan: bool) -> None:
     kernels, close, exact = built(step)
     for group, bits in ((close, False), (exact, True)):
-        for number, each in enumerate(group):
-            check(kernels, each, random_inputs(each.region, number, nan=nan), exact=bits, orders=orders)
+        for number, case in enumerate(group):
+            check(kernels, case, random_inputs(case.region, number, nan=nan), exact=bits, orders=orders)
 
 
 @pytest.mark.slow
@@ -156,9 +156,9 @@ def test_many_kernels_are_playback_in_every_order(step: int) -> None:
 
 def test_every_region_has_few_candidates_of_its_kinds() -> None:
     def kinds(region: Region) -> set[str]:
-        found = nest_candidates(region, analyse(region).core, A100)
-        assert 1 <= len(found) <= MOST
-        return {nest_of(plan) for plan, _ in found}
+        plans = nest_candidates(region, analyse(region).core, A100)
+        assert 1 <= len(plans) <= MOST
+        return {nest_of(plan) for plan, _ in plans}
 
     assert kinds(r.pointwise((64, 1000))) == {"points"}
     assert kinds(softmax(64, 1000)) >= {"rows"}
@@ -172,9 +172,9 @@ def test_prices_prefer_what_reads_in_order(target: object) -> None:
     """Row kernels keep rows on chip, copies cross through a tile, columns are read along rows."""
 
     def best(region: Region) -> Price:
-        found = PlanPricer(target, analyse, nest_candidates).price(region)  # type: ignore[arg-type]
-        assert isinstance(found, Price)
-        return found
+        price = PlanPricer(target, analyse, nest_candidates).price(region)  # type: ignore[arg-type]
+        assert isinstance(price, Price)
+        return price
 
     chosen = best(softmax(8192, 4096, "fp16"))
     rows = plan_of(chosen.plan, GpuRowsPlan).rows
@@ -206,7 +206,7 @@ def test_rows_are_loaded_once() -> None:
     kernel = best_case(softmax(64, 4096, "fp16"), "rows", keep="reg").kernel
     loads = [stmt for stmt in walk(kernel.body) if isinstance(stmt, LdGlobalVec)]
     stores = [stmt for stmt in walk(kernel.body) if isinstance(stmt, StGlobalVec)]
-    assert [each.count for each in loads] == [8]
+    assert [load.count for load in loads] == [8]
     assert [store.count for store in stores] == [8]
     normed = best_case(layer_norm(64, 1024), "rows", keep="reg").kernel
     loaded = [stmt.buffer for stmt in walk(normed.body) if isinstance(stmt, LdGlobalVec)]
@@ -223,7 +223,7 @@ def test_odd_arrays_are_still_vectors() -> None:
 
 def test_gathered_rows_are_vectors() -> None:
     """Rows of 64 are aligned, rows of 6 hold vectors of two, rows of 5 none; tables and lists of one row or none."""
-    cases = gpu_cases([r.gather(*each) for each in ((10, 64, 9), (10, 6, 9), (10, 5, 9), (1, 64, 1), (10, 64, 0))])
+    cases = gpu_cases([r.gather(*sizes) for sizes in ((10, 64, 9), (10, 6, 9), (10, 5, 9), (1, 64, 1), (10, 64, 0))])
     kernels, widest = compiled(cases), dict[tuple[int, ...], int]()
     for case in cases:
         inputs = random_inputs(case.region)
@@ -231,7 +231,7 @@ def test_gathered_rows_are_vectors() -> None:
         check(kernels, case, inputs, exact=True, orders=tuple(Order))
         loads = (stmt for stmt in walk(case.kernel.body) if isinstance(stmt, LdGlobalVec) and stmt.buffer == "T")
         shape = case.region.outputs[0].memref.shape
-        widest[shape] = max(widest.get(shape, 1), *(each.count for each in loads), 1)
+        widest[shape] = max(widest.get(shape, 1), *(load.count for load in loads), 1)
     assert (widest[9, 64], widest[9, 6], widest[9, 5]) == (4, 2, 1)
 
 
@@ -265,9 +265,9 @@ def test_the_compiler_spills_nothing(arch: str) -> None:
     ]
     tried = gpu_cases(big, step=5)
     made = nvrtc.assemble("\n".join(cuda_text(case.kernel) for case in tried), arch)
-    found = {resource.name: resource for resource in resources(made.log)}
+    results = {resource.name: resource for resource in resources(made.log)}
     for case in tried:
-        report = found[case.kernel.name]
+        report = results[case.kernel.name]
         assert not report.spills, str(case)
         assert not report.lints, str(case)
         assert report.registers * case.kernel.threads <= 65536

@@ -26,9 +26,9 @@ def interleaved(one: Region, heads: int) -> Region:
     """The region, whose head h of queries takes head h mod `heads` of keys and values."""
     names = {"K", "V"}
 
-    def other(each: Operand) -> Operand:
-        at = index_map(each.map.sizes, f"i0 - {heads}*(i0 // {heads})")
-        return msgspec.structs.replace(each, map=axis_map(each.map.sizes, (*at.exprs, *each.map.exprs[1:])))
+    def other(operand: Operand) -> Operand:
+        at = index_map(operand.map.sizes, f"i0 - {heads}*(i0 // {heads})")
+        return msgspec.structs.replace(operand, map=axis_map(operand.map.sizes, (*at.exprs, *operand.map.exprs[1:])))
 
     body = []
     for let in one.body:
@@ -56,9 +56,9 @@ def together(one: Region, exactness: Exactness = Exactness.ROUNDING) -> list[Gpu
 
 
 def view_of(one: Region, *, heads: bool) -> StreamView:
-    found = stream_view(one, checked_core(one), together=heads)
-    assert found is not None
-    return found
+    view = stream_view(one, checked_core(one), together=heads)
+    assert view is not None
+    return view
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_terms_that_no_row_sees_are_skipped() -> None:
     """Of one query, or of as many as a tile has rows: all heads of a tile end alike."""
     cases = [(one, plan) for one in REGIONS[:1] for plan in together(one, Exactness.RANGE)[:1]]
     causal = attention(4, 32, 64, 16, 16, group=2, causal=True, dtype="bf16")
-    plan = next(each for each in together(causal, Exactness.RANGE) if each.tile.stops)
+    plan = next(plan for plan in together(causal, Exactness.RANGE) if plan.tile.stops)
     assert 32 % plan.tile.lead.bm == 0
     emulated = Emulated([*cases, (causal, plan)])
     for number in range(len(emulated.kernels)):
@@ -109,10 +109,10 @@ def test_one_view_where_heads_share_nothing() -> None:
 def test_decode_reads_keys_once(target: Target) -> None:
     """The best plan takes all heads of a group at once, with a quarter of the work of one tile for each."""
     one = attention(32, 1, 8192, 128, 128, group=4, dtype="bf16")
-    found = plans_of(one, target)
-    plan, work = found[0]
+    plans = plans_of(one, target)
+    plan, work = plans[0]
     assert plan.together
-    others = [made for each, made in found if not each.together]
+    others = [made for plan, made in plans if not plan.together]
     assert all(made.flops > 2 * work.flops for made in others)
     assert lowered(one, plan).grid[1] == 8
 

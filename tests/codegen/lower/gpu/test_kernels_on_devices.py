@@ -27,11 +27,11 @@ def test_kernels_compute_what_their_regions_do(make: Callable[[], Device]) -> No
     device = make()
     text = "\n".join(cuda_text(kernel.kernel) for kernel in small_kernels())
     for kernel in small_kernels():
-        found = [launched(device, text, kernel) for _ in range(LAUNCHES)]
-        for name, got in found[0].items():
-            for other in found[1:]:
+        results = [launched(device, text, kernel) for _ in range(LAUNCHES)]
+        for name, got in results[0].items():
+            for other in results[1:]:
                 np.testing.assert_array_equal(other[name].view(np.uint8), got.view(np.uint8), err_msg=kernel.name)
-        assert_plays(kernel, found[0])
+        assert_plays(kernel, results[0])
 
 
 TF32 = 2.0**-11

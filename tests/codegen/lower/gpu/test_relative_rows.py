@@ -45,7 +45,7 @@ def statistics(rows: int, columns: int, dtype: str = "fp32", scale: float = 1.0)
     ]
     one = region("statistics", [buffer("X", over, dtype)], body, (rows,), value="S", dtype=dtype)
     more = [Yield(name, f"{name}_out", one.yields[0].map) for name in ("M", "T")]
-    outputs = (*one.outputs, *(buffer(each.buffer, (rows,), dtype) for each in more))
+    outputs = (*one.outputs, *(buffer(result.buffer, (rows,), dtype) for result in more))
     return msgspec.structs.replace(one, outputs=outputs, yields=(*one.yields, *more))
 
 
@@ -143,7 +143,7 @@ def test_other_sums_are_not() -> None:
     halves = msgspec.structs.replace(one, inputs=(*one.inputs, buffer("Z", over)))
     squared = ewise("P", "mul", over, same("E", over), same("D", over))
     weighed = msgspec.structs.replace(one, body=(*one.body[:3], squared, *one.body[3:]))
-    for each in (
+    for other in (
         changed(halves, "D", same("Z", over), read("M", over, "i0")),
         changed(one, "E", fn="sin"),
         changed(one, "M", fn="min"),
@@ -151,7 +151,7 @@ def test_other_sums_are_not() -> None:
         changed(weighed, "S", same("P", over)),
         log_sum_exp(3, 0),
     ):
-        assert relative_sums(each) == {}, each
+        assert relative_sums(other) == {}, other
 
 
 def test_a_maximum_that_is_rounded_is_no_base() -> None:

@@ -24,9 +24,9 @@ REGIONS = {
 
 def most_shared(region: Region, target: Target) -> int:
     """The most that a block of any candidate takes."""
-    found = candidates(region, checked_core(region), target, Exactness.ROUNDING)
-    assert found
-    return max(work.scratch for _, work in found)
+    plans = candidates(region, checked_core(region), target, Exactness.ROUNDING)
+    assert plans
+    return max(work.scratch for _, work in plans)
 
 
 @pytest.mark.parametrize(("name", "arch"), [("NVIDIA A10", "sm86"), ("NVIDIA L40S", "sm89")])

@@ -98,7 +98,7 @@ def test_parts_of_parts() -> None:
         plan = next(plan for plan in split_plans(one) if (plan.tile.lead.bm, plan.tile.terms) == (16, 16))
         cases += [(one, parted(one, plan, split)) for split in (94, 47)]
     for one, plan in cases:
-        tickets = [each for each in lowered(one, plan).workspace if each.dtype == COUNTER]
+        tickets = [buffer for buffer in lowered(one, plan).workspace if buffer.dtype == COUNTER]
         assert len(tickets) == 2, "of the groups, and of what they come to"
         assert split_of(plan) % tickets[0].shape[-1], "the last group is as large as the others"
     emulated = Emulated(cases)
@@ -112,10 +112,10 @@ def test_parts_shorter_than_the_ring(stages: int) -> None:
     """17 turns of 16 terms, for blocks of 1 to 9 turns each."""
     one = attention(1, 5, 261, 16, 16, mask=True, dtype="bf16")
     plan = next(plan for plan in split_plans(one) if sizes(plan) == (16, 16, 16))
-    found = [parted(one, plan, split, stages) for split in (2, 4, 9, 17)]
-    emulated = Emulated([(one, each) for each in found])
-    assert [turns_of(one, each) for each in found] == [(17, 9), (17, 5), (17, 2), (17, 1)]
-    for number in range(len(found)):
+    results = [parted(one, plan, split, stages) for split in (2, 4, 9, 17)]
+    emulated = Emulated([(one, plan) for plan in results])
+    assert [turns_of(one, plan) for plan in results] == [(17, 9), (17, 5), (17, 2), (17, 1)]
+    for number in range(len(results)):
         emulated.assert_plays(number)
 
 
@@ -251,13 +251,13 @@ def test_no_synchronisation_is_spare(one: Region, split: int) -> None:
 
 
 def _findings(one: Region, kernel: GpuKernel, launch: Callable[..., Report]) -> set[FindingKind]:
-    found: set[FindingKind] = set()
+    results: set[FindingKind] = set()
     for order in Order:
         outputs = [np.zeros(output.memref.shape, values_of(one)[one.inputs[0].name].dtype) for output in one.outputs]
         arrays = [*values_of(one).values(), *outputs, *workspace_of(kernel)]
         report = launch(kernel.grid, arrays, shared_bytes=kernel.shared_bytes, order=order)
-        found |= {finding.kind for finding in report.findings}
-    return found
+        results |= {finding.kind for finding in report.findings}
+    return results
 
 
 def test_nothing_of_the_meeting_is_spare() -> None:

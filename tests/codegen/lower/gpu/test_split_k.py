@@ -152,7 +152,7 @@ def test_nothing_of_the_meeting_is_spare() -> None:
 def test_what_the_verifier_asks_of_a_meeting() -> None:
     one = matmul((), 33, 40, 700, dtype="bf16")
     kernel = lowered(one, split_plans(one)[0])
-    [tickets] = [each for each in kernel.workspace if each.dtype == COUNTER]
+    [tickets] = [buffer for buffer in kernel.workspace if buffer.dtype == COUNTER]
     for message, broken in {
         "counters parts": changed(kernel, TakeTicket, 0, buffer="parts"),
         "axis 0": changed(kernel, TakeTicket, 0, at=lambda stmt: (stmt.at[0].shift(tickets.shape[0]), *stmt.at[1:])),
@@ -177,8 +177,8 @@ def test_a_meeting_is_printed_dumped_and_read_back() -> None:
         "last = barrier, any comes_last",
     ):
         assert line in text, line
-    assert [each["name"] for each in dump["workspace"]] == ["parts", "tickets"]
-    assert any("AnyThread" in each for each in dump["stmts"])
+    assert [buffer["name"] for buffer in dump["workspace"]] == ["parts", "tickets"]
+    assert any("AnyThread" in stmt for stmt in dump["stmts"])
 
 
 @pytest.mark.exhaustive

@@ -52,7 +52,7 @@ def moments(rows: int, columns: int, dtype: str = "bf16") -> Region:
     ]
     one = region("moments", [buffer("X", over, dtype)], body, (rows,), value="M")
     more = [Yield(name, f"{name}_out", index_map((rows,), "i0")) for name in ("R", "G")]
-    outputs = (*one.outputs, *(buffer(each.buffer, (rows,)) for each in more))
+    outputs = (*one.outputs, *(buffer(result.buffer, (rows,)) for result in more))
     return msgspec.structs.replace(one, outputs=outputs, yields=(*one.yields, *more))
 
 
@@ -87,8 +87,8 @@ def split_of(plan: Plan) -> int:
 
 
 def split_cases(step: int) -> list[GpuCase]:
-    found = [case for case in gpu_cases(REGIONS) if split_of(case.plan) > 1]
-    return found[::step]
+    cases = [case for case in gpu_cases(REGIONS) if split_of(case.plan) > 1]
+    return cases[::step]
 
 
 def check_all(cases: list[GpuCase]) -> None:
@@ -151,8 +151,8 @@ def test_what_may_not_be_split() -> None:
 @pytest.mark.parametrize("team", ["near", "far"])
 def test_nothing_of_the_meeting_is_spare(team: str) -> None:
     """A barrier before it is there where threads besides the first leave parts."""
-    found = [case for case in gpu_cases([moments(2, 4000)]) if split_of(case.plan) > 1]
-    case = next(each for each in found if plan_of(each.plan, GpuRowsPlan).rows.near == (team == "near"))
+    cases = [case for case in gpu_cases([moments(2, 4000)]) if split_of(case.plan) > 1]
+    case = next(case for case in cases if plan_of(case.plan, GpuRowsPlan).rows.near == (team == "near"))
     kinds = [type(stmt) for stmt in walk(case.kernel.body)]
     broken = [without(case.kernel, Fence, 0), without(case.kernel, Fence, 1)]
     if team == "far":

@@ -95,13 +95,15 @@ REGIONS = [scan(9001), columns(2500, 3), spread(2, 5003), padded(4500), r.cumsum
 
 def inputs_of(region: Region) -> Arrays:
     """Random numbers; those of products are near 1, so that products neither vanish nor overflow."""
-    found = values_of(region)
+    values = values_of(region)
     if any(let.op.fn == "prod" for let in region.body):
-        found = {
-            name: (1 + each / 1024).astype(each.dtype) if each.dtype.kind == "f" or "bf" in str(each.dtype) else each
-            for name, each in found.items()
+        values = {
+            name: (1 + array / 1024).astype(array.dtype)
+            if array.dtype.kind == "f" or "bf" in str(array.dtype)
+            else array
+            for name, array in values.items()
         }
-    return found
+    return values
 
 
 def is_split(case: GpuCase) -> bool:

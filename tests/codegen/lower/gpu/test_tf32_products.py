@@ -94,8 +94,8 @@ def tf32_plans(one: Region, target: Target = A100) -> list[GpuContractionPlan]:
     """Those that round, whether or not that gains time."""
     view = contraction_of(one, checked_core(one))
     assert view is not None
-    found = fitting_tiles(view, target, tf32=True)
-    return [contraction_plan(view, tile, notes, target) for tile, notes, _ in found if tile.tf32][:16]
+    tiles = fitting_tiles(view, target, tf32=True)
+    return [contraction_plan(view, tile, notes, target) for tile, notes, _ in tiles if tile.tf32][:16]
 
 
 def various(one: Region) -> list[GpuContractionPlan]:
@@ -224,9 +224,9 @@ def test_kernels_of_models_compile_without_spills(arch: str) -> None:
     kernels = [
         lowered(one, plan, f"eq_k{i}") for i, (one, (plan, _)) in enumerate(zip(MODELS.values(), best, strict=True))
     ]
-    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
+    results = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for name, kernel, (plan, work) in zip(MODELS, kernels, best, strict=True):
-        made = found[kernel.name]
+        made = results[kernel.name]
         assert rounds_to_tf32(plan), name
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
         assert abs(work.thread_registers - made.registers) <= 40, (name, work.thread_registers, made.registers)
@@ -237,9 +237,9 @@ def test_kernels_of_models_compile_without_spills(arch: str) -> None:
 
 def _algorithms(one: Region, exactness: Exactness = Exactness.ROUNDING, *, tf32: bool = True) -> set[str]:
     return {
-        each
+        choice
         for plan, _ in plans_of(one, exactness=exactness, tf32=tf32)
-        for each in plan_to_schedule(plan).algo_choice.values()
+        for choice in plan_to_schedule(plan).algo_choice.values()
     }
 
 
@@ -280,7 +280,7 @@ def test_kernels_say_what_they_multiply() -> None:
         (stmt.shape, stmt.dtype) for stmt in walk(lowered(one, tf32_plans(one)[0]).body) if isinstance(stmt, MmaSync)
     }
     assert products == {("m16n8k8", "tf32")}
-    assert {each.dtype for each in lowered(one, tf32_plans(one)[0]).shared} == {"fp32"}
+    assert {buffer.dtype for buffer in lowered(one, tf32_plans(one)[0]).shared} == {"fp32"}
 
 
 def test_only_halves_are_transposed_on_the_way() -> None:

@@ -65,8 +65,8 @@ GROUPS = {"shapes": SHAPES, "masked": MASKED, "others": OTHERS}
 
 def tf32_plans(one: Region, target: Target = A100) -> list[GpuStreamPlan]:
     """Those that round, whether or not that gains time."""
-    found = fitting_streams(one, checked_core(one), target, tf32=True)
-    return [stream_plan(candidate, target) for candidate in found if candidate.tile.tf32]
+    result = fitting_streams(one, checked_core(one), target, tf32=True)
+    return [stream_plan(candidate, target) for candidate in result if candidate.tile.tf32]
 
 
 def various(one: Region) -> list[GpuStreamPlan]:
@@ -167,9 +167,9 @@ def test_the_best_plans_compile_without_spills(arch: str) -> None:
     ]
     cases = [(one, *stream_plans_of(one, tf32=True)[0]) for one in ones]
     kernels = [lowered(one, plan, f"eq_k{i}") for i, (one, plan, _) in enumerate(cases)]
-    found = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
+    results = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for kernel, (_, plan, work) in zip(kernels, cases, strict=True):
-        made = found[kernel.name]
+        made = results[kernel.name]
         assert rounds_to_tf32(plan)
         assert (made.spills, made.stack, made.lints) == (False, 0, ()), plan
         assert abs(work.thread_registers - made.registers) <= 60, (plan, work.thread_registers, made.registers)

@@ -43,10 +43,10 @@ def sizes(whole: bool) -> Iterator[tuple[int, int, int]]:
 
 def variants(region: Region, arch: str) -> dict[tuple[str, int], CpuContractionPlan]:
     """The best plan of each algorithm and vector side."""
-    found: dict[tuple[str, int], CpuContractionPlan] = {}
+    results: dict[tuple[str, int], CpuContractionPlan] = {}
     for plan, _ in plans_of(region, target_of(restrict(machine(), arch))):
-        found.setdefault((plan.blocks.algorithm, plan.vector), plan)
-    return found
+        results.setdefault((plan.blocks.algorithm, plan.vector), plan)
+    return results
 
 
 def stays_inside(arch: str, dtypes: tuple[str, ...], layout: str, whole: bool) -> set[str]:
@@ -108,7 +108,7 @@ def runs_beside_guards(layout: str, kind: str, whole: bool) -> None:
     plain = program(**arrays)
     for at_end in (True, False):
         place = partial(beside_guard, at_end=at_end)
-        outputs = tuple(place(np.zeros_like(each)) for each in plain)
+        outputs = tuple(place(np.zeros_like(array)) for array in plain)
         program(**{name: place(array) for name, array in arrays.items()}, out=outputs)
         for got, reference in zip(outputs, wanted, strict=True):
             close(got, reference, f"{layout} {kind} {got.shape}")

@@ -135,13 +135,13 @@ def test_a_sum_over_several_rows_computes_their_values_again(sizes: tuple[int, i
 
 def test_a_chain_keeps_a_row_of_each_dear_value_until_its_last_reader() -> None:
     region = softmaxes(6, 40, times=3)
-    found = kept_rows(RegionLoops(region, analyse(region).core))
-    assert [(row.kept.value, row.filler, row.kept.until) for row in found] == [
+    result = kept_rows(RegionLoops(region, analyse(region).core))
+    assert [(row.kept.value, row.filler, row.kept.until) for row in result] == [
         ("E0", "S0", "S1"),
         ("E1", "S1", "S2"),
         ("E2", "S2", "Y"),
     ]
-    assert [[site.scope for site in row.rereads] for row in found] == [["M1", "S1"], ["M2", "S2"], ["Y"]]
+    assert [[site.scope for site in row.rereads] for row in result] == [["M1", "S1"], ["M2", "S2"], ["Y"]]
 
 
 @pytest.mark.slow
@@ -179,8 +179,11 @@ def test_what_is_cheap_or_read_once_is_not_kept() -> None:
     region = exp_over_sum(4, 5)
     core = analyse(region).core
     assert [row.value for row in kept_rows(RegionLoops(region, core))] == ["e"]
-    body = tuple(Definition(each.name, msgspec.structs.replace(each.op, fn="neg")) if each.name == "e" else each
-                 for each in region.body)  # fmt: skip
+    negated = {"e": "neg"}
+    body = tuple(
+        Definition(let.name, msgspec.structs.replace(let.op, fn=negated.get(let.name, let.op.fn)))
+        for let in region.body
+    )
     cheap = msgspec.structs.replace(region, body=body)
     assert not kept_rows(RegionLoops(cheap, analyse(cheap).core))
 

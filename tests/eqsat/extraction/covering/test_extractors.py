@@ -27,9 +27,9 @@ LAST = 5
 """Buffers of the problems that are small enough to try everything."""
 
 
-def cost(problem: Problem, found: Covering | None) -> float:
+def cost(problem: Problem, covering: Covering | None) -> float:
     """Infinite where there is no cover."""
-    return float("inf") if found is None else problem.cost_of(found.columns)
+    return float("inf") if covering is None else problem.cost_of(covering.columns)
 
 
 def agrees(problem: Problem, columns: tuple[int, ...]) -> bool:
@@ -43,9 +43,9 @@ def brute_force(problem: Problem) -> float:
     """The least cost over every choice of one writer per buffer, or none."""
     best = float("inf")
     for picked in product(*[(None, *indices) for indices in problem.writers.values()]):
-        found = resolve(problem, [index for index in picked if index is not None])
-        if found is not None and agrees(problem, found):
-            best = min(best, problem.cost_of(found))
+        result = resolve(problem, [index for index in picked if index is not None])
+        if result is not None and agrees(problem, result):
+            best = min(best, problem.cost_of(result))
     return best
 
 
@@ -57,7 +57,7 @@ def random_problem(rng: random.Random, buffers: int = LAST, marked: bool = False
             others = rng.sample(range(buffers), rng.randint(0, min(2, buffers - 1)))
             marks = ((rng.randrange(2), rng.choice((ALONE, 0, 1))),) if marked and rng.random() < 0.4 else ()
             price = rng.choice((0.0, 1.0, rng.uniform(1, 9), rng.uniform(1, 9)))
-            columns.append(Column(buffer, tuple(each for each in others if each != buffer), price, marks))
+            columns.append(Column(buffer, tuple(other for other in others if other != buffer), price, marks))
     return Problem(tuple(columns), (0, 1))
 
 
@@ -76,9 +76,9 @@ def layered(rng: random.Random, layers: int = 12, width: int = 3) -> Problem:
     return Problem(tuple(columns), tuple((layers - 1) * width + k for k in range(width)))
 
 
-def check_runs(problem: Problem, found: Covering) -> None:
+def check_runs(problem: Problem, covering: Covering) -> None:
     done: set[int] = set()
-    for index in found.columns:
+    for index in covering.columns:
         column = problem.columns[index]
         assert set(column.reads) <= done
         assert column.writes not in done
@@ -102,11 +102,11 @@ def test_every_extractor_gives_an_order_that_runs(seed: int) -> None:
 def test_the_exact_cover_is_the_least_there_is(seed: int) -> None:
     problem = random_problem(random.Random(seed))
     best = brute_force(problem)
-    for extractor in (exact, windowed, lambda each: pareto(each, sets=64)):
+    for extractor in (exact, windowed, lambda problem: pareto(problem, sets=64)):
         assert cost(problem, extractor(problem)) == pytest.approx(best)
-    found = exact(problem)
-    if found is not None:
-        assert found.bound == pytest.approx(best)
+    result = exact(problem)
+    if result is not None:
+        assert result.bound == pytest.approx(best)
     assert lower_bound(problem) <= best * (1 + 1e-9) + 1e-9 or best == float("inf")
 
 
@@ -116,22 +116,22 @@ def test_the_exact_cover_is_the_least_there_is(seed: int) -> None:
 def test_the_exact_cover_computes_each_value_in_one_way(seed: int) -> None:
     problem = random_problem(random.Random(seed), marked=True)
     best = brute_force(problem)
-    found = exact(problem)
+    result = exact(problem)
     if best < float("inf"):
-        assert found is not None
-        assert agrees(problem, found.columns)
-        assert cost(problem, found) == pytest.approx(best)
+        assert result is not None
+        assert agrees(problem, result.columns)
+        assert cost(problem, result) == pytest.approx(best)
         assert cost(problem, resolve_disputes(problem, pareto)) >= best * (1 - 1e-9)
         assert lower_bound(problem) <= best * (1 + 1e-9)
-    assert (found is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
+    assert (result is None) == (tree(problem) is None), "where values cannot agree, there is a cover all the same"
 
 
 @first_few(2, "seed", range(12))
 def test_the_better_the_dearer(seed: int) -> None:
     problem = layered(random.Random(seed))
-    found = {name: extractor(problem) for name, extractor in zip(EXTRACTORS, ALL, strict=True)}
-    costs = {name: cost(problem, cover) for name, cover in found.items()}
-    for cover in found.values():
+    results = {name: extractor(problem) for name, extractor in zip(EXTRACTORS, ALL, strict=True)}
+    costs = {name: cost(problem, cover) for name, cover in results.items()}
+    for cover in results.values():
         assert cover is not None
         check_runs(problem, cover)
     slack = 1 + 1e-9
@@ -169,11 +169,11 @@ def test_a_cycle_of_bargains_is_cut() -> None:
     ring = tuple(Column(number, ((number + 1) % size,), 0.1) for number in range(size))
     ground = tuple(Column(number, (), 10.0 + number) for number in range(size))
     problem = Problem((*ring, *ground), tuple(range(size)))
-    found = least_cover(problem, SolverLimits())
-    assert found is not None
-    check_runs(problem, found)
-    assert problem.cost_of(found.columns) == pytest.approx(0.1 * (size - 1) + 10.0)
-    assert found.bound == pytest.approx(problem.cost_of(found.columns))
+    result = least_cover(problem, SolverLimits())
+    assert result is not None
+    check_runs(problem, result)
+    assert problem.cost_of(result.columns) == pytest.approx(0.1 * (size - 1) + 10.0)
+    assert result.bound == pytest.approx(problem.cost_of(result.columns))
 
 
 def test_without_a_root_there_is_no_cover() -> None:
@@ -200,10 +200,10 @@ def test_a_stop_at_a_limit_is_told_and_loses_nothing() -> None:
 
 def test_a_stop_in_a_window_is_told() -> None:
     problem = layered(random.Random(1))
-    found = windowed(problem, limits=SolverLimits(seconds=0.0))
-    assert found is not None
-    assert found.stopped
-    assert cost(problem, found) == pytest.approx(cost(problem, pareto(problem)))
+    result = windowed(problem, limits=SolverLimits(seconds=0.0))
+    assert result is not None
+    assert result.stopped
+    assert cost(problem, result) == pytest.approx(cost(problem, pareto(problem)))
 
 
 # --- taking a problem apart ---------------------------------------------------------------------------
@@ -216,9 +216,9 @@ def test_landmarks_are_what_every_cover_writes() -> None:
             continue
         common = set(range(LAST))
         for picked in product(*[(None, *indices) for indices in problem.writers.values()]):
-            found = resolve(problem, [index for index in picked if index is not None])
-            if found is not None:
-                common &= {problem.columns[index].writes for index in found}
+            result = resolve(problem, [index for index in picked if index is not None])
+            if result is not None:
+                common &= {problem.columns[index].writes for index in result}
         assert landmarks(problem) == common, seed
 
 
@@ -246,10 +246,10 @@ def test_a_chain_falls_apart_at_what_every_cover_writes() -> None:
         below = (2 * link - 1,) if link else ()
         columns += [Column(2 * link, below, 2.0), Column(2 * link + 1, (2 * link,), 1.0)]
         columns += [Column(2 * link + 1, below, 4.0)]
-    found = parts(Problem(tuple(columns), (2 * links - 1,)))
-    assert found is not None
-    assert len(found) == links
-    assert len({part.problem for part in found}) == 1
+    result = parts(Problem(tuple(columns), (2 * links - 1,)))
+    assert result is not None
+    assert len(result) == links
+    assert len({part.problem for part in result}) == 1
 
 
 def test_the_dearer_way_is_given_up() -> None:
@@ -263,7 +263,7 @@ def test_the_dearer_way_is_given_up() -> None:
     problem = Problem(columns, (0, 1))
     assert sorted(_columns(pareto, problem)) == [0, 3]
     assert sorted(_columns(exact, problem)) == [1, 3]
-    assert sorted(_columns(lambda each: resolve_disputes(each, pareto), problem)) == [1, 3]
+    assert sorted(_columns(lambda problem: resolve_disputes(problem, pareto), problem)) == [1, 3]
 
 
 def test_who_computes_a_value_alone_does_so_for_all() -> None:
@@ -278,7 +278,7 @@ def test_who_computes_a_value_alone_does_so_for_all() -> None:
     problem = Problem(columns, (0, 1))
     assert sorted(_columns(pareto, problem)) == [0, 1]
     assert sorted(_columns(exact, problem)) == [2, 3, 4]
-    assert sorted(_columns(lambda each: resolve_disputes(each, pareto), problem)) == [2, 3, 4]
+    assert sorted(_columns(lambda problem: resolve_disputes(problem, pareto), problem)) == [2, 3, 4]
 
 
 def test_where_there_is_no_choice_of_ways_the_cover_stands() -> None:
@@ -286,16 +286,16 @@ def test_where_there_is_no_choice_of_ways_the_cover_stands() -> None:
     for extractor in (pareto, exact):
         assert sorted(_columns(partial(resolve_disputes, extractor=extractor), Problem(columns, (0, 1)))) == [0, 1]
         assert resolve_disputes(Problem(columns, (0, 2)), extractor) is None
-    found = exact(Problem(columns, (0, 1)))
-    assert found is not None
-    assert not found.stopped
+    result = exact(Problem(columns, (0, 1)))
+    assert result is not None
+    assert not result.stopped
     assert lower_bound(Problem(columns, (0, 1))) == 4.0
 
 
 def _columns(extractor: Extractor, problem: Problem) -> tuple[int, ...]:
-    found = extractor(problem)
-    assert found is not None
-    return found.columns
+    result = extractor(problem)
+    assert result is not None
+    return result.columns
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -304,10 +304,10 @@ def test_no_swap_betters_a_refined_cover(seed: int) -> None:
     start = shuffle(problem, random.Random(seed))
     if start is None:
         return
-    found = refine(problem, start.columns)
-    assert problem.cost_of(found) <= problem.cost_of(start.columns)
-    assert resolve(problem, found) is not None
-    swaps = Swaps(problem, found)
+    result = refine(problem, start.columns)
+    assert problem.cost_of(result) <= problem.cost_of(start.columns)
+    assert resolve(problem, result) is not None
+    swaps = Swaps(problem, result)
     rivals = [index for index, column in enumerate(problem.columns) if swaps.writer.get(column.writes, index) != index]
     extra = [swap.extra_ns for index in rivals if (swap := swaps.with_column(index)) is not None]
     assert min(extra, default=0.0) >= -1e-6
@@ -339,9 +339,9 @@ def test_a_way_that_leads_nowhere_is_left(extractor: Extractor) -> None:
         Column(1, (), 1.5, ((1, 10), (2, 22))),
         Column(1, (), 5.0, ((1, 11), (2, 21))),
     )
-    found = resolve_disputes(Problem(columns, (0, 1)), extractor)
-    assert found is not None
-    assert sorted(found.columns) == [1, 4]
+    result = resolve_disputes(Problem(columns, (0, 1)), extractor)
+    assert result is not None
+    assert sorted(result.columns) == [1, 4]
 
 
 @pytest.mark.parametrize("extractor", [pareto, exact])
@@ -364,9 +364,9 @@ def test_parts_are_settled_apart(extractor: Extractor) -> None:
         sizes.append(len(problem.columns))
         return extractor(problem)
 
-    found = resolve_disputes(Problem(tuple(columns), tuple(range(8))), counted)
-    assert found is not None
-    assert sorted(found.columns) == wanted
+    actual = resolve_disputes(Problem(tuple(columns), tuple(range(8))), counted)
+    assert actual is not None
+    assert sorted(actual.columns) == wanted
     assert sizes.count(len(columns)) == 1
     assert max(size for size in sizes if size < len(columns)) <= 4
 
@@ -392,9 +392,9 @@ def test_a_dispute_is_settled_among_the_parts_that_it_concerns() -> None:
         sizes.append(len(problem.columns))
         return pareto(problem)
 
-    found = resolve_disputes(Problem(tuple(columns), tuple(range(links))), counted)
-    assert found is not None
-    assert sorted(found.columns) == [0, 3, *range(4, len(columns), 2)]
+    result = resolve_disputes(Problem(tuple(columns), tuple(range(links))), counted)
+    assert result is not None
+    assert sorted(result.columns) == [0, 3, *range(4, len(columns), 2)]
     assert sizes.count(len(columns)) == 1
     assert max(size for size in sizes if size < len(columns)) <= 4
 
@@ -407,7 +407,7 @@ def test_a_dispute_that_moves_on_is_followed() -> None:
         columns.append(Column(buffer, (), 1.0, ((buffer - 1, 1), (buffer, int(buffer > 1)))))
         columns.append(Column(buffer, (), 2.0, ((buffer - 1, 0), (buffer, 0))))
     problem = Problem(tuple(columns), tuple(range(buffers)))
-    found = resolve_disputes(problem, pareto)
-    assert found is not None
-    assert agrees(problem, found.columns)
-    assert problem.cost_of(found.columns) == pytest.approx(brute_force(problem))
+    result = resolve_disputes(problem, pareto)
+    assert result is not None
+    assert agrees(problem, result.columns)
+    assert problem.cost_of(result.columns) == pytest.approx(brute_force(problem))

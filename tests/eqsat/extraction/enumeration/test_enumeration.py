@@ -39,23 +39,23 @@ def names(view: EGraphView) -> dict[int, str]:
     return {buffer: name for name, buffer in input_classes(view).items()}
 
 
-def region(found: Enumeration, buffer: int, tree: object, name_of: dict[int, str]) -> Region:
-    def edge(each: int) -> Buffer:
-        type_ = found.forest.type_of(each)
-        return Buffer(name_of.get(each, f"t{each}"), MemRef(type_.shape, type_.dtype.name))
+def region(enumeration: Enumeration, buffer: int, tree: object, name_of: dict[int, str]) -> Region:
+    def edge(edge_buffer: int) -> Buffer:
+        type_ = enumeration.forest.type_of(edge_buffer)
+        return Buffer(name_of.get(edge_buffer, f"t{edge_buffer}"), MemRef(type_.shape, type_.dtype.name))
 
     return region_of(tree, edge(buffer), edge)  # type: ignore[arg-type]
 
 
 def test_the_best_candidate_of_a_gemm_with_epilogue_is_one_kernel() -> None:
     graph, view = saturated(graphs.gemm_bias_relu(4, 6, 8))
-    found = enumeration(graph, view)
+    result = enumeration(graph, view)
     (output,) = (view.tiny[ref] for ref in graph.outputs)
-    best = found.of(output)[0]
+    best = result.of(output)[0]
     assert set(best.reads) == set(input_classes(view).values())
     assert best.kinds == ("Contract",)
     assert best.flops == 2 * 4 * 6 * 8 + 2 * 4 * 6
-    built = region(found, output, best, names(view))
+    built = region(result, output, best, names(view))
     verify(built)
     assert [let.op.kind for let in built.body] == ["contraction", "ewise", "unary"]
     assert built.name == "dot_add_relu"
@@ -64,10 +64,10 @@ def test_the_best_candidate_of_a_gemm_with_epilogue_is_one_kernel() -> None:
 
 def test_as_written_is_one_uop() -> None:
     graph, view = saturated(graphs.gemm_bias_relu())
-    found = enumeration(graph, view)
+    result = enumeration(graph, view)
     for node in graph.nodes:
         if node.uop != "INPUT":
-            tree = as_written(found.forest, view.tiny[node.id])
+            tree = as_written(result.forest, view.tiny[node.id])
             assert tree is not None
             assert not rules_of(view, [tree])
             assert tree.ops <= 1
@@ -79,17 +79,17 @@ def test_every_candidate_is_a_valid_region_within_the_limits() -> None:
     for _ in range(30):
         graph, view = saturated(random_graph(rng, 10))
         limits = EnumerationLimits(alternatives=3, candidates=5)
-        found = enumeration(graph, view, limits)
+        result = enumeration(graph, view, limits)
         for ref in graph.outputs:
             buffer = view.tiny[ref]
             if buffer not in names(view):
-                candidates = found.of(buffer)
+                candidates = result.of(buffer)
                 assert candidates
                 kinds = [tree.kinds for tree in candidates]
                 assert all(kinds.count(kind) <= limits.candidates for kind in kinds)
                 for tree in candidates:
                     assert buffer not in tree.reads
-                    verify(region(found, buffer, tree, names(view)))
+                    verify(region(result, buffer, tree, names(view)))
 
 
 def test_a_contraction_stands_alone() -> None:
@@ -107,11 +107,11 @@ def test_a_shared_value_is_computed_and_counted_once() -> None:
     x = t.input("x", 10)
     e = t.op("EXP", x)
     graph, view = saturated(t.graph(t.op("MUL", e, e)))
-    found = enumeration(graph, view)
+    result = enumeration(graph, view)
     buffer = view.tiny[graph.outputs[0]]
-    best = next(tree for tree in found.of(buffer) if set(tree.reads) == {view.tiny[x]})
+    best = next(tree for tree in result.of(buffer) if set(tree.reads) == {view.tiny[x]})
     assert best.flops == 10 * UOPS["EXP"].flops + 10
-    assert [let.op.fn for let in region(found, buffer, best, names(view)).body] == ["exp", "mul"]
+    assert [let.op.fn for let in region(result, buffer, best, names(view)).body] == ["exp", "mul"]
 
 
 def test_values_live_on_the_axes_they_depend_on() -> None:
@@ -119,10 +119,10 @@ def test_values_live_on_the_axes_they_depend_on() -> None:
     x, bias = t.input("x", 4, 6), t.input("bias", 6)
     y = t.op("ADD", x, t.along(t.op("EXP", bias), 1, (4, 6)))
     graph, view = saturated(t.graph(y))
-    found = enumeration(graph, view)
+    result = enumeration(graph, view)
     buffer = view.tiny[y]
-    best = next(tree for tree in found.of(buffer) if set(tree.reads) == {view.tiny[x], view.tiny[bias]})
-    built = region(found, buffer, best, names(view))
+    best = next(tree for tree in result.of(buffer) if set(tree.reads) == {view.tiny[x], view.tiny[bias]})
+    built = region(result, buffer, best, names(view))
     exp = next(let.op for let in built.body if let.op.fn == "exp")
     assert exp.domain == (6,)
     assert best.flops == 6 * UOPS["EXP"].flops + 24
@@ -138,7 +138,7 @@ def test_cyclic_classes_end() -> None:
         3: (ENode("Pure", (2,)),),
         4: (ENode("Store", (3, "fp32[4]")),),
     }
-    sorts = {each: CTORS[several[0].ctor].result for each, several in nodes.items()}
+    sorts = {class_: CTORS[several[0].ctor].result for class_, several in nodes.items()}
     view = EGraphView(nodes, sorts, {"y": 4}, {})
     (only,) = Enumeration(EGraphFacts(view, BOUND, [4])).of(4)
     assert only.flops == 4
@@ -150,14 +150,14 @@ def test_shapes_forget_which_buffers_only() -> None:
     a, b = t.op("ADD", x, t.op("EXP", x)), t.op("ADD", y, t.op("EXP", y))
     c, d = t.op("ADD", x, t.op("EXP", y)), t.op("ADD", x, t.op("EXP2", x))
     graph, view = saturated(t.graph(a, b, c, d))
-    found = enumeration(graph, view)
+    result = enumeration(graph, view)
 
     def shape(ref: str) -> Structure:
-        return found.forest.structure_of(found.of(view.tiny[ref])[0])
+        return result.forest.structure_of(result.of(view.tiny[ref])[0])
 
     assert shape(a).number == shape(b).number
-    assert len({shape(each).number for each in (a, c, d)}) == 3
-    assert [shape(each).buffers for each in (a, b)] == [(view.tiny[x],), (view.tiny[y],)]
+    assert len({shape(tree).number for tree in (a, c, d)}) == 3
+    assert [shape(tree).buffers for tree in (a, b)] == [(view.tiny[x],), (view.tiny[y],)]
 
 
 def test_trees_are_shared() -> None:
@@ -177,8 +177,8 @@ def test_what_is_constant() -> None:
     z = t.op("ADD", count, w)
     _, view = saturated(t.graph(y, z))
     known = constant_classes(view, [view.tiny[w]])
-    assert {view.tiny[each] for each in (w, scale, count, z)} <= known
-    assert not {view.tiny[each] for each in (x, y)} & known
+    assert {view.tiny[name] for name in (w, scale, count, z)} <= known
+    assert not {view.tiny[name] for name in (x, y)} & known
 
 
 @pytest.mark.parametrize("size", [0, 1])
@@ -187,10 +187,10 @@ def test_empty_and_single_axes(size: int) -> None:
     x, w = t.input("x", 3, size), t.input("w", size, 4)
     y = t.matmul(x, w)
     graph, view = saturated(t.graph(y, t.op("RELU", x)))
-    found = enumeration(graph, view)
+    result = enumeration(graph, view)
     for ref in graph.outputs:
-        for tree in found.of(view.tiny[ref]):
-            verify(region(found, view.tiny[ref], tree, names(view)))
+        for tree in result.of(view.tiny[ref]):
+            verify(region(result, view.tiny[ref], tree, names(view)))
 
 
 def test_a_product_of_much_reuse_is_a_contraction_and_no_plain_sum() -> None:
@@ -212,9 +212,9 @@ def test_what_is_mostly_padding_is_read_and_not_computed() -> None:
         graph = t.graph(t.op("ADD", left, right))
         _, view = saturated(graph)
         (output,) = (view.tiny[ref] for ref in graph.outputs)
-        found = enumeration(graph, view).of(output)
-        assert any(not tree.kinds for tree in found)
-        assert any(tree.kinds for tree in found) == computed
+        result = enumeration(graph, view).of(output)
+        assert any(not tree.kinds for tree in result)
+        assert any(tree.kinds for tree in result) == computed
 
 
 def test_candidates_are_freed_without_the_collector() -> None:

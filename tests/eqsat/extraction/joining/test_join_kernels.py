@@ -85,8 +85,8 @@ def moments_of_all(size: int = 30) -> Graph:
 
 
 ONE_KERNEL = {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         *(residual_norm, norm_with_statistics, before_and_after_relu),
         *(siblings, two_reductions, cell),
     )
@@ -132,7 +132,7 @@ def test_random_covers_join_across_shapes() -> None:
     for cover in random_covers(view, graph.outputs, ApproximatePricer(), map(random.Random, range(12))):
         assert_acyclic(cover.kernels)
         verify(assemble(cover, view, graph).module)
-        places |= {each.at is None for kernel in cover.kernels for each in kernel.region.yields}
+        places |= {result.at is None for kernel in cover.kernels for result in kernel.region.yields}
     assert places == {True, False}
 
 

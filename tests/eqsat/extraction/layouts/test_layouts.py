@@ -196,7 +196,7 @@ def random_costs(rng: np.random.Generator, counts: list[int]) -> list[Cost]:
         several = sorted(
             rng.choice(len(counts), size=min(len(counts), int(rng.integers(0, 4))), replace=False).tolist()
         )
-        table = rng.integers(0, 9, size=[counts[each] for each in several]).astype(np.float64)
+        table = rng.integers(0, 9, size=[counts[variable] for variable in several]).astype(np.float64)
         table[rng.random(table.shape) < 0.1] = np.inf
         costs.append(Cost(tuple(several), table))
     return costs
@@ -211,18 +211,18 @@ def test_the_sum_is_the_least(seed: int) -> None:
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 4, size=int(rng.integers(0, 7))).tolist()
     costs = random_costs(rng, counts)
-    found = least(counts, costs)
+    result = least(counts, costs)
     every = (total(costs, chosen) for chosen in itertools.product(*map(range, counts)))
-    assert total(costs, found.chosen) == min(every)
-    assert not found.fixed
+    assert total(costs, result.chosen) == min(every)
+    assert not result.fixed
 
 
 def test_where_tables_would_be_too_large_variables_are_fixed() -> None:
     counts = [3] * 5
     costs = [Cost(pair, np.array([[0.0, 1, 1], [1, 2, 0], [1, 0, 2]])) for pair in itertools.combinations(range(5), 2)]
-    found = least(counts, costs, most=30)
-    assert found.fixed
-    assert all(found.chosen[each] == 0 for each in found.fixed)
+    result = least(counts, costs, most=30)
+    assert result.fixed
+    assert all(result.chosen[variable] == 0 for variable in result.fixed)
     assert not least(counts, costs).fixed
 
 

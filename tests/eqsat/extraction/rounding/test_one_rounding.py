@@ -99,14 +99,14 @@ def rounded_product_is_itself() -> list[Tensor]:
 
 def covers(graph: Graph, view: EGraphView, count: int = 20) -> list[Cover]:
     """Random covers and that of every extractor, none of which computes a value in two ways."""
-    found = list(random_covers(view, graph.outputs, ApproximatePricer(), map(random.Random, range(count))))
-    found += [extract(view, graph.outputs, ApproximatePricer(), extractor=extractor) for extractor in EXTRACTORS]
+    result = list(random_covers(view, graph.outputs, ApproximatePricer(), map(random.Random, range(count))))
+    result += [extract(view, graph.outputs, ApproximatePricer(), extractor=extractor) for extractor in EXTRACTORS]
     roundings = Roundings(view)
-    for cover in found:
+    for cover in result:
         assert find_dispute(roundings.marks(kernel.trees, kernel.price is None) for kernel in cover.kernels) is None
         assert not any(roundings.disagree(kernel.trees) for kernel in cover.kernels)
         assert not any(roundings.repeats_sums(kernel.trees, kernel.region) for kernel in cover.kernels)
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_every_row_has_its_greatest_in_every_cover(build: Callable[[], list[Tens
     rng = np.random.default_rng(1)
     inputs = {name: rng.standard_normal(graph.types[node.id].shape, np.float32) for name, node in graph.inputs.items()}
     for cover in covers(graph, view):
-        *_, found = play_module(assemble(cover, view, graph).module, inputs)
-        assert found.any(1).all()
+        *_, result = play_module(assemble(cover, view, graph).module, inputs)
+        assert result.any(1).all()
 
 
 def softmax_both_ways() -> list[Tensor]:
@@ -147,13 +147,13 @@ def test_one_place_computes_the_sum_in_every_cover(build: Callable[[], list[Tens
 def test_a_slice_that_is_all_padding_is_no_point_of_what_is_padded() -> None:
     """Else all that is padded in one place would be one value, and its forms alternatives of each other."""
     _, view = saturated(tensor_to_tiny(total_beside_terms())[0])
-    forms, found = ValueForms(view), defaultdict[str, set[int]](set)
+    forms, result = ValueForms(view), defaultdict[str, set[int]](set)
     for node in (node for nodes in view.classes.values() for node in nodes):
         form = forms.of(node)
         if form is not None and (op := node.fields.get("op")) in ("sum", "mul"):
-            found[str(op)].update(forms.disputes(form))
-    assert found["sum"]
-    assert not found["sum"] & found["mul"]
+            result[str(op)].update(forms.disputes(form))
+    assert result["sum"]
+    assert not result["sum"] & result["mul"]
 
 
 @pytest.mark.slow
@@ -192,8 +192,8 @@ def test_no_kernel_sums_a_row_at_two_places(target: str) -> None:
     x = t.input("x", (12, 70))
     r = (x * x).sum(1)
     program = optimize_and_compile(r[:, None] - r[None, :], target=target, emulate=target != "cpu", cache=False)
-    found = program(np.random.default_rng(0).standard_normal((12, 70)).astype(np.float32))
-    np.testing.assert_array_equal(np.diagonal(found), 0)
+    result = program(np.random.default_rng(0).standard_normal((12, 70)).astype(np.float32))
+    np.testing.assert_array_equal(np.diagonal(result), 0)
 
 
 @pytest.mark.parametrize(("second", "kernels"), [(slice(16, 32), 1), (slice(15, 31), 2)])

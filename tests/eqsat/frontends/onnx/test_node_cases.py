@@ -43,11 +43,11 @@ def cases() -> Mapping[Key, Sequence[Case]]:
         warnings.simplefilter("ignore")
         within = [case for case in collect_testcases(None) if _is_within_reach(case.model)]
     counts = Counter(operator for case in within for operator in _operators(case))
-    found: dict[Key, list[Case]] = defaultdict(list)
+    actual: dict[Key, list[Case]] = defaultdict(list)
     for case in within:
         if _operators(case):
-            found[min(_operators(case), key=lambda operator: (counts[operator], operator))].append(case)
-    return found
+            actual[min(_operators(case), key=lambda operator: (counts[operator], operator))].append(case)
+    return actual
 
 
 def _operators(case: Case) -> set[Key]:
@@ -55,7 +55,7 @@ def _operators(case: Case) -> set[Key]:
 
 
 def _is_within_reach(model: Any) -> bool:
-    versions = {each.domain: each.version for each in model.opset_import}
+    versions = {opset.domain: opset.version for opset in model.opset_import}
     values = [*model.graph.input, *model.graph.output]
     return all(value.type.HasField("tensor_type") for value in values) and all(
         node.op_type == "Constant" or find_operator(node.domain, node.op_type, versions.get(node.domain, 1))
@@ -85,14 +85,14 @@ def complaint(case: Case) -> str:
     """What is wrong with the results of a case; "" if they are right, or refused as unsupported."""
     for inputs, outputs in case.data_sets:
         try:
-            found = results(case, list(map(_array, inputs)))
+            actual = results(case, list(map(_array, inputs)))
         except EqsatError as error:
             return "" if error.kind is Kind.UNSUPPORTED_OP else f"{case.name}: {error}"
-        for one, expected in zip(found, outputs, strict=False):
+        for one, expected in zip(actual, outputs, strict=False):
             wanted = _array(expected)
             if (one.dtype, one.shape) != (wanted.dtype, wanted.shape):
                 return f"{case.name}: {one.dtype}{one.shape}, not {wanted.dtype}{wanted.shape}"
-            x, y = (each.astype(np.float64) for each in (one, wanted))
+            x, y = (array.astype(np.float64) for array in (one, wanted))
             near_zero = max(case.atol, 1e-6 * np.abs(y[np.isfinite(y)]).max(initial=0))  # the reference sums in fp32
             if not np.allclose(x, y, rtol=max(case.rtol, _four_roundings(wanted)), atol=near_zero, equal_nan=True):
                 return f"{case.name}: off by up to {np.nanmax(np.abs(x - y))}"
@@ -140,7 +140,7 @@ def test_damaged_models_are_right_or_refused() -> None:
             data[place] = rng.choice([rng.randrange(256), data[place] ^ 1, 0, 255])
         with contextlib.suppress(DecodeError):
             model = onnx.load_model_from_string(bytes(data))
-            endings[_ending(SimpleNamespace(model=model), [_array(each) for each in case.data_sets[0][0]])] += 1
+            endings[_ending(SimpleNamespace(model=model), [_array(tensor) for tensor in case.data_sets[0][0]])] += 1
     assert Kind.INTERNAL_ERROR not in endings
     assert endings["valid"] > 100
 

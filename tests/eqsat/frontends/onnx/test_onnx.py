@@ -42,7 +42,7 @@ def model_of(
             buffer if isinstance(buffer, tuple) else (helper.np_dtype_to_tensor_dtype(buffer.dtype), buffer.shape)
         )
         described.append(helper.make_tensor_value_info(name, kind, shape))
-    initializers = [numpy_helper.from_array(each, name) for name, each in (constants or {}).items()]
+    initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     graph = helper.make_graph(nodes, "g", described, results, initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
@@ -53,13 +53,13 @@ def by_onnxruntime(model: Any, inputs: Arrays) -> list[np.ndarray]:
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    found: list[np.ndarray] = session.run(None, dict(inputs))
-    return found
+    results: list[np.ndarray] = session.run(None, dict(inputs))
+    return results
 
 
 def bind(model: Any, inputs: Arrays | None = None) -> BoundModel:
     read = read_model(model)
-    return read.bind(read.infer({name: each.shape for name, each in (inputs or {}).items()}), True)
+    return read.bind(read.infer({name: array.shape for name, array in (inputs or {}).items()}), True)
 
 
 def by_playback(model: Any, inputs: Arrays) -> tuple[np.ndarray, ...]:
@@ -68,9 +68,9 @@ def by_playback(model: Any, inputs: Arrays) -> tuple[np.ndarray, ...]:
 
 
 def agree(model: Any, inputs: Arrays) -> None:
-    expected, found = by_onnxruntime(model, inputs), by_playback(model, inputs)
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
+    expected, actual = by_onnxruntime(model, inputs), by_playback(model, inputs)
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -184,8 +184,13 @@ CASES: dict[str, tuple[Any, ...]] = {
     "float16": ("Add", {}, {"a": normal(5).astype(np.float16), "b": normal(5).astype(np.float16)}, {}),
     "float64": ("Add", {}, {"a": normal(5).astype(np.float64), "b": normal(5).astype(np.float64)}, {}),
     **{
-        each.lower(): (each, {}, {"x": np.abs(normal(7)) + 0.1 if each in ("Log", "Sqrt") else normal(7)}, {})
-        for each in (
+        operator.lower(): (
+            operator,
+            {},
+            {"x": np.abs(normal(7)) + 0.1 if operator in ("Log", "Sqrt") else normal(7)},
+            {},
+        )
+        for operator in (
             "Relu",
             "Sigmoid",
             "Tanh",
@@ -287,16 +292,16 @@ def test_slopes_of_early_opsets_are_by_channel(slope: list[float], rank: int) ->
     x, factor = RNG.standard_normal((2, 3, 4, 5)[:rank]).astype("f"), np.array(slope, "f")
     model = model_of([helper.make_node("PRelu", ["x", "s"], ["y"])], {"x": x}, constants={"s": factor}, opset=6)
     bound = bind(model)
-    (found,) = playback(bound.graph, {"x": x, **bound.constants})
-    np.testing.assert_array_equal(found, np.where(x < 0, np.moveaxis(np.moveaxis(x, 1, -1) * factor, -1, 1), x))
+    (result,) = playback(bound.graph, {"x": x, **bound.constants})
+    np.testing.assert_array_equal(result, np.where(x < 0, np.moveaxis(np.moveaxis(x, 1, -1) * factor, -1, 1), x))
 
 
 def test_batch_normalization_keeps_the_dtype_of_x() -> None:
     x, constants = normal(1, 2, 3, 3).astype(np.float16), {name: np.abs(normal(2)) for name in "sbmv"}
     model = one("BatchNormalization", {"x": x}, constants)
-    found, expected = by_playback(model, {"x": x})[0], by_onnxruntime(model, {"x": x})[0]
-    assert found.dtype == expected.dtype == np.float16
-    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+    actual, expected = by_playback(model, {"x": x})[0], by_onnxruntime(model, {"x": x})[0]
+    assert actual.dtype == expected.dtype == np.float16
+    np.testing.assert_allclose(actual, expected, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 14, 15, 18])
@@ -540,9 +545,9 @@ def test_light_models_import(name: str) -> None:
 def test_light_models_agree_with_onnxruntime(name: str) -> None:
     model = light_model(name)
     inputs = {read_model(model).arguments[0]: normal(1, 3, 224, 224)}
-    (found,), (expected,) = by_playback(model, inputs), by_onnxruntime(model, inputs)
+    (actual,), (expected,) = by_playback(model, inputs), by_onnxruntime(model, inputs)
     assert np.abs(expected).max() > 0
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * float(np.abs(expected).max()))
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4 * float(np.abs(expected).max()))
 
 
 def test_zoo_knows_its_models() -> None:

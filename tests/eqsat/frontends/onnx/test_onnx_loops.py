@@ -49,10 +49,10 @@ def both(model: bytes, inputs: Arrays) -> tuple[Sequence[np.ndarray], Sequence[n
     """The results of the playback and of onnxruntime, and the graph."""
     loaded = read_model(model)
     bound = loaded.bind(loaded.infer({}), strict=False)
-    found = playback(bound.graph, {**{name: inputs[name] for name in bound.signature}, **bound.constants})
+    outputs = playback(bound.graph, {**{name: inputs[name] for name in bound.signature}, **bound.constants})
     session = onnxruntime.InferenceSession(model)
     given = {buffer.name: inputs[buffer.name] for buffer in session.get_inputs()}
-    return found, session.run(None, given), bound.graph
+    return outputs, session.run(None, given), bound.graph
 
 
 def count_loops(graph: Graph) -> int:
@@ -91,8 +91,8 @@ def test_recurrent_networks_are_loops(
     outputs = dict.fromkeys(["y", "yh", *(["yc"] if operator == "LSTM" else [])], TensorProto.FLOAT)
     names = [name if name in used else "" for name in known]
     node = helper.make_node(operator, names, list(outputs), hidden_size=HIDDEN, direction=direction, **attributes)
-    found, wanted, graph = both(model_of([node], used, outputs, ("w", "r")), used)
-    for got, value in zip(found, wanted, strict=True):
+    actual, wanted, graph = both(model_of([node], used, outputs, ("w", "r")), used)
+    for got, value in zip(actual, wanted, strict=True):
         np.testing.assert_allclose(got, value, rtol=1e-4, atol=1e-5)
     assert count_loops(graph) == ways
 
@@ -133,8 +133,8 @@ def test_long_loops_are_loops() -> None:
         node("Relu", ["t"], "o"),
     ]
     model, inputs = loop_model(nodes, 300, normal(2, 4))
-    found, wanted, graph = both(model, inputs)
-    for got, value in zip(found, wanted, strict=True):
+    actual, wanted, graph = both(model, inputs)
+    for got, value in zip(actual, wanted, strict=True):
         np.testing.assert_allclose(got, value, rtol=1e-4, atol=1e-5)
     assert count_loops(graph) == 1
     assert len(graph.nodes) < 40
@@ -153,8 +153,8 @@ def test_long_loops_are_loops() -> None:
 def test_loops_whose_trips_differ_are_unrolled(nodes: list[Any]) -> None:
     """The condition depends on the number of the trip; a state grows."""
     model, inputs = loop_model([*nodes, node("ReduceSum", ["t"], "o", keepdims=0)], 6, normal(2, 4))
-    found, wanted, graph = both(model, inputs)
-    for got, value in zip(found, wanted, strict=True):
+    actual, wanted, graph = both(model, inputs)
+    for got, value in zip(actual, wanted, strict=True):
         np.testing.assert_allclose(got, value, rtol=1e-4, atol=1e-4)
     assert count_loops(graph) == 0
 
@@ -195,7 +195,7 @@ def test_scans_run_along_any_axis_in_any_direction(directions: tuple[int, int], 
         scan_output_axes=[-1],
         scan_output_directions=[backwards],
     )
-    found, wanted, graph = both(model_of([scan], inputs, {"last": F, "all": F}), inputs)
-    for got, value in zip(found, wanted, strict=True):
+    actual, wanted, graph = both(model_of([scan], inputs, {"last": F, "all": F}), inputs)
+    for got, value in zip(actual, wanted, strict=True):
         np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-6)
     assert count_loops(graph) == 1

@@ -86,8 +86,8 @@ def test_operators_agree_with_onnxruntime(name: str) -> None:
     op, inputs, attrs = CASES[name]
     node = helper.make_node(op, list(inputs), ["y"], domain="com.microsoft", **attrs)
     described = [
-        helper.make_tensor_value_info(each, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for each, array in inputs.items()
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in inputs.items()
     ]
     graph = helper.make_graph([node], "g", described, [helper.make_empty_tensor_value_info("y")])
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
@@ -95,9 +95,9 @@ def test_operators_agree_with_onnxruntime(name: str) -> None:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, inputs)
     bound = read_model(model).bind({}, True)
-    (found,) = playback(bound.graph, {**inputs, **bound.constants})
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    (actual,) = playback(bound.graph, {**inputs, **bound.constants})
+    assert actual.dtype == expected.dtype
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_every_operator_is_tested() -> None:

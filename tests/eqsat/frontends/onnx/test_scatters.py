@@ -46,8 +46,8 @@ def test_a_position_outside_changes_nothing() -> None:
     inputs = {"x": x, "i": np.array([[0, 7], [2, 0], [-3, 1], [1, -1]]), "u": u}
     expected = x.copy()
     expected[1, 4] = 9
-    (found,) = by_playback(model_of([helper.make_node("ScatterND", ["x", "i", "u"], ["y"])], inputs), inputs)
-    np.testing.assert_array_equal(found, expected)
+    (actual,) = by_playback(model_of([helper.make_node("ScatterND", ["x", "i", "u"], ["y"])], inputs), inputs)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_large_scatter_is_one_kernel() -> None:

@@ -35,8 +35,8 @@ def model() -> Any:
 
 @pytest.mark.slow
 def test_the_entry_point_is_the_backend() -> None:
-    (found,) = entry_points(group="torch_dynamo_backends", name="eqsat")
-    assert found.load() is backend
+    (result,) = entry_points(group="torch_dynamo_backends", name="eqsat")
+    assert result.load() is backend
 
 
 def test_a_model_runs_and_learns_as_in_eager() -> None:
@@ -91,7 +91,7 @@ def test_unsupported_operators_run_in_eager_with_one_warning() -> None:
     x = torch.randn(4, 4, requires_grad=True)
     with pytest.warns(EqsatWarning) as caught:
         loss = torch.compile(function, backend=backend)(x)
-    messages = [str(each.message) for each in caught if issubclass(each.category, EqsatWarning)]
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, EqsatWarning)]
     assert len(messages) == 1
     assert "aten.linalg_qr.default (2)" in messages[0]
     loss.backward()
@@ -148,11 +148,11 @@ def test_on_program_is_called_with_each_program() -> None:
 def test_options_reach_the_programs() -> None:
     """In index order, a sum of floats has the bits of a plain loop."""
     x = torch.randn(1000)
-    found = torch.compile(lambda x: x.sum(), backend=backend, options={"exactness": "exact"})(x)
+    result = torch.compile(lambda x: x.sum(), backend=backend, options={"exactness": "exact"})(x)
     total = torch.tensor(0.0)
     for element in x:
         total += element
-    assert found == total
+    assert result == total
 
 
 @pytest.mark.slow
@@ -230,8 +230,8 @@ def test_a_graph_that_does_not_compile_runs_in_eager_with_a_warning(monkeypatch:
     monkeypatch.setattr("eqsat.frontends.torch.compiled_graph.optimize_and_compile", refuse)
     x = torch.randn(3)
     with pytest.warns(EqsatWarning, match="could not compile: ResourceExceeded"):
-        found = torch.compile(lambda x: x * 2, backend=backend)(x)
-    torch.testing.assert_close(found, x * 2)
+        result = torch.compile(lambda x: x * 2, backend=backend)(x)
+    torch.testing.assert_close(result, x * 2)
     torch._dynamo.reset()
     with pytest.raises(EqsatError, match="no plan fits"):
         torch.compile(lambda x: x * 2, backend=backend, options={"fallback": False})(x)

@@ -58,6 +58,6 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     arguments = (str(tmp_path / "meeting"), str(tmp_path), os.environ["EQSAT_CACHE_DIR"])
     torch.multiprocessing.spawn(train_rank, arguments, nprocs=2)
     for rank in range(2):
-        found = torch.load(tmp_path / f"{rank}.pt")
+        result = torch.load(tmp_path / f"{rank}.pt")
         for name, value in alone.state_dict().items():
-            torch.testing.assert_close(found[name], value)
+            torch.testing.assert_close(result[name], value)

@@ -43,9 +43,9 @@ def test_a_module_is_a_program_with_its_parameters_as_constants(tmp_path: Path) 
     program = eqsat.from_torch(module, (x, 2.0))
     assert program.arguments == ("image",)
     expected = module(x, 2.0)
-    for found in (program(x), program(image=x)):
-        torch.testing.assert_close(found[0], expected["scores"].detach())
-        assert torch.equal(found[1], expected["best"])
+    for actual in (program(x), program(image=x)):
+        torch.testing.assert_close(actual[0], expected["scores"].detach())
+        assert torch.equal(actual[1], expected["best"])
     program.save(tmp_path / "classifier")
     scores, _ = eqsat.load(tmp_path / "classifier")(x.numpy())
     np.testing.assert_allclose(scores, expected["scores"].detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -26,7 +26,7 @@ def test_ranges_hold_what_can_happen(
 ) -> None:
     box = box_of(sizes)
     expr = parse_expr(text, NAMES, sizes)
-    facts = tuple(Within(parse_expr(each, NAMES, sizes), low, low + span) for each, low, span in conditions)
+    facts = tuple(Within(parse_expr(text, NAMES, sizes), low, low + span) for text, low, span in conditions)
     points = [
         point
         for point in itertools.product(*map(range, sizes))
@@ -42,10 +42,10 @@ def test_ranges_hold_what_can_happen(
         low, high = value_range(expr, facts, inside)
         assert low <= min(values)
         assert max(values) <= high
-        found = exact_range(expr, facts, inside)
-        assert found is not None
-        assert found[0] <= min(values)
-        assert max(values) <= found[1]
+        result = exact_range(expr, facts, inside)
+        assert result is not None
+        assert result[0] <= min(values)
+        assert max(values) <= result[1]
     wrong = any(not 0 <= value <= size - count for value in values)
     assert not wrong or list(outside((expr,), (size,), count, facts, box))
 
@@ -62,7 +62,7 @@ def test_a_condition_on_a_part_bounds_the_sum() -> None:
 def test_a_condition_on_the_whole_proves_its_parts() -> None:
     """A flattened index below 90 is a row below 9 of 10 columns."""
     sizes = (100, 1)
-    at = tuple(parse_expr(each, NAMES, sizes) for each in ("a // 10", "a % 10"))
+    at = tuple(parse_expr(text, NAMES, sizes) for text in ("a // 10", "a % 10"))
     whole = (Within(parse_expr("a", NAMES, sizes), 0, 90),)
     assert not list(outside(at, (9, 10), 1, whole, box_of(sizes)))
     assert list(outside(at, (9, 10), 1, (), box_of(sizes)))
@@ -102,7 +102,7 @@ def test_what_is_cut_at_the_end_of_an_axis_may_start_beyond_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expr", "found"),
+    ("expr", "expected"),
     [
         (ZERO, Spread.BLOCK),
         (AxisExpr(3, ((BLOCK_X, 2),)), Spread.BLOCK),
@@ -112,8 +112,8 @@ def test_what_is_cut_at_the_end_of_an_axis_may_start_beyond_it() -> None:
         (AxisExpr(0, ((99, 1),)), Spread.THREAD),
     ],
 )
-def test_spread(expr: AxisExpr, found: Spread) -> None:
-    assert spread((expr,), ID_SPREADS) is found
+def test_spread(expr: AxisExpr, expected: Spread) -> None:
+    assert spread((expr,), ID_SPREADS) is expected
 
 
 def test_a_warp_is_what_32_threads_agree_on() -> None:

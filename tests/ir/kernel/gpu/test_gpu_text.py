@@ -29,13 +29,13 @@ def test_the_dump_has_the_seeds_shape(kernel: GpuKernel) -> None:
     assert dump["arch"] == "sm80"
 
     def names(stmts: list[dict[str, dict[str, object]]]) -> list[str]:
-        found: list[str] = []
+        results: list[str] = []
         for stmt in stmts:
             [(name, fields)] = stmt.items()
-            found.append(name)
+            results.append(name)
             for block in ("body", "then", "orelse"):
-                found += names(fields.get(block, []))  # type: ignore[arg-type]
-        return found
+                results += names(fields.get(block, []))  # type: ignore[arg-type]
+        return results
 
     assert names(dump["stmts"]) == [type(stmt).__name__.removeprefix("Gpu") for stmt in walk(kernel.body)]
 

@@ -101,9 +101,9 @@ def _swapped(kernel: GpuKernel) -> GpuKernel:
     """The barrier of the main loop before its wait."""
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(stmt, GpuFor) and any(isinstance(each, WaitGroup) for each in stmt.body):
+        if isinstance(stmt, GpuFor) and any(isinstance(inner, WaitGroup) for inner in stmt.body):
             body = list(stmt.body)
-            at = next(i for i, each in enumerate(body) if isinstance(each, WaitGroup))
+            at = next(i for i, inner in enumerate(body) if isinstance(inner, WaitGroup))
             body[at], body[at + 1] = body[at + 1], body[at]
             return (msgspec.structs.replace(stmt, body=tuple(body)),)
         return (stmt,)
@@ -117,7 +117,7 @@ def _unguarded(kernel: GpuKernel) -> GpuKernel:
     longer = changed(kernel, CpAsync, None, where=lambda stmt: (*stmt.where, Within(stmt.at[1], 0, k)))
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        copies = isinstance(stmt, GpuIf) and any(isinstance(each, CpAsync) for each in walk(stmt.then))
+        copies = isinstance(stmt, GpuIf) and any(isinstance(inner, CpAsync) for inner in walk(stmt.then))
         return stmt.then if copies and isinstance(stmt, GpuIf) else (stmt,)
 
     return edited(longer, change)
@@ -172,7 +172,7 @@ def _bound(kernel: GpuKernel, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 def test_lanes_of_a_warp_order_their_own_part_with_a_sync() -> None:
     def kernel(*between: Stmt, scope: str = "warp") -> GpuKernel:
         place = At("own", (AxisExpr(0, ((THREAD, 1),)),))
-        read = Let("found", LoadShared(place, "fp32"))
+        read = Let("loaded", LoadShared(place, "fp32"))
         body = (StShared(place, Const(1, "fp32")), *between, read)
         shared = (Shared("own", "fp32", (128,), 0, scope=scope),)  # type: ignore[arg-type]
         return msgspec.structs.replace(softmax_kernel(1, 8), body=body, shared=shared, registers=())
@@ -204,9 +204,9 @@ def _under(kernel: GpuKernel, kind: type, axis: int, high: int = 1) -> GpuKernel
 
 
 def _shared(kernel: GpuKernel, number: int, **fields: object) -> GpuKernel:
-    each = list(kernel.shared)
-    each[number] = msgspec.structs.replace(each[number], **fields)
-    return msgspec.structs.replace(kernel, shared=tuple(each))
+    buffers = list(kernel.shared)
+    buffers[number] = msgspec.structs.replace(buffers[number], **fields)
+    return msgspec.structs.replace(kernel, shared=tuple(buffers))
 
 
 def _with(*body: Stmt, **fields: object) -> GpuKernel:

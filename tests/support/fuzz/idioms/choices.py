@@ -176,10 +176,10 @@ def index_arithmetic(pool: Pool) -> None:
     x = pool.integers(1, 2)
     k = pool.pick((1, 2, 3, 7))
     place = tensor.iota(x.shape, pool.axis(x), x.dtype)
-    found = pool.pick(
+    result = pool.pick(
         (x // k, x % k, (x // k) * k + x % k - x, x * 2 + place, place // k * k, place % k == x % k, x & 3)
     )
-    pool.add(found if found.dtype.is_int else found.cast("i32"))
+    pool.add(result if result.dtype.is_int else result.cast("i32"))
 
 
 def divide_by_data(pool: Pool) -> None:
@@ -201,8 +201,8 @@ def checkerboard(pool: Pool) -> None:
 def integer_sums(pool: Pool) -> None:
     x = pool.integers(1, 3)
     axis = pool.axis(x)
-    found = [x.sum(axis), x.cumsum(axis), x.max(axis=axis), (x * x).sum(axis), x.cast("i32").prod(axis)]
-    pool.add(pool.pick([*found, x.argmax(axis)] if x.shape[axis] else found))
+    results = [x.sum(axis), x.cumsum(axis), x.max(axis=axis), (x * x).sum(axis), x.cast("i32").prod(axis)]
+    pool.add(pool.pick([*results, x.argmax(axis)] if x.shape[axis] else results))
 
 
 def histogram(pool: Pool) -> None:

@@ -199,18 +199,18 @@ def residual(pool: Pool) -> None:
 def elementwise(pool: Pool) -> None:
     x = pool.floats()
     y = pool.like(x)
-    found = pool.pick((x + y, x - y, x * y, x.maximum(y), x * 2 + y, (x + y) * (x - y), tensor.where(x > y, x, y)))
-    pool.add(found)
+    result = pool.pick((x + y, x - y, x * y, x.maximum(y), x * 2 + y, (x + y) * (x - y), tensor.where(x > y, x, y)))
+    pool.add(result)
 
 
 def curve(pool: Pool) -> None:
     """Functions of one value."""
     x = pool.floats()
-    found = pool.pick(
+    result = pool.pick(
         (x.exp(), abs(x).sqrt(), (abs(x) + 1).log(), x.sin(), x.cos(), x.erf(), x.tanh(), x.sigmoid(), -x, x * x * x,
          (abs(x) + 0.5).recip(), (x * x + 1).rsqrt(), (abs(x) + 0.25) ** 1.5, x.exp2(), x / 3, 1 / (x * x + 1))
     )  # fmt: skip
-    pool.add(found)
+    pool.add(result)
 
 
 def sum_axes(pool: Pool) -> None:

@@ -62,8 +62,8 @@ class Pool:
 
     def axes(self, x: Tensor) -> tuple[int, ...]:
         """One or more axes, in order."""
-        found = tuple(axis for axis in range(x.ndim) if self.chance(0.5))
-        return found or (self.axis(x),)
+        result = tuple(axis for axis in range(x.ndim) if self.chance(0.5))
+        return result or (self.axis(x),)
 
     # arrays
 
@@ -127,9 +127,9 @@ class Pool:
 
     def like(self, x: Tensor) -> Tensor:
         """A value that broadcasts against `x`: a live one of the same shape, or a fresh one of some of its axes."""
-        found = self.live(lambda value: value.shape == x.shape and value.dtype == x.dtype)
-        if found is not None and self.chance(0.5):
-            return found
+        result = self.live(lambda value: value.shape == x.shape and value.dtype == x.dtype)
+        if result is not None and self.chance(0.5):
+            return result
         shape = tuple(size if self.chance(0.7) else 1 for size in x.shape)
         drop = self.integer(0, x.ndim) if self.chance(0.3) else 0
         return self.fresh(*shape[drop:], dtype=x.dtype.name)

@@ -46,9 +46,9 @@ def written(seed: int, index: int, emulated: bool = False) -> Written:
     largest = LARGEST_EMULATED if emulated else LARGEST
     scale = 0 if emulated else int(rng.choice(3, p=(0.4, 0.3, 0.3)))
     while True:
-        found = _attempt(Pool(rng, scale, largest), largest)
-        if found is not None:
-            return found
+        result = _attempt(Pool(rng, scale, largest), largest)
+        if result is not None:
+            return result
         scale = max(0, scale - 1)
 
 
@@ -88,11 +88,11 @@ def _outputs(pool: Pool) -> list[Tensor]:
 
 def _beneath(value: Tensor) -> list[Tensor]:
     """All that a tensor is computed from."""
-    found: dict[int, Tensor] = {}
+    results: dict[int, Tensor] = {}
     waiting = [operand for operand in value.src if isinstance(operand, Tensor)]
     while waiting:
         tensor = waiting.pop()
-        if id(tensor) not in found:
-            found[id(tensor)] = tensor
+        if id(tensor) not in results:
+            results[id(tensor)] = tensor
             waiting += [below for below in tensor.src if isinstance(below, Tensor)]
-    return list(found.values())
+    return list(results.values())
