@@ -1,5 +1,5 @@
-"""Measures what it saves that equal calls are optimized once: a transformer whose layer is a graph that is called 1, 2
-and 12 times, beside the same program with its calls inlined.
+"""Measures the time that is saved where equal calls are optimized once: a transformer whose layer is a graph that is
+called 1, 2 and 12 times, beside the same program with its calls inlined.
 
     python -m bench.calls [--rounds 3] [--only decoder]
 

@@ -60,7 +60,7 @@ def compile_model(
 
 
 def stages_of(artifact: Artifact, bound: BoundModel) -> Stages:
-    """The dumps of a program; those between module and text are made again when somebody asks for them."""
+    """The dumps of a program. Dumps of stages between module and text are made again when somebody asks for them."""
 
     def lower() -> dict[str, Lowered]:
         from eqsat.pipeline import lower_module

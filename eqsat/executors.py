@@ -15,7 +15,7 @@ STAGE = "executor"
 
 
 def check_executor(executor: object) -> Executor | None:
-    """Raises EqsatError, InvalidOption, for what is no executor."""
+    """Raises EqsatError, InvalidOption, for an object that is no executor."""
     if executor is not None and not isinstance(executor, Executor):
         hint = "ProcessPoolExecutor(…), or client.get_executor() of a Dask client"
         message = f"executor= is a concurrent.futures.Executor, not {with_article(type(executor).__name__)}"

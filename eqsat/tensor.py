@@ -122,7 +122,7 @@ class Tensor(Products, Orders):
     ) -> Any:
         return call_function(_FUNCTIONS, function, args, keywords)
 
-    # what the families of methods are written in
+    # the methods in which the families of methods are written
 
     @classmethod
     def _make(cls, uop: str, src: Sequence[Any] = (), arg: Mapping[str, Any] | None = None) -> Tensor:
@@ -179,7 +179,7 @@ def program(function: Callable[..., Any], *inputs: OpenInput | Tensor) -> Traced
         program = optimize_and_compile(tensor.program(lambda x: nn.softmax(x), x), dims={"B": 4})
 
     Raises:
-        EqsatError: MalformedGraph for what is no function, and for an input that is no `tensor.input`.
+        EqsatError: MalformedGraph for an object that is no function, and for an input that is no `tensor.input`.
     """
     if not callable(function):
         hint = 'tensor.program(f, tensor.input("x", ("B", 8)))'

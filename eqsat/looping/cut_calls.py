@@ -30,7 +30,7 @@ Path = tuple[Ref, ...]
 
 
 class CalledPart(NamedTuple):
-    """A call that becomes a part. uops: those that only this part computes."""
+    """A call that becomes a part. uops: the uops that only this part computes."""
 
     path: Path
     uops: frozenset[Ref]
@@ -62,7 +62,7 @@ def _repeats(values: StoredValues) -> dict[Ref, Path]:
 
 
 class _Chooser:
-    """uops: of each call, those that only the call computes, in order. inner: the calls in each call."""
+    """uops: call → the uops that only the call computes, in order. inner: call → the calls in it."""
 
     def __init__(self, values: StoredValues, calls: Mapping[Ref, Path]) -> None:
         self.values, self.graph, self.known = values, values.graph, values.known
@@ -131,7 +131,7 @@ class _Chooser:
 
 
 def without_cycles(graph: Graph, parts: Sequence[CalledPart]) -> tuple[CalledPart, ...]:
-    """The parts without those that need their own results. Calls do not; but a program may state calls as it likes."""
+    """The parts that do not need their own results. No call needs its own result, but a program may state any calls."""
     while True:
         try:
             tuple(units_in_order(graph, parts))

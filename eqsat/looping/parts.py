@@ -18,7 +18,7 @@ class Part:
     """A graph without loops. Its ids are those of the whole program. name: of the call or the loop that it belongs to,
     else `MAIN`, with a number where there are several. reads: the value that each of its inputs is, by tensor_id.
     constants: the inputs that are known when the program is built. given: the inputs of the program itself, which no
-    kernel writes; those of a loop's part are none of them, since later trips read them again."""
+    kernel writes. A loop's part has none: later trips read its inputs again."""
 
     name: str
     graph: Graph

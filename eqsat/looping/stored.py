@@ -26,8 +26,8 @@ def live_uops(graph: Graph) -> set[Ref]:
 
 
 def stored_sources(graph: Graph) -> Mapping[Ref, frozenset[Ref]]:
-    """For each value, the values in memory that a part reads where it reads this value: the value itself, or what a
-    free value is computed from."""
+    """Value → the values in memory that a part reads where it reads this value: the value itself, or the values from
+    which a free value is computed."""
     sources: dict[Ref, frozenset[Ref]] = {}
     for node in graph.nodes:
         below = (sources[ref] for ref in node.refs)

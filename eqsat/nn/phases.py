@@ -92,7 +92,7 @@ def positions(axes: Sequence[PhaseAxis], q: int, tap: int) -> list[str]:
 
 
 def split_taps(x: Tensor, axes: Sequence[PhaseAxis], first: int) -> Tensor:
-    """The axes of taps from `first` on, each as (rounds, phases) with rounds backwards; what is missing is 0."""
+    """The axes of taps from `first` on, each as (rounds, phases) with rounds backwards; missing taps are 0."""
     after = first + len(axes)
     widths = [(0, axis.rounds * axis.phases - axis.kernel) for axis in axes]
     padded = x.pad([(0, 0)] * first + widths + [(0, 0)] * (x.ndim - after))

@@ -47,8 +47,8 @@ class _KeptPlan(msgspec.Struct, frozen=True):
 
 
 class PlanCache:
-    """The measured plans of one machine below `folder`. `device`: what the machine is; `options`: what else kernels
-    depend on."""
+    """The measured plans of one machine below `folder`. `device` describes the machine; `options` are the other texts
+    on which kernels depend."""
 
     def __init__(self, folder: Path, target: Target, device: str, options: Sequence[str] = ()) -> None:
         self._folder = folder / "plans"

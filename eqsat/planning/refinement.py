@@ -1,8 +1,8 @@
 """The compiler's report of registers corrects the estimate by which a plan was chosen.
 
 A plan is chosen by an estimate and compiled. Where it spills, or fewer of its blocks share an SM than was estimated,
-the plans are ranked again with what is known, and the first of them is compiled in turn, until the first is one that
-the compiler has reported. The fields that gave way are named in the order of seed 000 §8: stages, warp tile, width of
+the plans are ranked again with the reported registers, and the first plan is compiled in turn, until the compiler has
+reported the first plan. The fields that gave way are named in the order of seed 000 §8: stages, warp tile, width of
 vectors.
 """
 
@@ -92,7 +92,7 @@ class _PlanSearch:
         self._pricer, self._target, self._compiled = pricer, target, compiled
 
     def best(self) -> Price:
-        """The first choice where it is as was estimated, else the best by what the compiler tells."""
+        """The first choice where the compiler confirms its estimate, else the best plan by the compiler's reports."""
         if not self._report.spills and self._compiled_blocks() >= resident_blocks(self._first.work, self._target):
             return self._first
         estimates = self._pricer.rank(self._region)

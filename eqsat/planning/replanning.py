@@ -57,8 +57,8 @@ def time_plans(
 
 
 def replan(artifact: Artifact, backend: Backend, clock: Clock, folder: Path, measuring: Measuring | None) -> Replanned:
-    """The prices of a program's calls, by other plans where those are known to be better than the estimate's first: as
-    measured, or as the compiler reports. `folder` keeps compiled kernels."""
+    """The prices of a program's calls. A call gets another plan than the estimate's first where a measurement or the
+    compiler's report says that the other plan is better. `folder` keeps compiled kernels."""
     target, options = artifact.target, artifact.options
     if measuring is not None:
         with clock.stage("tune"):

@@ -124,7 +124,7 @@ def fastest_cover(covers: Sequence[Cover], measuring: Measuring) -> Cover:
 
 
 def fastest(plans: Sequence[Plan], times: Sequence[float | EqsatError]) -> MeasuredPlan:
-    """The plan to take: the fastest, unless the first of those that have a time is about as fast."""
+    """The plan to take: the fastest, unless the first plan that was timed is about as fast."""
     timed = [
         (plan, timed_run) for plan, timed_run in zip(plans, times, strict=True) if not isinstance(timed_run, EqsatError)
     ]
@@ -139,8 +139,8 @@ def _worth_measuring(ranked: Sequence[Price]) -> list[Price]:
 
 
 def _measurement_notes(name: str, measured: MeasuredPlan, first: Plan) -> list[Diagnostic]:
-    """The flag of a plan that a clock chose, which another run or machine may choose otherwise; and of those that could
-    not be measured."""
+    """The notes about a plan that a clock chose, since another run or machine may choose another plan, and about plans
+    that could not be measured."""
     message = f"the fastest of {measured.tried} plans that were measured, {measured.ns / 1e3:.1f} µs"
     if measured.plan == first:
         message += f": {UNCHANGED}"

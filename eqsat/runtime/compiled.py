@@ -39,7 +39,7 @@ class KernelReport(msgspec.Struct, frozen=True):
 
     tags: the parts of the model that its uops belong to, if these have names: ONNX's nodes, torch's modules, `tagged`.
     runs: how often it runs in one call of the program, which is more than once in a loop; flops, bytes and times are
-    those of all its runs, `work` is that of one. function: names its text in `program.source()`. reads, writes:
+    sums over all its runs, `work` is of one run. function: names its text in `program.source()`. reads, writes:
     buffers. work: what its plan makes the machine do. selection: the other candidates for its output. For a GPU only:
     geometry, what a launch asks for; resources, what the kernel takes as NVRTC reports it (None if NVRTC was not
     asked)."""
@@ -200,7 +200,7 @@ class CompiledPart:
     number: int
 
     def _mine(self, values: Sequence[T]) -> tuple[T, ...]:
-        """Of one thing per launch, those of this part."""
+        """The values that belong to launches of this part, of values that stand once per launch."""
         numbers = self.whole.artifact.parts
         return tuple(one for one, number in zip(values, numbers, strict=True) if number == self.number)
 

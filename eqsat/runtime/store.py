@@ -262,7 +262,7 @@ def _store_variant(dims: dict[str, int], compiled: Compiled, parts: dict[str, by
 
 
 def _store_serving(model: Model, serving: Serving, parts: dict[str, bytes]) -> StoredServing:
-    """Describes what answers calls of other sizes, and adds its bytes to `parts`."""
+    """Describes how calls of other sizes are answered, and adds the constants that they need to `parts`."""
     buckets, pads = {name: tuple(sizes) for name, sizes in serving.buckets.items()}, tuple(sorted(serving.pads))
     program = model.program if isinstance(model, SavedModel) else model
     document = program.document if pads and program is not None else None

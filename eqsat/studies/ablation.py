@@ -106,7 +106,7 @@ def ablate(
         told: called with each program as it ends.
 
     Raises:
-        EqsatError: InvalidOption for what is no executor, UnknownTarget.
+        EqsatError: InvalidOption for an object that is no executor, UnknownTarget.
     """
     check_executor(executor)
     jobs = {name: (name, source, dict(dims or {}), target, tuple(kinds), rounds) for name, source in programs.items()}

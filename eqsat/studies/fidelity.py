@@ -106,7 +106,7 @@ def measure_fidelity(
         covers: of each program, beside the chosen one.
 
     Raises:
-        EqsatError: InvalidOption for what is no executor, UnknownTarget.
+        EqsatError: InvalidOption for an object that is no executor, UnknownTarget.
     """
     check_executor(executor)
     jobs = {name: (name, source, dict(dims or {}), target, covers, rounds) for name, source in programs.items()}

@@ -109,7 +109,7 @@ class _Walk:
 
 
 def _require_state(window: LoopWindow, written: Sequence[LoopWindow], loop: Loop) -> None:
-    """A state's window reads in every trip but the first what another window wrote in the trip before."""
+    """In every trip but the first, a state's window reads the elements that another window wrote in the trip before."""
     if window.initial is None or loop.trips == 1:
         return
     before = (*window.tensors[1:], *window.tensors[:1])

@@ -57,7 +57,7 @@ class SeenTerms:
 
 
 def with_guard(block: CpuBlock, condition: Within | None, write: Callable[[CpuBlock], None]) -> None:
-    """Adds what `write` writes, run where the condition holds (None: always)."""
+    """Adds the statements of `write`, which run where the condition holds (None: always)."""
     if condition is None:
         write(block)
         return

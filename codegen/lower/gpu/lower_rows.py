@@ -140,8 +140,8 @@ class _Rows:
             self._outputs()
 
     def _lower_split_scans(self) -> None:
-        """Writes a pass that joins this block's part of the row, and a pass that scans the part from what comes before
-        it."""
+        """Writes a pass that sums this block's part of the row, and a pass that scans the part from the total of the
+        parts before it."""
         names, parts = self.rows.scans, SplitScan(self.team, self.block)
         totals = self._reduce_terms(names, self.rows.length, self._scan_term, parts.part)
         parts.publish(self.block, dict(zip(names, totals, strict=True)))

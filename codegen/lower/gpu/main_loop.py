@@ -95,8 +95,9 @@ def main_loop(
     part: TurnRange = WHOLE,
     filled: Callable[[GpuBlock], None] = lambda _: None,
 ) -> None:
-    """Writes the main loop. The tile has `turns` turns, the block runs those of `part`. `filled` writes code before the
-    first turn, after the copies of the first stages have started. `StepsAhead` need operands that are all copied."""
+    """Writes the main loop. The tile has `turns` turns, and the block runs the turns of `part`. `filled` writes code
+    before the first turn, after the copies of the first stages have started. `StepsAhead` need operands that are all
+    copied."""
     _MainLoop(block, operands, products, stages, turns, part).write(filled)
 
 

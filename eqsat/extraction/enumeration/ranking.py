@@ -89,8 +89,8 @@ class Ranking:
         kind come first.
 
         Trees of one kind that start from the same stored values are a group. Groups take turns, or one group would fill
-        the list: there are many ways to choose which statistics are stored. The rank leaves out what it takes to
-        compute stored values. So the first tree that starts from no stored value is the second of its kind at the
+        the list: there are many ways to choose which statistics are stored. The rank leaves out the time to compute
+        stored values. So the first tree that starts from no stored value is the second of its kind at the
         latest. The tree with the fewest stored values, a chain that is computed as a whole, is the second of all at the
         latest. The best tree of a kind that reads the program's own buffers alone is in the list.
 
@@ -143,8 +143,8 @@ class Ranking:
         return self._own.issuperset(tree.reads)
 
     def _dominates(self, a: Tree, b: Tree) -> bool:
-        """Whether `a` reads no other buffer, no more of each, and computes no more than `b`; of what is known when the
-        program is built no more in all: a constant folded into another is not another choice."""
+        """Whether `a` reads no buffer that `b` does not read, no more bytes of any, and computes no more than `b`.
+        Constants are compared by their bytes in all: a constant folded into another is not another choice."""
         if a.flops > b.flops:
             return False
         spare = sum([size for buffer, size in b.reads.items() if buffer in self._constant])
@@ -161,12 +161,13 @@ class Ranking:
         return frozenset(buffer for buffer in fresh if self.facts(buffer).needs_own_kernel)
 
     def _rank(self, tree: Tree, written: int, inner: bool) -> tuple[int, float, int, int, int, int, int]:
-        """Constants first, stale reads last; the least time of the kernel and of what is stored for it; simplicity; the
-        bytes that are read, so that a constant that was widened when the program was built comes after the constant.
+        """Constants first, stale reads last; the least time of the kernel and of the kernels that store values for it;
+        simplicity; the bytes that are read, so that a constant comes before a wider copy of it.
 
-        What reductions give must be stored for every alternative of an inner value, since none can hold one: there only
-        the launches of the kernels that write it count.
-        Of constants, whose time does not count, come first what is computed at once, then what is only read.
+        The result of a reduction must be stored for every alternative of an inner value, since no alternative can hold
+        a reduction: there only the launches of the kernels that write the result count.
+        The time of constants does not count: constants that one kernel computes come first, then constants that are
+        only read.
         """
         reads, size = [self.facts(buffer) for buffer in tree.reads], sum(tree.reads.values())
         if all(read.constant for read in reads):

@@ -3,7 +3,8 @@
 A buffer is avoidable when its value can be computed wherever it is read: no accumulator stands in the way. Reading an
 avoidable buffer is useless where computing its value there moves no more bytes and computes nothing twice: the buffer
 is a copy of another, or one kernel alone reads it, each element once. Under padding, reading pays where a kernel that
-accumulates writes the buffer: that kernel cannot go on there, and what it would write instead is no better to read.
+accumulates writes the buffer: that kernel cannot go on there, and the buffer that it would write instead is no better
+to read.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A plain sum of products reads both factors anew for each of its terms. A contraction keeps tiles of them in registers,
 which pays where each element takes part in many products. Such a sum is never better as one accumulator among several,
-or finished inside another kernel: what it would be there need not be enumerated.
+or finished inside another kernel: its forms there need not be enumerated.
 
 A sum that is moved under padding, as a part of a concatenation is, is computed at all points, those of the padding too.
 Where most are, it is better stored without them, and read.

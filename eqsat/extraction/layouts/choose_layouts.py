@@ -3,7 +3,8 @@
 The caller's inputs and outputs are row-major. No one else sees the buffers between kernels, and a constant may be
 stored in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
 distinct region once. Variable elimination over the kernels finds the least sum, again as long as the sum holds a
-combination that was only estimated. Estimates are optimistic: what no price contradicts is tried.
+combination that was only estimated. Estimates are optimistic: a combination that no price
+contradicts is tried.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class _Table:
         return Cost(tuple(sorted(variables)), table.transpose(np.argsort(variables)))
 
     def learn(self, labels: Sequence[int], number: Mapping[int, int]) -> bool:
-        """Price what was chosen; whether that was an estimate."""
+        """Price the chosen combination; whether its time was an estimate before."""
         return self._times.learn(tuple(labels[number[buffer]] for buffer in self.near))
 
 
@@ -116,7 +117,7 @@ def free_buffers(cover: Cover) -> dict[int, tuple[int, ...]]:
 
 
 def store_in_orders(cover: Cover, chosen: Mapping[int, Order], permuted: PermutedKernels) -> Cover:
-    """The cover with its buffers in these orders, and each constant in those that its readers like best."""
+    """The cover with its buffers in these orders, and each constant in the orders that its readers like best."""
     copies = Copies(cover)
     kernels = []
     for kernel in cover.kernels:

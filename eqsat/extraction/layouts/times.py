@@ -1,8 +1,9 @@
 """The time of a kernel with its buffers in every combination of their orders, from prices of few combinations.
 
-A kernel is priced where all its buffers are in their first order, in their second and so on. Elsewhere the differences
-that single buffers make are added up, from the nearest of those. A difference that is not known is guessed to save the
-buffer's share of all that orders can save; what is chosen by a guess or a sum is priced before it is believed.
+A kernel is priced where all its buffers are in their first order, in their second and so on. The time of any other
+combination is estimated: the nearest price, plus the differences that single buffers make. An unknown difference is
+guessed to save the buffer's share of all that orders can save. A combination that an estimate chose is priced before it
+is believed.
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ Two computations of a value may round differently for three reasons.
     orders      a sum of floats takes its terms in the order of its kernel's plan, which other kernels do not share
     evaluators  exp(c) of a constant is computed when the program is built, or in a kernel by another approximation
 
-So a cover gives every value one form and one evaluator, and one kernel computes a sum of floats: others read what was
-stored. The operands of a value are values themselves; by induction all computations of a value have the same bits.
+So a cover gives every value one form and one evaluator, and one kernel computes a sum of floats: other kernels read
+the stored sum. The operands of a value are values themselves; by induction all computations of a value have the same
+bits.
 
-A value that is picked from another, as its maximum is, has the form of that value: (max x) · 3 beside x · 3, not beside
-y · 2.
+A value that is picked from another value, as a maximum is, has the form of the other value: (max x) · 3 stands beside
+x · 3, not beside y · 2.
 """
 
 from __future__ import annotations

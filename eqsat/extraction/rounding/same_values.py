@@ -23,8 +23,8 @@ _PASSED_ON = frozenset({"PView", "EView", "PGather", "Load", "Gather", "Store", 
 
 
 class SameValues:
-    """The values of one e-graph, numbered; classes that hold points of one value have its number. `picks`: so do
-    classes whose elements are picked from those of another."""
+    """The values of one e-graph, numbered; classes that hold points of one value have its number. `picks`: a class
+    whose elements are picked from another class has that class's number, too."""
 
     def __init__(self, view: EGraphView, picks: bool = False) -> None:
         numbers = {class_ for class_, nodes in view.classes.items() if any(map(_is_number, nodes))}
@@ -42,7 +42,7 @@ class SameValues:
         return self._numbers[class_]
 
     def origins(self, class_: int) -> tuple[int, ...]:
-        """The classes of which the points of a class are, as its nodes say: a view, of what is viewed."""
+        """The classes to which the points of a class belong, by its nodes: a view's, to the viewed class."""
         return self._origins[class_]
 
 
