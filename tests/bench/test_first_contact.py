@@ -73,6 +73,7 @@ def test_what_is_too_large_is_named(tmp_path: Path) -> None:
 # --- a worker whose process or device fails ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [

@@ -135,6 +135,7 @@ def test_every_kind_of_case_is_measured(name: str, lab: TorchLab) -> None:
     json.dumps(row)
 
 
+@pytest.mark.slow
 def test_wrong_outputs_are_not_timed(lab: TorchLab, monkeypatch: pytest.MonkeyPatch) -> None:
     case = SMALL["gemm bf16 72³"]
     right = gpu_peers._PEERS["torch"]
@@ -160,6 +161,7 @@ def test_without_a_peer_the_small_case_is_played_back() -> None:
     assert cells(row, ())[5] == "alone"
 
 
+@pytest.mark.slow
 def test_a_lost_case_is_tried_without_the_peers_that_compile(tmp_path: Path) -> None:
     class Slow(Served):
         def ask(self, request: Any, seconds: float) -> Any:
@@ -180,6 +182,7 @@ def test_a_lost_case_is_tried_without_the_peers_that_compile(tmp_path: Path) -> 
     assert row["absent"] == left_out
 
 
+@pytest.mark.slow
 def test_a_peer_that_fails_is_named(lab: TorchLab, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> Any:
         raise RuntimeError("no kernel for this")
@@ -223,6 +226,7 @@ def test_the_ceiling_is_the_best_that_a_device_has() -> None:
 # --- the worker ---
 
 
+@pytest.mark.slow
 def test_a_worker_outlives_its_process() -> None:
     with working(answers) as worker:
         first = worker.ask("who", 30)
@@ -369,6 +373,7 @@ def test_the_command_measures_shows_and_writes(
 # --- the session ---
 
 
+@pytest.mark.slow
 def test_a_session_is_bounded_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def step(name: str, script: str, seconds: float, goes_on: bool = False) -> gpu_session.Step:
         return gpu_session.Step(name, seconds, lambda left: ["sh", "-c", script], goes_on)

@@ -47,6 +47,7 @@ def test_no_sample_of_an_operator_is_wrong(step: int) -> None:
             assert outcome.kind in FINE, (name, outcome)
 
 
+@pytest.mark.slow
 def test_kernels_run_several_samples_as_one_program() -> None:
     info = operators("add")["add"]
     outcomes = run_samples(samples_of(info, "float32", 3), by_kernels, tolerances(info, "float32"), 60, 40)

@@ -46,6 +46,7 @@ def test_a_row_says_who_is_fastest_and_how_far_the_limit_is() -> None:
     assert geometric_mean([0.5, 2.0]) == 1.0
 
 
+@pytest.mark.slow
 def test_a_gather_moves_the_rows_of_its_index() -> None:
     assert bytes_of(kernels()["gather 4096 of 30522×768"]) == 2 * 4096 * 768 * 4
 

@@ -13,7 +13,14 @@ from tests.support.cpu.lanes import Lanes, arches, units
 from tests.support.cpu.quick_flags import quick_flags
 
 
-@pytest.fixture(scope="session", params=arches())
+def _sets() -> Iterator[object]:
+    """The instruction sets as parameters; `make check` takes the widest set alone."""
+    *others, widest = arches()
+    yield from (pytest.param(arch, marks=pytest.mark.slow) for arch in others)
+    yield widest
+
+
+@pytest.fixture(scope="session", params=_sets())
 def lanes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lanes:
     """The prelude on each instruction set of this machine; on the widest one with the flags of programs."""
     on = restrict(machine(), request.param)

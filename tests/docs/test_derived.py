@@ -141,6 +141,7 @@ def test_positions_are_numpys(dtype: str) -> None:
         np.testing.assert_array_equal(actual, wanted)
 
 
+@pytest.mark.slow
 def test_nan_is_the_extremum_and_infinities_are_numbers() -> None:
     x = np.array(
         [[1, np.nan, 5, np.nan], [np.inf, 2, np.inf, -np.inf], [-np.inf] * 4, [-0.0, 0.0, -0.0, 0.0]], np.float32

@@ -80,6 +80,7 @@ def test_compile_prints_a_table_and_saves(folder: Path, tmp_path: Path) -> None:
     assert load(tmp_path / "out.eqsat").arguments == ("x", "h")
 
 
+@pytest.mark.slow
 def test_sizes_are_given_by_dim(folder: Path) -> None:
     assert "y: float32[4, 3]" in good("run", folder / "free.json", "--dim", "M=4")
     advice = bad("run", folder / "free.json")
@@ -304,6 +305,7 @@ def test_bad_models_and_choices(folder: Path, tmp_path: Path) -> None:
     bad("compile", status=2)
 
 
+@pytest.mark.slow
 def test_advice_is_in_words_of_the_command_line(folder: Path) -> None:
     model = folder / "bound.json"
     if find_device() is None:
@@ -432,6 +434,7 @@ def test_explain_tells_the_chain_of_a_kernel_and_of_pairs(folder: Path, monkeypa
     assert max(map(len, good("explain", folder / "bound.saved", "--pair", 0, 1).splitlines())) <= 40
 
 
+@pytest.mark.slow
 def test_explore_takes_rules_extractor_terms_and_a_budget(folder: Path) -> None:
     def kernels(*words: object) -> list[str]:
         return [kernel["name"] for kernel in json.loads(good("explore", gemm, *SIZES, "--json", *words))["kernels"]]

@@ -146,6 +146,7 @@ KEYWORDS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(KEYWORDS), junk(), min_size=1, max_size=2))
 def test_keywords_of_optimize_and_compile(keywords: dict[str, Any]) -> None:
@@ -158,6 +159,7 @@ def test_keywords_of_optimize_and_compile(keywords: dict[str, Any]) -> None:
     tame(lambda: optimize_and_compile(source, **keywords))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(junk())
 def test_sources(source: Any) -> None:

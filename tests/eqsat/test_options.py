@@ -151,6 +151,7 @@ def test_rules_can_be_left_out_and_added() -> None:
     assert not matched([])
 
 
+@pytest.mark.slow
 def test_rules_of_ones_own_can_be_left_out() -> None:
     everything = set(matched(None))
     assert set(matched([FACTOR_OUT, "-factor_out"])) == everything
@@ -241,6 +242,7 @@ def test_a_primitive_that_answers_no_text_is_named_beside_its_rule(primitive: An
         assert "rule `factor_out`" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_counterexample_is_small_and_whole() -> None:
     with pytest.raises(EqsatError) as caught:
         matched([UNSOUND["two sides that differ"][0]])
@@ -260,6 +262,7 @@ def test_a_rule_of_ones_own_is_a_part_of_the_artifacts_key() -> None:
     assert len(set(keys)) == 3
 
 
+@pytest.mark.slow
 def test_a_saved_program_does_not_bring_its_callers_rules(tmp_path: Path) -> None:
     program = optimize_and_compile(t.input("x", (3,)) + 1, rules=[FACTOR_OUT], threads=1)
     program.save(tmp_path / "saved")

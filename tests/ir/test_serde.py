@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 FIRST_READS = """
 import sys, threading
 from typing import Optional
@@ -35,6 +37,7 @@ for turn in range(100):
 """
 
 
+@pytest.mark.slow
 def test_several_threads_may_read_a_type_for_the_first_time() -> None:
     """msgspec 0.22 crashes where one thread uses a struct while another reads its annotations."""
     done = subprocess.run([sys.executable, "-c", FIRST_READS], capture_output=True, text=True, check=False)

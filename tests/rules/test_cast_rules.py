@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from eqsat import Program, nn, optimize_and_compile
 from eqsat import tensor as t
@@ -24,6 +25,7 @@ def scores_of(exactness: str) -> list[Op]:
     return [op for op in result if op.kind in ("ewise", "cast") and len(op.domain) == 3 and op.domain[-1] == 32]
 
 
+@pytest.mark.slow
 def test_scores_are_not_rounded_between_their_product_and_the_exponential() -> None:
     assert {op.dtype for op in scores_of("rounding")} == {"fp32"}
     assert "bf16" in {op.dtype for op in scores_of("reassociate")}

@@ -171,6 +171,7 @@ def test_products_of_what_is_no_constant_stay_apart() -> None:
     assert not any(program.stats.saturation.matches[rule.name] for rule in FAMILIES["stacking"])
 
 
+@pytest.mark.slow
 def test_cancelling_rules_wait_to_be_asked() -> None:
     program = optimize_and_compile(normed_layer(8, 6, 4), cache=False)
     assert not {rule.name for rule in FAMILIES["centring"]} & program.stats.saturation.matches.keys()
@@ -209,6 +210,7 @@ def test_windows_are_enlarged_where_that_is_asked_for_and_worth_it(
     assert bool(stats.matches["first_part_of_all_by_right_weights"]) == merges
 
 
+@pytest.mark.slow
 def test_sums_of_many_products_come_to_an_end() -> None:
     """Each addition is used up once: the e-graph grows with their number, not with the ways to group them."""
     sizes = []

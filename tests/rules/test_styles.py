@@ -64,6 +64,7 @@ def test_integers_reach_their_ends_where_the_value_wraps_only() -> None:
         assert ({-128, 127} <= set(array.tolist())) is wraps
 
 
+@pytest.mark.slow
 def test_rows_of_several_elements_beside_what_is_constant_along_them_are_common() -> None:
     rule = next(rule for rule in RULES if rule.name == "invariant_addend_of_extremum")
     sizes = [

@@ -75,6 +75,7 @@ def test_damaged_kernels_are_noticed(monkeypatch: pytest.MonkeyPatch, pattern: s
     assert re.search(said, check(rows()).complaint)
 
 
+@pytest.mark.slow
 def test_a_race_between_tasks_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     damage(monkeypatch, r"= task;", "= task; static int64_t sum; sum += task;")
     assert "data race" in check(one(tensor.input("x", (64, 4096)).exp()), races=True).complaint

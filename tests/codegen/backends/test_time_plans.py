@@ -27,6 +27,7 @@ def refusal(message: str) -> EqsatError:
     return EqsatError(Diagnostic(kind=Kind.COMPILE_FAILED, stage="test", message=message))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["lower", "build"])
 def test_a_plan_that_does_not_lower_or_compile_has_no_time(stage: str, tmp_path: Path) -> None:
     one = regions.pointwise((64, 48))

@@ -115,6 +115,7 @@ _INSTRUCTIONS = re.compile("f16|tf32|max_f32|min_f32|shfl|cp_async|ldmatrix|mma|
 """Functions that are PTX of their own, which only the assembler checks."""
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_every_instruction_assembles() -> None:
     chosen = [
@@ -182,6 +183,7 @@ def test_a_damaged_cubin_is_made_again(part: str, calls: list[str]) -> None:
     assert "damaged" in again.diagnostics[0].message
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_newer_architectures_have_cubins_of_their_own() -> None:
     """A kernel with tensor cores, `cp.async` and swizzles: nothing in the text is of sm_80 alone."""

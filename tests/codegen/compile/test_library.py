@@ -419,6 +419,7 @@ def test_unloading_takes_the_pool_along(tmp_path: Path) -> None:
     assert done.stdout == "fine 1\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_prelude_has_every_function_that_a_text_calls() -> None:
     """Each function of the prelude is called by a text alone: the prelude for this text declares it."""
     compiler = find_compiler()

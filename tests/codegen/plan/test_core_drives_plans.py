@@ -77,6 +77,7 @@ def test_the_choice_of_a_plan_is_of_the_regions_pattern(given: Region, pattern: 
     assert caught.value.kind is Kind.MALFORMED_GRAPH
 
 
+@pytest.mark.slow
 def test_no_price_waits_for_isl() -> None:
     code = (
         "import sys; from tests.codegen.plan.test_core_drives_plans import *\n"

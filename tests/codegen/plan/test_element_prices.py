@@ -40,6 +40,7 @@ def test_an_element_is_priced_as_sass_counts_it(one: Region, counted: float) -> 
     assert GpuContractionWork(view, A100)._element_slots[0] == pytest.approx(counted, rel=0.2)
 
 
+@pytest.mark.slow
 def test_buffers_between_convolutions_of_images_lie_with_channels_last() -> None:
     """There 16 bytes of channels are one copy."""
     x = t.input("x", (4, 64, 28, 28), "bf16")

@@ -95,6 +95,7 @@ def test_every_choice_of_a_contraction_changes_its_text_only() -> None:
     )
 
 
+@pytest.mark.slow
 def test_tails_are_right_without_panels_too() -> None:
     plans = [by_hand(tails=TAILS), by_hand(tails=TAILS, operands=PLAIN)]
     plans.append(by_hand(tails=TAILS, operands=(PLAIN[0], PACKED[1]), parallel=False))

@@ -135,6 +135,7 @@ def test_a_cpu_waits_for_nothing_and_packs_what_the_report_says(program: Callabl
     assert report["min_buffer"]["buffer"] == ("stack" if len(kernel.private) > len(panels) else "reg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", "sm_80", "sm_90"])
 @by_program
 def test_nests_are_those_of_the_kernels_loops(program: Callable[[], t.Tensor], target: str) -> None:

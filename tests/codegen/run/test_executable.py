@@ -125,6 +125,7 @@ def test_profile_has_a_time_per_launch_and_run(chain: tuple[Module, CpuExecutabl
     np.testing.assert_allclose(y, expected(x, w), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_constant_is_packed_once_for_all_its_readers() -> None:
     x, w = t.input("x", (32, 48)), RNG.standard_normal((48, 64), dtype=np.float32)
     weight = t.constant(w, name="w")

@@ -32,6 +32,7 @@ def bound() -> BoundModel:
     return model.bind({}, strict=False)
 
 
+@pytest.mark.slow
 def test_a_worker_makes_the_same_program(bound: BoundModel, tmp_path: Path) -> None:
     stages: list[str] = []
     made = make_apart(bound, CPU, Options(), ON_TARGET, Clock(stages.append), tmp_path)
@@ -41,6 +42,7 @@ def test_a_worker_makes_the_same_program(bound: BoundModel, tmp_path: Path) -> N
     assert list(tmp_path.rglob("*.so")), "the worker leaves the machine code in the cache"
 
 
+@pytest.mark.slow
 def test_a_worker_is_asked_again_and_replaced_when_it_has_ended(bound: BoundModel, tmp_path: Path) -> None:
     for _ in range(2):
         make_apart(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)

@@ -82,6 +82,7 @@ def test_products_of_numbers_come_to_an_end() -> None:
     assert stats.nodes < 1000
 
 
+@pytest.mark.slow
 def test_a_rule_rests_and_the_others_go_on() -> None:
     graph = graphs.encoder(1, length=4, width=8, heads=2)
     left_out = "fuse_binary_left"

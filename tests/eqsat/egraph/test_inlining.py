@@ -106,6 +106,7 @@ def test_a_producer_of_one_reader_is_always_inlined() -> None:
     assert len(decide_inlining(graph, copies=2).inlined) == len(graph.nodes)
 
 
+@pytest.mark.slow
 def test_a_map_of_many_pieces_is_stored_with_a_word() -> None:
     """Movements alone, whose composed map is a shuffle that no short expression says."""
     x = tensor.input("x", (5, 7, 11, 13))

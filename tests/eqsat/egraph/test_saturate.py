@@ -169,6 +169,7 @@ def test_softmax_of_one_element_saturates(dtype: str) -> None:
     assert stats.nodes < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_statistics_of_statistics_saturate(dtype: str) -> None:
     """A sum over axes of size 1 is what it reads: both are views of each other, and the ops in them are viewed again

@@ -106,6 +106,7 @@ def test_a_refusal_of_the_code_generator_is_told() -> None:
     assert "UnsupportedOp: `sum_3` scans along another" in program.explain()
 
 
+@pytest.mark.slow
 def test_refusals_of_one_reason_are_one_line() -> None:
     x = t.input("x", (2, 8, 6, 6))
     grouped = x.reshape(2, 4, 72)

@@ -87,6 +87,7 @@ def merged() -> Graph:
     return tiny.graph(*(tiny.op("RELU", tiny.linear(x, name, size)) for name, size in (("a", 3), ("b", 5))))
 
 
+@pytest.mark.slow
 def test_what_a_rule_asks_for_elsewhere_was_there() -> None:
     graph, options = merged(), Options()
     constants = [name for name in graph.inputs if name != "x"]
@@ -139,6 +140,7 @@ def test_a_wrong_step_is_found() -> None:
     assert complaint(graph, history, replace(derivation, rewrites=tuple(wrong)), inputs_of(graph))
 
 
+@pytest.mark.slow
 def test_a_chain_names_the_rules_behind_the_kernel() -> None:
     program = optimize_and_compile(graphs.gemm_bias_relu(16, 32), threads=1)
     (kernel,) = program.kernels

@@ -66,6 +66,7 @@ def test_cost_is_told_with_figures(long_chain: Exploration) -> None:
             assert f"{extra:,.1f} ns longer" in answer.verdict
 
 
+@pytest.mark.slow
 def test_two_contractions_are_two_kernels() -> None:
     tiny = graphs.Tiny()
     x, a, b = (tiny.input(name, 32, 32) for name in "xab")
@@ -95,6 +96,7 @@ def test_a_read_that_repeats_or_reorders_is_told_with_the_rule_that_would_be_nee
     assert "not so" not in said
 
 
+@pytest.mark.slow
 def test_each_read_of_a_contraction_would_be_one_more() -> None:
     """A gated product reads its halves at two places: one kernel of both would hold two contractions."""
     x, weights = tensor.input("x", (64, 96)), tensor.input("w", (96, 128))

@@ -70,6 +70,7 @@ def test_tables_name_every_family_however_long_the_phases_took(run: Exploration)
         assert all(family in said for phase in shown.phases for family in phase.joined)
 
 
+@pytest.mark.slow
 def test_without_fusion_there_are_more_kernels(run: Exploration) -> None:
     other = run.without("fusion", "streams")
     assert len(other.kernels) > len(run.kernels)

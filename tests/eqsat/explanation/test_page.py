@@ -87,6 +87,7 @@ def test_it_shows_the_kernels_with_their_prices(opened: Opened, run: Exploration
     assert f"{dearest.estimated_ns / 1e3:.2f} µs" in opened.page.inner_text("#details")
 
 
+@pytest.mark.slow
 def test_no_text_is_wider_than_its_node(chromium: Any, tmp_path: Path) -> None:
     x, y = t.input("x", (512, 512)), t.input("y", (512, 512))
     explore(x @ y, target="cpu").html(tmp_path / "dot.html")
@@ -313,6 +314,7 @@ def test_no_view_is_cut_at_either_width(chromium: Any, written: Path) -> None:
         opened.context.close()
 
 
+@pytest.mark.slow
 def test_differences_of_times_have_one_sign(chromium: Any, written: Path) -> None:
     opened = Opened(chromium, written)
     assert opened.page.evaluate("[signed(-18880), signed(18880), signed(0), signed(null)]") == [
@@ -335,6 +337,7 @@ def test_tables_are_sorted_by_their_columns(opened: Opened, run: Exploration) ->
     assert places == list(range(1, len(run.kernels) + 1))
 
 
+@pytest.mark.slow
 def test_names_are_text_and_never_markup(chromium: Any, tmp_path: Path) -> None:
     name = "</script><img src=x onerror=alert(1)>"
     run = explore((t.input(name, (4, 5)) + 1).relu(), target="cpu")
@@ -347,6 +350,7 @@ def test_names_are_text_and_never_markup(chromium: Any, tmp_path: Path) -> None:
     opened.context.close()
 
 
+@pytest.mark.slow
 def test_a_program_without_kernels_has_a_page(chromium: Any, tmp_path: Path) -> None:
     tiny = graphs.Tiny()
     explore(tiny.graph(tiny.input("x", 3))).html(tmp_path / "p.html")

@@ -36,6 +36,7 @@ def test_every_uop_is_computed_or_absent_for_a_reason(run: Exploration) -> None:
     assert caught.value.kind is Kind.INVALID_OPTION
 
 
+@pytest.mark.slow
 def test_a_program_answers_for_all_of_its_parts() -> None:
     program = optimize_and_compile(((X * 1) @ W).relu(), target="cpu")
     graph = program.explore().setting.bound.graph
@@ -54,6 +55,7 @@ def test_a_program_with_a_loop_answers_for_the_loop_s_graph() -> None:
     assert [*kinds.values()] == ["loop", "input", "constant", "input", "equal", "computed"]
 
 
+@pytest.mark.slow
 def test_rules_without_work_name_those_that_were_first(run: Exploration) -> None:
     answers = {rule.name: run.why_unused(rule.name) for rule in run.rules}
     for name, answer in answers.items():

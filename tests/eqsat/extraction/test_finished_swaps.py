@@ -28,6 +28,7 @@ def fire() -> Tensor:
     return nn.max_pool2d(tensor.concatenate(wide, axis=1), 3, 2)
 
 
+@pytest.mark.slow
 def test_no_swap_of_the_finished_cover_is_known_to_be_cheaper() -> None:
     program = optimize_and_compile(fire(), target="cpu")
     rivals = [rival for kernel in program.kernels for rival in kernel.selection.rivals if rival.extra_ns is not None]
@@ -35,6 +36,7 @@ def test_no_swap_of_the_finished_cover_is_known_to_be_cheaper() -> None:
     assert "cheaper by the estimate" not in program.explain()
 
 
+@pytest.mark.slow
 def test_swaps_that_are_cheaper_once_finished_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """From a random cover, in place of the best one that the search finds."""
     best = optimize_and_compile(fire(), target="cpu")

@@ -173,6 +173,7 @@ def test_a_method_that_fails_is_named(name: str, warm_cache: Path, monkeypatch: 
     runpy.run_path(str(path))
 
 
+@pytest.mark.slow
 def test_arrays_of_a_failing_call_are_in_the_script(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small array to the last bit; of a large one what it takes to draw another, which the file says."""
     a, b, c = t.input("a", (2,)), t.input("b", (90, 100)), t.input("c", (90, 100), "u64")

@@ -289,6 +289,7 @@ def mutate(document: Any, rng: random.Random) -> None:
         return
 
 
+@pytest.mark.slow
 def test_only_eqsat_errors_come_out_of_mutated_graphs() -> None:
     sources = [json.loads(SEED_GEMM)] + [graph(op, inputs, fn, **attrs) for op, inputs, fn, attrs, _ in CASES]
     bound = 0

@@ -57,6 +57,7 @@ def test_a_call_puts_its_tag_above_the_tags_of_its_graph() -> None:
     assert [node.tag for node in graph.nodes] == [None, "layer0.act", "layer0"]
 
 
+@pytest.mark.slow
 def test_reports_texts_and_tables_name_the_parts_of_a_model() -> None:
     x = tensor.input("x", (8, 16))
     with tensor.tagged("block.scale"):

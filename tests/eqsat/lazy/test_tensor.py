@@ -238,6 +238,7 @@ def test_truth_is_refused() -> None:
         bool(tensor.input("x", (2,)) > 0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=3), st.data())
 def test_random_slices(shape: list[int], data: st.DataObject) -> None:
     array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

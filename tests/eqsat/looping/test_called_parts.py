@@ -210,6 +210,7 @@ def test_several_results_some_unused_and_an_operand_returned() -> None:
     assert [array.tobytes() for array in actual] == [array.tobytes() for array in wanted]
 
 
+@pytest.mark.slow
 def test_calls_beside_each_other_are_inlined() -> None:
     """One kernel may compute uops of both."""
     source = with_weights(
@@ -232,6 +233,7 @@ def test_equal_calls_of_equal_operands_run_once() -> None:
     assert a.tobytes() == b.tobytes()
 
 
+@pytest.mark.slow
 def test_what_calls_have_in_common_is_computed_once() -> None:
     """Both calls read the square of the same scale."""
 
@@ -389,6 +391,7 @@ def test_reports_name_the_uops_of_each_call() -> None:
     assert str(program.explain())
 
 
+@pytest.mark.slow
 def test_why_not_within_a_call_and_between_calls() -> None:
     program = compiled(blocks(2))
     per_call = len(program.kernels) // 2

@@ -90,6 +90,7 @@ def test_a_program_does_not_grow_with_its_steps() -> None:
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_what_no_state_reaches_leaves_the_loop() -> None:
     program = compiled(network(50))
     before, inside = program.kernels[0], [kernel for kernel in program.kernels if kernel.runs == 50]
@@ -193,6 +194,7 @@ def test_threads_do_not_change_bits(level: str) -> None:
         assert [a.tobytes() for a in other] == [a.tobytes() for a in results[0]]
 
 
+@pytest.mark.slow
 def test_saved_programs_and_caches_keep_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "cache"))
     arrays = {"x": randn(9, 3, 5), "h": randn(3, 6)}
@@ -243,6 +245,7 @@ def test_parts_are_explored_one_by_one() -> None:
     assert str(alone.chain(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [None, "n0"])
 def test_a_part_is_explored_by_its_name(part: str | None) -> None:
     program = compiled(network(3))
@@ -298,6 +301,7 @@ def test_dims_and_axes_may_be_free() -> None:
         np.testing.assert_allclose(program(x=x, h=np.zeros(shape[1], "f")), x.cumsum(0), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 3])
 def test_emulated_gpus_run_loops_on_aligned_memory(steps: int) -> None:
     """Elements of 15 floats begin at no multiple of 16 bytes."""
@@ -355,6 +359,7 @@ def test_damaged_loops_are_found(change: dict[str, Any], part: str) -> None:
         verify(damaged)
 
 
+@pytest.mark.slow
 def test_damaged_states_and_lives_are_found() -> None:
     module = compiled(network(4))._compiled.artifact.module
     (loop,) = module.loops
@@ -371,6 +376,7 @@ def test_damaged_states_and_lives_are_found() -> None:
         verify(msgspec.structs.replace(module, slots=slots))
 
 
+@pytest.mark.slow
 def test_launches_that_repeat_otherwise_than_calls_are_found() -> None:
     artifact = compiled(network(4))._compiled.artifact
     with pytest.raises(EqsatError, match="repeat in other loops"):
@@ -406,6 +412,7 @@ graph @step(%h: fp32[5], %x: fp32[4, 6], %k: fp32[6, 1]) {
 """
 
 
+@pytest.mark.slow
 def test_every_movement_leaves_a_loop() -> None:
     model = read_model(EVERY_MOVEMENT)
     _, loop = split(model.bind({}, strict=False).graph, ())

@@ -105,6 +105,7 @@ def test_values_before_the_layers_may_be_read_by_all() -> None:
     compiled(outputs)
 
 
+@pytest.mark.slow
 def test_results_of_layers_may_be_outputs() -> None:
     """Also views of results: the part of a layer writes them."""
     value, outputs = given("x", 6, 8), []

@@ -107,6 +107,7 @@ def check_one_axis(case: tuple[int, int, int, tuple[int, int], int, int]) -> Non
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5, err_msg=str(case))
 
 
+@pytest.mark.slow
 def test_transposed_convolutions_of_one_axis() -> None:
     for case in CASES[::13]:
         check_one_axis(case)
@@ -158,6 +159,7 @@ def compiled(build: Callable[[Tensor], Tensor], x: np.ndarray) -> tuple[Program,
     return program, program(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "arguments"), [(4, (2, 1, 0, 1, 1)), (3, (2, 1, 1, 1, 1)), (2, (2, 0, 0, 2, 1)), (3, (1, 1, 0, 1, 2))]
 )

@@ -40,6 +40,7 @@ def test_instance_norms() -> None:
     assert run(lambda x: nn.instance_norm(x), x[:0]).shape == (0, 3, 4, 5)
 
 
+@pytest.mark.slow
 def test_a_compiled_group_norm() -> None:
     x, w, b = randn(2, 8, 5, 6), randn(8), randn(8)
     program = optimize_and_compile(nn.group_norm(tensor.input("x", x.shape), 4, w, b))

@@ -64,6 +64,7 @@ def test_few_elements(size: int) -> None:
     np.testing.assert_array_equal(result, order(x, descending=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [100, 5000])
 def test_the_greatest_elements_of_short_and_long_axes(size: int) -> None:
     x = values("fp32", (size, 2))

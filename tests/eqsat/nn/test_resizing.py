@@ -149,6 +149,7 @@ def test_steps_of_indices() -> None:
     assert index_step(np.array([0, 0, 0, 1, 1, 5])) is None
 
 
+@pytest.mark.slow
 def test_an_upsampling_is_one_kernel() -> None:
     x = randn(2, 3, 4, 5)
     program = optimize_and_compile(nn.interpolate(tensor.input("x", x.shape), scale_factor=2).relu())
@@ -192,6 +193,7 @@ def test_samples_of_one_element_and_of_none() -> None:
     assert run(lambda x, g: nn.grid_sample(x, g), x, grid[:, :0]).shape == (1, 2, 0, 4)
 
 
+@pytest.mark.slow
 def test_compiled_samples() -> None:
     x, grid = randn(2, 3, 5, 6), (randn(2, 4, 4, 2) * 0.8).astype(np.float32)
     program = optimize_and_compile(nn.grid_sample(tensor.input("x", x.shape), tensor.input("g", grid.shape)))

@@ -41,6 +41,7 @@ def slow_if_large(region: Region, core: object, plans: Sequence[Plan], arrays: o
     return [1e6 if len(region.body) > 4 else 1e3] * len(plans)
 
 
+@pytest.mark.slow
 def test_a_cover_that_is_faster_as_measured_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     first = optimize_and_compile(rows(), target="cpu", threads=1)
     monkeypatch.setattr(replanning, "times_of", slow_if_large)
@@ -55,12 +56,14 @@ def test_a_cover_that_is_faster_as_measured_is_taken(monkeypatch: pytest.MonkeyP
     assert "cheaper by the estimate" in program.explain()
 
 
+@pytest.mark.slow
 def test_the_estimates_choice_stays_where_no_cover_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     first = optimize_and_compile(rows(), target="cpu", threads=1)
     monkeypatch.setattr(replanning, "times_of", lambda region, core, plans, *_, **__: [1e3] * len(plans))
     assert [kernel.name for kernel in tuned().kernels] == [kernel.name for kernel in first.kernels]
 
 
+@pytest.mark.slow
 def test_seconds_end_the_measurements(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

@@ -67,6 +67,7 @@ def test_a_plan_that_the_planner_does_not_make_is_lowered(program: Program, gemm
     made.verify()
 
 
+@pytest.mark.slow
 def test_plans_are_given_when_a_program_is_made(program: Program, gemm: CpuContractionPlan) -> None:
     mine = changed(gemm, mr=2, bm=6)
     name = program.kernels[0].name
@@ -80,6 +81,7 @@ def test_plans_are_given_when_a_program_is_made(program: Program, gemm: CpuContr
             optimize_and_compile(attention(), target="cpu", plans=plans)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_random_blocks_compute_the_same_or_are_refused(program: Program, gemm: CpuContractionPlan) -> None:
     """Wrong sizes never reach a kernel: every plan is refused with a message, or right."""
     rng, taken = random.Random(0), 0

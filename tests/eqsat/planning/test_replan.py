@@ -99,6 +99,7 @@ def test_a_program_of_free_sizes_keeps_them_free() -> None:
     made.verify()
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_gpu_is_chosen_too() -> None:
     x, w = t.input("x", (32, 32)), t.input("w", (32, 32))
     made = optimize_and_compile(x @ w, target="sm_80", emulate=True, cache=False)

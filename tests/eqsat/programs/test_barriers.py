@@ -34,12 +34,14 @@ def test_a_barrier_parts_what_would_be_one_kernel(fused: t.Tensor, stored: t.Ten
     assert kernels(stored) == names
 
 
+@pytest.mark.slow
 def test_a_barrier_holds_for_all_readers_of_the_value() -> None:
     product = X @ W
     assert kernels({"y": t.barrier(product).relu(), "z": product.exp()})[0] == "dot"
     assert kernels({"z": product.exp(), "y": t.barrier(product).relu()})[0] == "dot"
 
 
+@pytest.mark.slow
 def test_results_are_right_and_the_reason_is_told() -> None:
     y = t.barrier(t.barrier(X @ W).relu() @ V).sum(axis=1)
     program = optimize_and_compile(y, target="cpu", threads=1)

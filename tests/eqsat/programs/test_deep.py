@@ -157,6 +157,7 @@ def test_a_deep_program_is_stored(deep: Program, tmp_path: Path) -> None:
     np.testing.assert_array_equal(eqsat.load(path)(**inputs), deep(**inputs))
 
 
+@pytest.mark.slow
 def test_functions_are_called_where_a_kernel_has_many() -> None:
     """Inlining hundreds of them would take the C compiler minutes."""
     few, many = compiled(functions(10)), compiled(functions(40))

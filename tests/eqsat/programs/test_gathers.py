@@ -116,6 +116,7 @@ def test_gathers_on_a_gpu(name: str) -> None:
     check(name, "sm_80")
 
 
+@pytest.mark.slow
 def test_an_axis_of_one_element_and_an_empty_index() -> None:
     x, i = tensor.input("x", (1, 3)), tensor.input("i", (0,), "i64")
     y = along((x + 1).pad([(0, 0), (1, 0)]), 0, i)

@@ -91,6 +91,7 @@ def test_inputs_may_lie_in_one_another() -> None:
     np.testing.assert_array_equal(program(memory[:6], memory[:6]), 2 * memory[:6])
 
 
+@pytest.mark.slow
 def test_rows_above_32_bits() -> None:
     """Elements beyond 2³¹ are found; of sums over so many the text counts in 64 bits, which nobody waits for."""
     table, count = np.zeros(2**31 + 1000, np.int8), 2**31 + 1000  # pages that nobody writes take no memory
@@ -107,6 +108,7 @@ def test_nan_goes_through() -> None:
     assert np.isnan(emulated(t.input("x", (2, 3)).max(axis=1))(x)).tolist() == [True, False]
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_a_kernel_fault_with_its_name_and_line() -> None:
     program = emulated(dense(33, 24, 16, "fp16"))
     result = program._compiled.artifact
@@ -271,6 +273,7 @@ def run(*words: object) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_the_command_line(tmp_path: Path) -> None:
     model = ROOT / "eqsat" / "programs" / "gemm.json"
@@ -331,6 +334,7 @@ def test_a_newer_device_gets_the_ptx(launched: list[str], tmp_path: Path, monkey
     assert len(files) == len(loaded.kernels)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_device_arrays_come_and_go_as_they_are(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     program = on_fake_device(dense(33, 24, 200, "fp16"), launched, monkeypatch)
@@ -351,6 +355,7 @@ def test_device_arrays_come_and_go_as_they_are(launched: list[str], monkeypatch:
         program(there, out=np.zeros((33, 24), np.float16))
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_a_device_with_less_shared_memory_is_told_of(launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_function: object, _nbytes: int) -> None:

@@ -40,6 +40,7 @@ def test_each_is_one_kernel_whose_blocks_meet(program: Program) -> None:
         assert np.prod(launch.geometry.grid) >= 54, "half of an A100's multiprocessors"
 
 
+@pytest.mark.slow
 def test_emulated(program: Program) -> None:
     program.verify()
     given = program.random_inputs(3)
@@ -71,6 +72,7 @@ def test_counters_are_zeroed_once_for_a_stream(graph: bool, tmp_path: Path, monk
         assert all(one.size > 0 and not one.host.any() for one in zeroed)
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_streams_share_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = optimize_and_compile(split(), target="sm_80")

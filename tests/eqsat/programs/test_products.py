@@ -144,6 +144,7 @@ def batch_normed(x: Tensor, out: int, size: int, name: str) -> Tensor:
     return nn.batch_norm(product, mean=mean, var=weights(f"{name}v", out) ** 2 + 1.0, weight=weight, bias=bias)
 
 
+@pytest.mark.slow
 def test_a_batch_norm_folds_into_the_filters_and_a_block_is_one_kernel() -> None:
     x = tensor.input("x", (1, 8, 10, 10))
     program = compiled(nn.relu(batch_normed(x, 8, 3, "c") + x))

@@ -70,6 +70,7 @@ def test_scatter_adds_as_torch_and_numpy_do() -> None:
     np.testing.assert_allclose(program(x=x), theirs, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_number_counts_and_indices_of_every_shape() -> None:
     labels = np.array([3, 0, 3, 3, 7, -1])
     counts = optimize_and_compile(tensor.full((5,), 0, "i64").scatter(0, tensor.input("i", (6,), "i64"), 1, "add"))

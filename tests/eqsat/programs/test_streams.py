@@ -297,6 +297,7 @@ def test_a_stream_of_stored_scores_is_a_choice_too() -> None:
     check(cover, view, graph, inputs_of(graph))
 
 
+@pytest.mark.slow
 def test_a_deep_model_grows_by_a_few_percent_only() -> None:
     graph = encoder(1)
     without = [rule for rule in RULES if rule.family != "streams"]

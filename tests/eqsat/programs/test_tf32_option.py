@@ -115,6 +115,7 @@ def test_the_rule_of_all_tests_knows_how_far_rounding_goes() -> None:
     assert disagreement(graph, arrays, [near * np.float32(1.02)], tf32=True)[0].wrong
 
 
+@pytest.mark.slow
 def test_it_rounds_and_verify_knows_by_how_much(program: Program) -> None:
     """Further from fp32 than fp32 may be, and no further than operands of 10 bits."""
     inputs = program.random_inputs(1)

@@ -118,6 +118,7 @@ def test_the_printed_form_is_that_of_the_nouns(program: Program) -> None:
         assert f"kernel {region.name}\n{region}" in program.dump("region")
 
 
+@pytest.mark.slow
 def test_one_kernel_of_a_stage() -> None:
     x, w = t.input("x", (8, 16)), t.input("w", (16, 16))
     made = optimize_and_compile(nn.softmax(t.barrier((x @ w).relu())) @ w, threads=1, target="cpu")

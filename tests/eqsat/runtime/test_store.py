@@ -185,6 +185,7 @@ OPTIMIZER = ("egglog", "islpy", "rules", "eqsat.pipeline", "eqsat.extraction.ext
 """Modules that only optimizing needs."""
 
 
+@pytest.mark.slow
 def test_a_program_from_the_cache_needs_no_optimizer(tmp_path: Path) -> None:
     code = (
         "import sys, eqsat\n"
@@ -314,6 +315,7 @@ def test_the_second_compilation_optimizes_nothing(cache: Path, monkeypatch: pyte
     monkeypatch.undo()
 
 
+@pytest.mark.slow
 def test_another_program_target_or_option_is_another_entry(cache: Path) -> None:
     x = t.input("x", (3, 5))
     fresh()

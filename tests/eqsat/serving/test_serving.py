@@ -215,6 +215,7 @@ def test_wrong_sizes_and_words_are_refused(wrong: Callable[[], object]) -> None:
     assert caught.value.kind is Kind.INVALID_OPTION
 
 
+@pytest.mark.slow
 def test_prepare_builds_every_combination_and_tells_of_each() -> None:
     stages: list[str] = []
     made = optimize_and_compile(PLANE, target="cpu", threads=1, dims={"N": [3, 2]})
@@ -284,6 +285,7 @@ def test_a_call_is_padded_to_a_ready_size_while_its_own_is_built() -> None:
     assert {"M": 3} not in made.variants
 
 
+@pytest.mark.slow
 def test_without_buckets_the_own_size_is_built() -> None:
     made = program(when_missing="pad")
     right(made, 8)
@@ -331,6 +333,7 @@ def test_padding_that_reaches_results_is_refused_with_the_uop() -> None:
         late(rows(3))
 
 
+@pytest.mark.slow
 def test_only_the_named_dims_are_padded() -> None:
     made = optimize_and_compile(PLANE, target="cpu", threads=1, when_missing={"M": "pad"})
     made.prepare(M=4, N=4)
@@ -353,6 +356,7 @@ def saved_and_pickled(made: Program, folder: Path) -> list[Program]:
     return [once, pickle.loads(pickle.dumps(made)), eqsat.load(folder / "again")]
 
 
+@pytest.mark.slow
 def test_saved_and_pickled_programs_have_the_prepared_sizes(tmp_path: Path) -> None:
     made = program(dims={"M": [2, 4]})
     made.prepare()

@@ -44,6 +44,7 @@ def test_there_is_a_knockout_of_everything() -> None:
     assert len(programs()) >= 10
 
 
+@pytest.mark.slow
 def test_covers_differ_and_compute_the_same() -> None:
     subject = Subject(small, TARGET)
     running: list[RunningCover] = [subject.run(cover, 1) for cover in subject.sample_covers(2, 3.0)]
@@ -55,6 +56,7 @@ def test_covers_differ_and_compute_the_same() -> None:
     assert not agree(running)
 
 
+@pytest.mark.slow
 def test_a_knockout_that_changes_nothing_shares_the_measurement(tmp_path: Path) -> None:
     tried = [EVERYTHING, Knockout("family", "logic", ("-logic",)), Knockout("family", "movement", ("-movement",))]
     result = ablate_program("small", small, {}, TARGET, rounds=1, tried=tried)
@@ -117,6 +119,7 @@ def test_a_program_that_cannot_travel_is_named(workers: Executor) -> None:
     assert "cannot travel to a worker" in str(result.failures["lambda"])
 
 
+@pytest.mark.slow
 def test_a_worker_that_ends_is_the_failure_of_its_program() -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         result = ablate({"ending": ending}, target="cpu", kinds=(), executor=pool)

@@ -229,6 +229,7 @@ def test_calls_do_not_explode() -> None:
     assert "1,000,000 uops" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_calls_may_be_deep_but_not_too_deep() -> None:
     def chain(levels: int) -> str:
         text = "graph @f0(%x: fp32[n]) { %y = neg(%x) return %y }\n"

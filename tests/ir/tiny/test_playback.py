@@ -55,6 +55,7 @@ def test_slabs_change_nothing(axes: tuple[int, ...], op: str, monkeypatch: pytes
     np.testing.assert_allclose(cut, whole, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_random_graphs_play_alike_in_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiny_playback, "SLAB", 3)
     for seed in range(150):

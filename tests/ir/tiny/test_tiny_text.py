@@ -139,6 +139,7 @@ def test_programs_with_symbols(name: str) -> None:
         assert exact(bind(text_to_source(str(source)), sizes)[0]) == exact(bind(source, sizes)[0])
 
 
+@pytest.mark.slow
 def test_every_uop_and_attribute_is_in_some_round_trip() -> None:
     """The generators above reach every row of the table, and here is every attribute, in odd forms."""
     seen: set[tuple[str, str]] = set()

@@ -173,6 +173,7 @@ def sum_of_squares(rows: int, *reduced: int) -> Region:
     return regions.region("squares", [regions.buffer("X", (*outer, rows, last))], [square], (rows,))
 
 
+@pytest.mark.slow
 def test_the_error_of_a_long_sum_does_not_grow_with_its_length() -> None:
     """A chain of so many additions has a relative error of 2e-6 to 1e-5 here."""
     long = [

@@ -212,6 +212,7 @@ def check_all(arch: str, step: int, nan: bool) -> None:
             check(lib, kernel_case, random_inputs(kernel_case.region, number, nan=nan), exact=bits, at_end=not nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nan", [False, True])
 def test_kernels_are_playback(nan: bool) -> None:
     arch = next(arch for arch in ARCHES if available(arch))
@@ -245,6 +246,7 @@ def test_a_row_with_several_reductions_is_one_kernel() -> None:
         check(lib, softmax, random_inputs(softmax.region))
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     lib, tried = few()
     split = [kernel_case for kernel_case in tried if kernel_case.plan.part is not None]

@@ -48,6 +48,7 @@ def case_of(region: Region, plan: CpuScatterPlan, number: int) -> CpuCase:
     return CpuCase(region, plan, lowered.kernel)
 
 
+@pytest.mark.slow
 @sampled
 def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) -> None:
     tried: list[tuple[Region, CpuScatterPlan]] = []

@@ -22,6 +22,7 @@ def dense_gelu(m: int, n: int, k: int, dtype: str = "bf16") -> t.Tensor:
     return nn.gelu(x @ w + b, approximate="tanh")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_results_of_16_bits_take_the_approximation(dtype: str) -> None:
     x = t.input("x", (33, 7), dtype)

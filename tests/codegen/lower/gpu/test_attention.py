@@ -218,6 +218,7 @@ def test_other_masks_bound_nothing() -> None:
 # --- what moves how -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [64, 128])
 def test_no_bank_conflicts(depth: int) -> None:
     one = attention(1, 16, 64, depth, depth, dtype="bf16")
@@ -259,6 +260,7 @@ def test_weights_are_rounded_where_the_results_are() -> None:
 # --- plans ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [A100, H100], ids=lambda target: target.name)
 def test_plans_and_tiles_say_the_same(target: Target) -> None:
     ones = [*SHAPES, *MASKED[:4], classifier_log_sum_exp(9, 40, 12), attention(16, 2048, 2048, 128, 128, dtype="bf16")]
@@ -388,6 +390,7 @@ def test_no_candidate_spills() -> None:
     assert not {(name, sizes(plan)) for i, (name, plan, _) in enumerate(cases) if f"eq_k{i}" in spilling}
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_instructions_of_a_turn() -> None:
     """A turn of 64 rows by 64 terms at depth 64, warps of 16 rows: 4 steps of 8 mma for the scores and as many for the

@@ -51,6 +51,7 @@ def test_other_scores_keep_their_factor() -> None:
     assert factor_of(msgspec.structs.replace(one, body=tuple(body))) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1e-3])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_folded_factor_gives_what_playback_does(scale: float, causal: bool) -> None:

@@ -82,6 +82,7 @@ def test_instructions_of_the_main_loop() -> None:
     assert (counts["barrier"], counts["st_global_16"], counts["local"]) == (4, 8, 0)
 
 
+@pytest.mark.slow
 def test_a_convolution_is_the_same_main_loop() -> None:
     one = nhwc(8, 64, 128, 56)
     counts = ptx_counts(assemble(cuda_text(lowered(one, _plan(one, (128, 128, 32), 3))), "sm_80").ptx)

@@ -104,6 +104,7 @@ def test_every_statement_is_missed() -> None:
     assert not unnoticed(deletable(small_kernels()))
 
 
+@pytest.mark.slow
 def test_a_statement_deleted_at_random_is_missed() -> None:
     chosen = drawn(TRIED)
     assert {next(iter(plan_to_schedule(small.plan).algo_choice)) for small, _, _ in chosen} >= {

@@ -294,6 +294,7 @@ def test_sixteen_bytes_at_once_in_ptx(region: Region, nest: str, wide_loads: int
     assert made.ptx.count("ld.global.v4") + made.ptx.count("ld.global.nc.v4") == wide_loads
 
 
+@pytest.mark.slow
 def test_long_rows_are_loaded_once_into_shared_memory() -> None:
     tried = [case for case in gpu_cases(LONG) if isinstance(case.plan, GpuRowsPlan) and case.plan.rows.in_shared]
     kernels = compiled(tried)
@@ -334,6 +335,7 @@ def test_a_barrier_that_is_not_there_is_found() -> None:
 # --- index order, refusals ---
 
 
+@pytest.mark.slow
 def test_sums_in_index_order_are_one_threads() -> None:
     regions = [r.row_reduce(5, 70), r.column_reduce(40, 30), softmax(3, 50), r.cumsum(4, 90)]
     tried = gpu_cases(regions, ordered=True)

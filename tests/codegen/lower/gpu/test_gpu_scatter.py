@@ -25,6 +25,7 @@ from tests.support.programs.scatter_regions import sampled, scatter_inputs
 from tests.support.stages.plan_class import plan_of
 
 
+@pytest.mark.slow
 @sampled
 def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) -> None:
     cases: list[tuple[Region, GpuKernel]] = []

@@ -79,6 +79,7 @@ def test_heads_that_are_interleaved() -> None:
     Emulated([(one, together(one)[0])]).assert_plays(0)
 
 
+@pytest.mark.slow
 def test_terms_that_no_row_sees_are_skipped() -> None:
     """Of one query, or of as many as a tile has rows: all heads of a tile end alike."""
     cases = [(one, plan) for one in REGIONS[:1] for plan in together(one, Exactness.RANGE)[:1]]

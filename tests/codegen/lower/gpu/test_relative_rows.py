@@ -86,6 +86,7 @@ def test_parts_relative_to_their_own_maxima_are_playback() -> None:
         emulated.assert_plays(number, tuple(Order) if number % 3 == 0 else (Order.RANDOM,))
 
 
+@pytest.mark.slow
 def test_rows_without_a_finite_score_are_what_playback_gives() -> None:
     """A part that is all -∞ weighs nothing, a row of them is NaN, as is one with ∞ or NaN in a part."""
     one = weighted_mean(5, 5000)

@@ -119,6 +119,7 @@ def test_parts_shorter_than_the_ring(stages: int) -> None:
         emulated.assert_plays(number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
 def test_parts_that_see_nothing(dtype: str) -> None:
     """Of all terms, or of a part of them; NaN and ∞ in one part reach the whole row."""
@@ -260,6 +261,7 @@ def _findings(one: Region, kernel: GpuKernel, launch: Callable[..., Report]) -> 
     return results
 
 
+@pytest.mark.slow
 def test_nothing_of_the_meeting_is_spare() -> None:
     """Without a fence, or the barrier before it, the kernel is refused, and parts race."""
     one = attention(1, 20, 300, 16, 16, dtype="bf16")

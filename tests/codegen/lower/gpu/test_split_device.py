@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", DEVICES)
 @pytest.mark.parametrize(("one", "kernel_of", "tolerance"), CASES, ids=["halves", "floats", "sum"])
 def test_every_run_gives_the_same_bits(

@@ -75,6 +75,7 @@ def _tiled(one: Region, plan: GpuContractionPlan) -> tuple[Contraction, Contract
     return view, plan.tile
 
 
+@pytest.mark.slow
 def test_parts_shorter_than_the_ring() -> None:
     """16 turns of 64 for blocks of 1 to 6 turns each, with a ring of 4 stages."""
     one = matmul((), 20, 24, 1001, dtype="bf16")
@@ -123,6 +124,7 @@ def test_parts_without_terms_are_refused(split: int) -> None:
         lowered(one, with_fields(plan, **{"tile.split": split}))
 
 
+@pytest.mark.slow
 def test_nothing_of_the_meeting_is_spare() -> None:
     """Without a fence or a barrier the kernel is refused, and parts race; a counter that goes too far is left there."""
     one = matmul((), 33, 40, 700, dtype="bf16")

@@ -148,6 +148,7 @@ def test_what_may_not_be_split() -> None:
             fit_plan(one, analyse(one).core, with_fields(plan, **fields))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("team", ["near", "far"])
 def test_nothing_of_the_meeting_is_spare(team: str) -> None:
     """A barrier before it is there where threads besides the first leave parts."""

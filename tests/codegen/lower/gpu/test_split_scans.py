@@ -186,6 +186,7 @@ def test_a_number_that_is_not_one_reaches_the_parts_behind_it_alone(fn: str) -> 
         assert_played(one, got, wanted, case)
 
 
+@pytest.mark.slow
 def test_bits_do_not_depend_on_the_run() -> None:
     [case] = split_cases([scan(50_000)])[:1]
     kernels = compiled([case])

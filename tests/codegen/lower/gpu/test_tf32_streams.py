@@ -116,6 +116,7 @@ def test_many_candidates_play_as_the_region(group: str, step: int) -> None:
         assert_rounded(one, inputs, outputs, plan)
 
 
+@pytest.mark.slow
 def test_weights_of_whole_numbers_meet_their_values() -> None:
     """Equal scores have weight 1, which tf32 holds: the sums of whole values are exact, so that every weight must meet
     the value of its own term."""

@@ -114,6 +114,7 @@ def test_copies_of_one_another_compile(exactness: str) -> None:
     optimize_and_compile(list(copied_scan()), target="cpu", threads=2, exactness=exactness).verify()
 
 
+@pytest.mark.slow
 def test_a_gpu_program_is_covered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     few = partial(extract_several, limits=EnumerationLimits(alternatives=1, candidates=1))
     for extraction in (extract_several, few):

@@ -217,6 +217,7 @@ def test_what_is_mostly_padding_is_read_and_not_computed() -> None:
         assert any(tree.kinds for tree in result) == computed
 
 
+@pytest.mark.slow
 def test_candidates_are_freed_without_the_collector() -> None:
     """They form no cycles: the collector, which is off while programs are optimized, would take long to find them."""
     graph, view = saturated(graphs.attention())

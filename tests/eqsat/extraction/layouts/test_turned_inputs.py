@@ -37,6 +37,7 @@ def orders(program: Program) -> dict[str, tuple[int, ...]]:
     return {slot.name: slot.order for slot in program._compiled.artifact.module.slots if slot.order is not None}
 
 
+@pytest.mark.slow
 def test_images_are_turned_once_where_that_is_cheaper() -> None:
     program = compiled(convolved(64, 56, batch=32), "sm_80")
     assert orders(program)["x_0231"] == (0, 2, 3, 1)
@@ -57,10 +58,12 @@ def test_small_images_stay_as_they_are() -> None:
     assert "x_0231" not in orders(compiled(convolved(16, 8), "sm_80"))
 
 
+@pytest.mark.slow
 def test_a_cpu_copies_no_input() -> None:
     assert "x_0231" not in orders(compiled(convolved(64, 28, dtype="fp32"), "cpu"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "size", "layers", "batch"), [(32, 9, 1, 2), (32, 12, 2, 1), (40, 13, 1, 1)])
 def test_kernels_over_turned_inputs_compute_what_playback_does(
     channels: int, size: int, layers: int, batch: int
@@ -71,6 +74,7 @@ def test_kernels_over_turned_inputs_compute_what_playback_does(
     assert "copy" in program.explain()
 
 
+@pytest.mark.slow
 def test_two_inputs_of_one_convolution_are_turned() -> None:
     x, w = t.input("x", (32, 64, 56, 56), "bf16"), t.input("w", (64, 64, 3, 3), "bf16")
     program = compiled(nn.conv2d(x, w, padding=1), "sm_80")
@@ -78,6 +82,7 @@ def test_two_inputs_of_one_convolution_are_turned() -> None:
     assert "by element" not in program.source()
 
 
+@pytest.mark.slow
 def test_several_kernels_read_one_copy() -> None:
     x = t.input("x", (2, 32, 12, 12), "bf16")
     w, v = (t.input(name, (32, 32, 3, 3), "bf16") for name in "wv")

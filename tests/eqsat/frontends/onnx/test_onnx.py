@@ -514,6 +514,7 @@ def test_external_data_is_read_or_named(tmp_path: Path) -> None:
         assert "external data" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_damaged_bytes_raise_nothing_else() -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),

@@ -123,6 +123,7 @@ def loop_model(nodes: Sequence[Any], trips: int, state: np.ndarray) -> tuple[byt
 STEADY = [node("Identity", ["c"], "d")]
 
 
+@pytest.mark.slow
 def test_long_loops_are_loops() -> None:
     nodes = [
         *STEADY,

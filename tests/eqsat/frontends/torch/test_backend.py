@@ -70,6 +70,7 @@ def test_a_parameter_that_changes_is_read_again() -> None:
         torch.testing.assert_close(compiled(x), layer(x))
 
 
+@pytest.mark.slow
 def test_sizes_are_symbols_after_the_first() -> None:
     from torch._dynamo.testing import CompileCounterWithBackend
 
@@ -109,6 +110,7 @@ def test_without_fallback_an_unsupported_operator_is_an_error() -> None:
     assert caught.value.kind is Kind.UNSUPPORTED_OP
 
 
+@pytest.mark.slow
 def test_an_assertion_raises_torchs_error() -> None:
     def function(x: Any) -> Any:
         torch._assert_async((x > 0).all(), "x is not positive")
@@ -174,6 +176,7 @@ def test_mutations_of_arguments_and_buffers_happen() -> None:
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 def test_dropout_masks_as_torch_draws_them() -> None:
     x = torch.ones(1000, requires_grad=True)
     with warnings.catch_warnings():

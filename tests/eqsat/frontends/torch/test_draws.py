@@ -22,6 +22,7 @@ def _no_other_graphs() -> Any:
         yield
 
 
+@pytest.mark.slow
 def test_dropout_hides_the_same_elements_forward_and_backward() -> None:
     x = torch.ones(50, 40, requires_grad=True)
     dropped = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.25).sin(), backend="eqsat")
@@ -72,6 +73,7 @@ def test_distributions(draw: Any, check: Any) -> None:
     assert check(torch.compile(draw, backend="eqsat")())
 
 
+@pytest.mark.slow
 def test_masks_are_not_stored_between_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[tuple[int, ...]] = []
 

@@ -51,6 +51,7 @@ def test_a_module_is_a_program_with_its_parameters_as_constants(tmp_path: Path) 
     np.testing.assert_allclose(scores, expected["scores"].detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_later_changes_of_the_module_do_not_change_the_program() -> None:
     module = torch.nn.Linear(3, 2)
     x = torch.randn(4, 3)
@@ -98,6 +99,7 @@ def test_conversions_in_a_module_are_taken() -> None:
     torch.testing.assert_close(program(x), module(x).detach(), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.slow
 def test_a_module_in_training_and_a_missing_operator_are_refused() -> None:
     with pytest.raises(EqsatError, match=r"the module changes .*running_mean.*\n.*eval"):
         eqsat.from_torch(Classifier(), (torch.randn(2, 3, 8, 8),))

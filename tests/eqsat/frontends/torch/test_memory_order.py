@@ -45,6 +45,7 @@ def test_results_have_the_strides_of_eager() -> None:
         assert ours.stride() == theirs.stride()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradients", [False, True])
 def test_a_view_of_an_image_with_its_channels_last(gradients: bool) -> None:
     compiled = torch.compile(flat_rows, backend=backend, options={"fallback": False})
@@ -63,6 +64,7 @@ def test_a_result_of_another_order_is_no_view_and_may_be_changed() -> None:
     assert torch.equal(y.detach(), torch.ones(2, 3))
 
 
+@pytest.mark.slow
 def test_eager_runs_a_backward_graph_whose_arguments_lie_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Any] = []
 

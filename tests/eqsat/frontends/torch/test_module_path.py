@@ -29,6 +29,7 @@ def test_the_tag_of_a_node(meta: Any, tag: str) -> None:
     assert tag_of(SimpleNamespace(meta=meta, name="add_5")) == tag
 
 
+@pytest.mark.slow
 def test_kernels_of_an_exported_module_name_its_layers() -> None:
     class Block(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:

@@ -102,6 +102,7 @@ def test_new_sizes_are_built_side_by_side_and_a_ready_one_waits_for_none(pool: T
         call.result(SECONDS)
 
 
+@pytest.mark.slow
 def test_eager_answers_while_a_size_is_built() -> None:
     run, gate = compiled(3, when_missing="eager")
     gate.hold(5)
@@ -111,6 +112,7 @@ def test_eager_answers_while_a_size_is_built() -> None:
     gate.held[5].set()
 
 
+@pytest.mark.slow
 def test_larger_code_answers_while_a_size_is_built() -> None:
     run, gate = compiled(8, when_missing={"x_0": "pad"}, dims={"x_0": [8]})
     gate.hold(5, 8)
@@ -118,6 +120,7 @@ def test_larger_code_answers_while_a_size_is_built() -> None:
     assert not gate.begun.acquire(blocking=False), "the bucket was ready"
 
 
+@pytest.mark.slow
 def test_a_graph_that_cannot_be_padded_waits_for_its_own_code() -> None:
     run = torch.compile(lambda x: x - x.sum(0), backend=backend, options={"when_missing": "pad"})
     big, small = rows(5), rows(3)

@@ -19,6 +19,7 @@ SIZES = st.tuples(st.sampled_from([1, 2, 7, 16]), st.sampled_from([1, 4, 9]))
 BOUNDS = st.tuples(EXPRESSIONS, st.integers(-3, 4), st.integers(1, 30))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(EXPRESSIONS, st.lists(BOUNDS, max_size=2), SIZES, st.integers(1, 40), st.integers(1, 3))
 def test_ranges_hold_what_can_happen(
