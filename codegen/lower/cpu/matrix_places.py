@@ -9,13 +9,13 @@ from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock
 from codegen.lower.cpu.contraction_places import ContractionPlaces
 from codegen.lower.cpu.copy_box import PlacedBox
-from codegen.lower.cpu.matrix_panels import pack_cells, pack_terms, packed_matrix
+from codegen.lower.cpu.matrix_panels import PackedRows, RowPanel, pack_cells, pack_rows, packed_matrix, packed_rows
 from codegen.lower.cpu.pack_constant import product_base
 from codegen.lower.cpu.register_tile import Side
-from codegen.plan.cpu.matrix_operands import cell_terms, matrix_dtypes, padded_depth, rows_in_memory
+from codegen.plan.cpu.matrix_operands import cell_terms, padded_depth, rows_in_memory
 from ir.index.expr import ZERO, AxisExpr, floordiv
 from ir.kernel.cpu.kernel import Scratch
-from ir.kernel.cpu.matrix import CELL_TERMS, ROWS
+from ir.kernel.cpu.matrix import ROWS
 from ir.kernel.nodes import Comment
 
 
@@ -25,21 +25,20 @@ class MatrixPlaces(ContractionPlaces):
 
     def add_scratch(self, writer: CpuWriter) -> None:
         view, blocks = self.view, self.blocks
-        dtypes = matrix_dtypes(view)
-        assert dtypes is not None
         depth = padded_depth(view, blocks.bk)
         buffers = [(self.sums, view.accumulator, blocks.mr * blocks.nr * self.kept_tiles)]
         if self.column_place == "packed":
             buffers.append((self.columns, "i32", depth // cell_terms(view) * blocks.nr))
         if self.row_place == "packed":
-            buffers.append((self.rows, dtypes[1 - view.vector], blocks.bm * self._row_stride))
+            rows = self._packed_rows
+            buffers.append((self.rows, rows.dtype, -(-blocks.bm // ROWS) * ROWS * rows.stride))
         writer.private += [Scratch(writer.buffer(name), dtype, size) for name, dtype, size in buffers]
 
     def copy_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
         return None
 
     def pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
-        pack_terms(frame, block, m0, self.blocks.bm, self.rows, ZERO, self._row_stride, depth)
+        pack_rows(frame, block, RowPanel(m0, self.blocks.bm, self.rows, ZERO, self._packed_rows.stride), depth)
 
     def pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr, depth: DepthBlock) -> None:
         block.add(Comment(f"pack a panel of {self.view.operand(self.view.vector).value}"))
@@ -56,26 +55,27 @@ class MatrixPlaces(ContractionPlaces):
         return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
 
     def row_side(self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock) -> Side:
-        """The tile's rows: their terms are neighbours."""
+        """The tile's rows: their terms are neighbours. `Side.term` counts the elements of a cell."""
         view, mr = self.view, self.blocks.mr
         side = 1 - view.vector
         if self.row_place == "packed":
-            return Side(frame.writer.buffer(self.rows), (row - m0) * self._row_stride, 1, self._row_stride)
+            _, cell, stride = self._packed_rows
+            return Side(frame.writer.buffer(self.rows), (row - m0) * stride, cell, stride)
         if self.row_place == "const_pool":
-            _, panel = packed_matrix(view, side, mr)
-            base = product_base(frame, side, panel, -(-view.m // mr)) + row * (panel // mr) + depth.first
-            return Side(frame.writer.buffer(packed_name(view, side)), base, 1, panel // mr)
+            _, cell, stride = packed_rows(view, view.depth)
+            base = product_base(frame, side, stride * mr, -(-view.m // mr)) + row * stride
+            base += floordiv(depth.first, cell_terms(view), frame.writer.box) * cell
+            return Side(frame.writer.buffer(packed_name(view, side)), base, cell, stride)
         in_memory = rows_in_memory(view, self.blocks)
         assert in_memory is not None
         read, stride = in_memory
         terms = {} if depth.axis is None else {depth.axis: depth.start, **dict.fromkeys(depth.inner, ZERO)}
         first = frame.with_digits({**frame.along(view.rows, row), **terms})
-        return Side(frame.writer.buffer(read.buffer), first.place((view.offset(read),))[0], 1, stride)
+        return Side(frame.writer.buffer(read.buffer), first.place((view.offset(read),))[0], cell_terms(view), stride)
 
     @property
-    def _row_stride(self) -> int:
-        """Elements between packed rows: a cache line more than a row has, since rows whose distance is a power of two
-        use few sets of the cache."""
-        dtypes = matrix_dtypes(self.view)
-        assert dtypes is not None
-        return padded_depth(self.view, self.blocks.bk) + ROWS * CELL_TERMS[dtypes[0]]
+    def _packed_rows(self) -> PackedRows:
+        """Packed rows: a cache line longer than their terms, since rows whose distance is a power of two use few sets
+        of the cache."""
+        rows = packed_rows(self.view, self.blocks.bk)
+        return rows._replace(stride=rows.stride + ROWS * rows.cell)

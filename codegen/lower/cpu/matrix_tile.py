@@ -65,10 +65,9 @@ def _add_products(frame: CpuContractionFrame, block: CpuBlock, rows: Side, colum
     down, across, height = grid_of(frame.blocks)
     dtypes = matrix_dtypes(view)
     assert dtypes is not None
-    terms = ROWS * cell_terms(view)
     first_row, first_column = down * across, down * across + down
     for i in range(down):
-        offset = (rows.base + at * terms).shift(i * height * rows.element)
+        offset = (rows.base + at * (ROWS * rows.term)).shift(i * height * rows.element)
         block.add(MatrixLoad(first_row + i, rows.buffer, offset, rows.element, height))
     for j in range(across):
         column = first_column + j % (REGISTERS - first_column)

@@ -7,7 +7,7 @@ import msgspec
 from codegen.lower.cpu.buffer_names import packed_name
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, depth_block
-from codegen.lower.cpu.matrix_panels import pack_cells, pack_terms, packed_matrix
+from codegen.lower.cpu.matrix_panels import RowPanel, pack_cells, pack_rows, packed_matrix
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.plan.contraction_view import Contraction
@@ -54,7 +54,7 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
         elif columns:
             pack_cells(frame, body, start, result, base, depth)
         else:
-            pack_terms(frame, body, start, width, result, base, panel_elements // width, depth)
+            pack_rows(frame, body, RowPanel(start, width, result, base, panel_elements // width), depth)
     phases = (Phase(task, tasks, tuple(body.statements)),) if tasks else ()
     comment = f"{view.operand(side).value} of {view.region.name}, packed: panels of {width} x {view.depth}"
     kernel = writer.kernel(name, params, phases, comment)

@@ -122,12 +122,10 @@ def _check_matrix(view: Contraction, plan: CpuContractionPlan) -> None:
     if not splits_terms(view, blocks.bk):
         fail_misaligned(view, f"a block of {blocks.bk} terms is no whole number of rows of matrix registers")
     rows, columns = plan.places[1 - view.vector], plan.places[view.vector]
-    if columns == "memory" or rows == "box" or (rows == "memory" and rows_in_memory(view, blocks) is None):
+    can_load = rows_in_memory(view, blocks) is not None if rows == "memory" else rows != "box" and can_pack_rows(view)
+    if columns == "memory" or not can_load:
         message = f"matrix registers can not load rows from {rows} and columns from {columns}"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="packed, or const_pool for constants")
-    if rows != "memory" and not can_pack_rows(view):
-        message = f"the terms of a row of {view.operand(1 - view.vector).value!r} are no neighbours"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="outer")
 
 
 def can_hold(view: Contraction, blocks: Blocks) -> bool:

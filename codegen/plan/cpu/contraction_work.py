@@ -41,6 +41,8 @@ _LINE = 0.5
 """Cycles to load a row of a matrix register from the first-level cache."""
 _CELL = 2.0
 """Cycles to make cells of a vector of packed terms."""
+_TURN_CELLS = 2.0
+"""Cycles to turn the cells of a vector of packed terms: 64 shuffles turn the 512 terms of a square; estimated."""
 _LATENCY = 4
 """Cycles from a multiply-add to the next one on the same sum."""
 _DOT_LATENCY = 2
@@ -286,7 +288,8 @@ class CpuContractionWork:
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""
         cycles, run, along_k = self._pack_runs[side]
-        cycles += _CELL if blocks.algorithm == "matrix" and side == self.view.vector else 0.0
+        if blocks.algorithm == "matrix":
+            cycles += _CELL if side == self.view.vector else 0.0 if along_k else _CELL + _TURN_CELLS
         per_element = cycles / max(min(run, self.target.lanes), 1)
         return (
             per_element

@@ -25,7 +25,7 @@ def matrix_dtypes(view: Contraction) -> tuple[str, str] | None:
     Products of bf16 are summed in an order of the register's own."""
     first, second = (_narrow_dtype(view, side) for side in (0, 1))
     cells = CELL_TERMS.get(first), CELL_TERMS.get(second)
-    if view.ordered or not view.k or None in cells or cells[0] != cells[1]:
+    if view.ordered or not view.k or not view.rows or None in cells or cells[0] != cells[1]:
         return None
     return (first, second) if view.accumulator == ("fp32" if first == "bf16" else "i32") else None
 
@@ -68,11 +68,16 @@ def rows_in_memory(view: Contraction, blocks: Blocks) -> tuple[OperandRead, int]
 
 
 def can_pack_rows(view: Contraction) -> bool:
-    """Whether the rows can be packed: they have neighbours along k, or are known when the program is built."""
+    """Whether the rows can be packed: all but those of a padded constant, whose lanes run along the rows."""
     side = 1 - view.vector
     padded = any(read.map.guards for read in view.roles.reads[side])
-    along = bool(view.rows) and lanes_along_k(view, side, view.rows, LANES["amx"])
-    return along or (view.is_constant(side) and not padded)
+    return not (view.is_constant(side) and padded) or lanes_along_k(view, side, view.rows, LANES["amx"])
+
+
+def turns_rows(view: Contraction) -> bool:
+    """Whether the kernel packs rows with lanes along the rows, and turns the cells of their terms."""
+    side = 1 - view.vector
+    return not view.is_constant(side) and not lanes_along_k(view, side, view.rows, LANES["amx"])
 
 
 def splits_terms(view: Contraction, bk: int) -> bool:
