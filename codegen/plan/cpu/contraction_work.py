@@ -3,7 +3,8 @@
 The model counts cycles of one core: multiply-adds or loads, whichever take longer, the prologue, the epilogue, packing
 and stores. Memory traffic is the size of the tensors, and of operands that are read again and that no cache holds.
 
-A cycle of the constants is the time in which a core starts two vector multiply-adds.
+A cycle of the constants is the time in which a core starts two vector multiply-adds. A constant without a source was
+fitted to timed kernels (docs/cost.md).
 """
 
 from __future__ import annotations
