@@ -30,12 +30,13 @@ from rules import (
     stacking,
     streams,
     winograd,
+    zero_points,
 )
 
 _PHASES = (
     (movement, gathers, casts, broadcast),
     (algebra, elementary, logic, indices),
-    (contraction, reductions, products, distribution, scaling, centring),
+    (contraction, reductions, products, distribution, scaling, centring, zero_points),
     (enlarging, merging, stacking),
     (winograd,),
     (fusion, epilogues, rows, streams),
@@ -52,7 +53,7 @@ family of a caller joins the last phase."""
 PASSING = frozenset(
     {
         *("algebra", "elementary", "logic", "indices"),
-        *("reductions", "products", "distribution", "centring"),
+        *("reductions", "products", "distribution", "centring", "zero_points"),
         *("enlarging", "merging", "stacking", "winograd"),
     }
 )

@@ -28,7 +28,17 @@ from ir.term.language import App, Prim, Term, Var
 from ir.term.rule import Exactness, Rule
 from ir.term.text import parse_sizes
 
-MATRICES = ("products", "distribution", "scaling", "centring", "enlarging", "merging", "stacking", "winograd")
+MATRICES = (
+    "products",
+    "distribution",
+    "scaling",
+    "centring",
+    "enlarging",
+    "merging",
+    "stacking",
+    "winograd",
+    "zero_points",
+)
 """The families of matrix products: their equations leave out the maps."""
 
 _LOOSE, _CHOICE, _COMPARED, _SUM, _PRODUCT, _POWER, _TIGHT = range(7)

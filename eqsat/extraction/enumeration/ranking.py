@@ -13,14 +13,16 @@ from typing import NamedTuple
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
 from eqsat.extraction.enumeration.limits import EnumerationLimits
 from eqsat.extraction.enumeration.read_facts import ReadFacts
-from ir.dtype import TensorType
+from ir.dtype import DTYPES, TensorType
 
 LowerBound = Callable[[float, float], float]
 """(flops, bytes) → a time in ns that no plan can beat."""
 
-_Kind = tuple[tuple[str, ...], int]
-"""The accumulators of a tree, and how many values are stored to be gathered: one less where the source of a gather is
-computed in place."""
+_Kind = tuple[tuple[str, ...], int, bool]
+"""The accumulators of a tree; how many values are stored to be gathered: one less where the source of a gather is
+computed in place; and whether a product multiplies narrow numbers, which may be many times faster."""
+_NARROW_BYTES = 2
+"""Bytes of a number, at most, that matrix registers and tensor cores multiply."""
 _Starts = Mapping[frozenset[int], list[Tree]]
 """Trees by the values that are stored for them."""
 
@@ -105,7 +107,8 @@ class Ranking:
         kinds: dict[_Kind, list[Tree]] = {}
         for tree in ranked:
             gathered = sum(map(self._is_stored, tree.gathered))
-            kind = tree.kinds[: self._limits.reductions], min(gathered, self._limits.gathered)
+            narrow = any(map(self._multiplies_narrow, tree.accumulators))
+            kind = tree.kinds[: self._limits.reductions], min(gathered, self._limits.gathered), narrow
             kinds.setdefault(kind, []).append(tree)
         first, *others = _take_turns([self._of_one_kind(alike, keep) for alike in kinds.values()])
         whole = min(ranked, key=lambda tree: (self._count_stored(tree), not tree.accumulators))
@@ -128,6 +131,20 @@ class Ranking:
         if own is not None and not any(map(self._is_own, chosen)):
             chosen.append(own)
         return chosen
+
+    def _multiplies_narrow(self, tree: Tree) -> bool:
+        """Whether an accumulator is a product of narrow numbers."""
+        return tree.node.ctor == "Contract" and all(self._number_bytes(kid) <= _NARROW_BYTES for kid in tree.kids)
+
+    def _number_bytes(self, tree: Tree) -> int:
+        """Bytes of the numbers of a value inside of a kernel, before they were widened."""
+        node = tree.node
+        if node.source is not None:
+            return self._forest.type_of(node.source).dtype.bytes
+        if node.ctor == "PView":
+            return self._number_bytes(tree.kids[0])
+        own = DTYPES[getattr(node, "dtype", "fp64")].bytes
+        return min(own, self._number_bytes(tree.kids[0])) if node.ctor == "PUn" and node.op == "cast" else own
 
     def _count_stored(self, tree: Tree) -> int:
         """How many values are stored for a tree."""

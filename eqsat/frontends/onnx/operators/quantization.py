@@ -7,6 +7,7 @@ from eqsat.frontends.onnx.element_types import element_type
 from eqsat.frontends.onnx.operands import refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.lazy.argument_checks import axis_in
+from eqsat.lazy.known_value import is_known, known_value
 from eqsat.tensor import Tensor
 from ir.dtype import DType, fp32, i32, u8
 
@@ -47,8 +48,10 @@ def _dequantize(
 
 
 def centre(x: Tensor, zero: Tensor | None) -> Tensor:
-    """x - zero point, i32."""
-    return x.cast(i32) if zero is None else x.cast(i32) - zero.cast(i32)
+    """x - zero point, i32. Weights are often quantized around 0: a zero point that is known to be 0 is left out."""
+    if zero is None or (is_known(zero) and not known_value(zero, "a zero point").any()):
+        return x.cast(i32)
+    return x.cast(i32) - zero.cast(i32)
 
 
 def spread(value: Tensor | None, x: Tensor, axis: int, block_size: int) -> Tensor | None:
