@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
-from codegen.plan.cpu.matrix_operands import matrix_dtypes, padded_depth, splits_terms
+from codegen.plan.cpu.matrix_operands import cell_terms, matrix_dtypes, padded_depth, splits_terms
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows
 from ir.dtype import DTYPES
 from ir.kernel.cpu.matrix import ROWS
@@ -31,8 +31,6 @@ _STREAMED = 1 << 18
 _MATRIX_DEPTHS = (2048, 8192)
 """Terms of a block of k of matrix registers, at most, where a product has more: a panel of the terms of 32 columns then
 fits into a second-level cache."""
-_MATRIX_ROWS = 1 << 22
-"""Terms of all rows of a task, at most, that matrix registers read again for every panel of columns."""
 _LEAST_SUMS = 8
 """Registers of sums, at least, of a tile that reads its rows where they lie: a core starts two multiply-adds per cycle,
 and the sum of each is ready after four cycles."""
@@ -131,18 +129,19 @@ def matrix_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     """Blocks of tiles in matrix registers: sums of 2 × 2 registers, or of one row of registers for few rows."""
     if target.arch != "amx" or matrix_dtypes(view) is None or view.m * view.n == 0:
         return
-    depth = view.depth
-    lengths = {depth, *(padded_depth(view, most) for most in _MATRIX_DEPTHS if most < depth)}
+    lengths = {view.depth, *(padded_depth(view, most) for most in _MATRIX_DEPTHS if most < view.depth)}
+    item = 4 // cell_terms(view)
     for mr, nr in _matrix_tiles(view):
         tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
-        grids = {
-            (_even(tiles_m, -(-tiles_m // down)) * mr, _even(tiles_n, -(-tiles_n // across)) * nr)
-            for down, across in _cuts(_useful_units(view, target), view.repeats)
-        }
         for bk in sorted(length for length in lengths if splits_terms(view, length)):
+            tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (max(bk, 1) * item * mr))
+            grids = set()
+            for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
+                bm = _even(tiles_m, min(tall, -(-tiles_m // cuts_m))) * mr
+                wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (4 * bm * nr))
+                grids.add((bm, _even(tiles_n, min(wide, -(-tiles_n // cuts_n))) * nr))
             for bm, bn in sorted(grids):
-                if bm * bk <= _MATRIX_ROWS:
-                    yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, "matrix")
+                yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, "matrix")
 
 
 def _matrix_tiles(view: Contraction) -> Iterator[tuple[int, int]]:
