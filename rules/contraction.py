@@ -1,9 +1,9 @@
 """Contraction: a sum of products becomes one operation, which does not round the products.
 
-A product whose dtype is its own accumulator (fp32, fp64, integers) is only regrouped. For narrower floats, and through
-a CAST of the product or of an operand, a rounding disappears. Integer products wrap, so that a CAST of them stays. A
-sum of one term is that term (`rules.broadcast`) and no contraction: the term is a view of the sum, and the rules would
-read the sum through that view forever.
+A product whose dtype is its own accumulator (fp32, fp64, integers) is only regrouped, and integers wrap alike in any
+order. For narrower floats, and through a CAST of the product or of an operand, a rounding disappears. Integer products
+wrap, so that a CAST of them stays. A sum of one term is that term (`rules.broadcast`) and no contraction: the term is a
+view of the sum, and the rules would read the sum through that view forever.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ RULES = (
     Rule("sum_of_products", FAMILY, "Σₖ p·q ≈ contract(p, q)",
          Reduce("sum", d, k, PBin("mul", d, p, q)), Contract(d, k, p, q),
          (accumulates_exactly(d), reduces(k)), Exactness.REASSOCIATE),
+    Rule("sum_of_integer_products", FAMILY, "Σₖ p·q = contract(p, q)",
+         Reduce("sum", d, k, PBin("mul", d, p, q)), Contract(d, k, p, q),
+         (one_of(d, "i8 u8 i16 u16 i32 u32 i64 u64"), reduces(k))),
     Rule("sum_of_narrow_products", FAMILY, "Σₖ p·q ≈ contract(p, q), p·q was rounded to c",
          Reduce("sum", d, k, PBin("mul", c, p, q)), Contract(d, k, p, q),
          (accumulates(c, d), reduces(k)), Exactness.ROUNDING),

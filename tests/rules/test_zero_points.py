@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from eqsat import optimize_and_compile, tensor
+from eqsat.cost.targets import cpu_target
+from eqsat.egraph.saturate import saturate
+from eqsat.extraction.extract import extract
+from eqsat.model import read_model
+from eqsat.options import Options
+from eqsat.planning.target_pricer import pricer_for
 from eqsat.tensor import Tensor
 from ir.plan.cpu import CpuContractionPlan
+from rules import select
 from tests.support.cpu.nest_kernels import available
 
 RNG = np.random.default_rng(0)
@@ -71,3 +78,22 @@ def test_floats_keep_their_subtraction() -> None:
     assert "zero_point_of_left_operand" not in {
         name for name, matches in program.stats.saturation.matches.items() if matches
     }
+
+
+def test_the_planner_of_a_machine_with_matrix_registers_takes_the_stored_numbers() -> None:
+    """Extraction keeps the product of narrow numbers beside the product of centred numbers, which computes less."""
+    target = cpu_target(arch="amx", cores=2, lanes=16, clock_hz=3e9)
+    bound = read_model(quantized("two constants", constant=True)).bind({}, False)
+    view, _ = saturate(bound.graph, select())
+    pricer = pricer_for(target, Options(), bound.graph)
+    cover = extract(view, bound.graph.outputs, pricer, constants=sorted(bound.constants))
+    plans = [kernel.price.plan for kernel in cover.kernels if kernel.price]
+    products = [plan for plan in plans if isinstance(plan, CpuContractionPlan)]
+    assert [plan.blocks.algorithm for plan in products] == ["matrix"]
+
+
+def test_products_of_integers_are_contractions_at_every_level() -> None:
+    product = tensor.input("a", (64, 96), "i32") @ tensor.input("b", (96, 64), "i32")
+    program = optimize_and_compile(product, cache=False, exactness="exact")
+    assert isinstance(program.plans(0)[0].plan, CpuContractionPlan)
+    program.verify()
