@@ -28,6 +28,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("inline_producer", "without moves(m, t)"): WORTH,
     ("sum_of_products", "without reduces(k)"): WORTH,
     ("sum_of_integer_products", "without reduces(k)"): WORTH,
+    ("sum_of_integer_products", "d ↔ k in reduces(k)"): WORTH,
     ("sum_of_integer_products", "p ↔ q on the right"): COMMUTES,
     ("sum_of_narrow_products", "without reduces(k)"): WORTH,
     ("sum_of_cast_products", "without reduces(k)"): WORTH,
