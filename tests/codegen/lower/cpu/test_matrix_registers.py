@@ -44,6 +44,12 @@ def narrow(region: Region, lhs: str, rhs: str | None = None) -> Region:
     return msgspec.structs.replace(region, inputs=tuple(inputs))
 
 
+def with_constant(region: Region, name: str) -> Region:
+    """The region whose input of this name is known when the program is built."""
+    inputs = (msgspec.structs.replace(buffer, constant=buffer.name == name) for buffer in region.inputs)
+    return msgspec.structs.replace(region, inputs=tuple(inputs))
+
+
 def integer_product(lhs: str, rhs: str, m: int, n: int, k: int) -> Region:
     """A product of 8-bit integers with sums of 32 bits."""
     return narrow(regions.matmul((), m, n, k, dtype="i32"), lhs, rhs)
@@ -92,6 +98,8 @@ REGIONS = {
     "transposed columns": regions.matmul((2,), 33, 34, 64, rhs_t=True, dtype="bf16"),
     "transposed rows": regions.matmul((2,), 33, 34, 64, lhs_t=True, dtype="bf16"),
     "transposed rows of many": regions.matmul((), 100, 70, 77, lhs_t=True, dtype="bf16"),
+    "constant rows": with_constant(regions.matmul((), 100, 70, 77, dtype="bf16"), "A"),
+    "constant transposed rows": with_constant(regions.matmul((2,), 37, 50, 130, lhs_t=True, dtype="bf16"), "A"),
     "transposed bytes": narrow(regions.matmul((), 50, 70, 130, lhs_t=True, dtype="i32"), "i8", "u8"),
     "transposed output": regions.matmul((2,), 33, 34, 64, rhs_t=True, out_t=True, dtype="bf16"),
     "shared columns": regions.matmul((3,), 20, 40, 60, share_rhs=True, dtype="bf16"),
