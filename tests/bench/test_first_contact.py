@@ -139,7 +139,7 @@ def test_a_journal_names_what_was_under_way(tmp_path: Path) -> None:
     assert Journal.read(tmp_path / "none").outcomes == {}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_session_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """The first slice ends in a test that hangs; the second runs what has not passed, from the first one's file."""
     tests = tmp_path / "test_some.py"

@@ -37,6 +37,7 @@ from ir.diagnostics import EqsatError, Kind, note
 from ir.dtype import DTYPES
 from tests.support.gpu.answers import CEILINGS as KNOWN
 from tests.support.gpu.answers import answers, broken
+from tests.support.sampling import first_few
 
 FACTS = {"device": "Emulated X-1", "cuda": 13, "driver": "none", "versions": {"torch": "1"}, "source": "abc"}
 CEILINGS = Ceilings(**KNOWN)
@@ -121,7 +122,7 @@ def test_what_is_drawn_is_random_and_no_row_repeats() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@first_few(8, "name", KINDS)
 def test_every_kind_of_case_is_measured(name: str, lab: TorchLab) -> None:
     """eqsat beside torch, the same numbers; a row with all its figures."""
     row = gpu_measure.measure_case(SMALL[name], lab, FakeClock(), CEILINGS, 0.1)

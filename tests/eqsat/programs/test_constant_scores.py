@@ -9,6 +9,7 @@ import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.tensor import Tensor
+from tests.support.sampling import first_few
 
 Program = Callable[[float], Tensor]
 
@@ -39,7 +40,7 @@ PROGRAMS: dict[str, Program] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", "sm_80", pytest.param("sm_90", marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("kind", PROGRAMS)
+@first_few(4, "kind", PROGRAMS)
 def test_programs_of_constant_scores(kind: str, target: str) -> None:
     for number in (0.5, float("-inf")):
         with np.errstate(invalid="ignore"):

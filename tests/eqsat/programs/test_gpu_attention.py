@@ -6,6 +6,7 @@ import pytest
 
 from eqsat import optimize_and_compile
 from tests.support.programs.attention import ATTENTION, MEANS, Program, graph_of
+from tests.support.sampling import first_few
 
 FEW = ("causal", "hidden_by_infinity", "grouped_queries", "brain", "half_throughout", "as_the_seed_writes_it_in_half")
 
@@ -23,7 +24,7 @@ def test_attention_is_one_kernel(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in ATTENTION if name not in FEW])
+@first_few(6, "name", [name for name in ATTENTION if name not in FEW])
 def test_all_attention_is_one_kernel(name: str) -> None:
     check(ATTENTION[name])
 

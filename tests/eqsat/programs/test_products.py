@@ -21,6 +21,7 @@ from rules import select
 from tests.support.fuzz.strategies import random_inputs
 from tests.support.oracles.canary import saturate
 from tests.support.programs import graphs
+from tests.support.sampling import first_few
 from tests.support.stages.path import compiled as run_module
 from tests.support.stages.path import complaint, covers
 
@@ -117,7 +118,7 @@ def attention(x: Tensor, bias: bool, length: int = 24, width: int = 64, heads: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bias", [False, True])
+@first_few(1, "bias", [True, False])
 def test_queries_keys_and_values_are_one_product(bias: bool) -> None:
     before, after = before_and_after(lambda: attention(tensor.input("x", (24, 64)), bias))
     assert len(before.kernels) - len(after.kernels) == 2
