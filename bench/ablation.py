@@ -43,7 +43,7 @@ def main() -> None:
     warn_of_load()
     target = find_target(options.target)
     study = ablate(
-        {name: sources[name] for name in chosen}, target=target, kinds=kinds, rounds=options.rounds, told=_tell
+        {name: sources[name] for name in chosen}, target=target, kinds=kinds, rounds=options.rounds, report=_tell
     )
     if study.programs:
         study.write(options.out, commit())

@@ -46,7 +46,7 @@ def main() -> None:
         target=target,
         covers=options.covers,
         rounds=options.rounds,
-        told=_tell,
+        report=_tell,
     )
     verdict = _verdict(study.results)
     print(verdict)

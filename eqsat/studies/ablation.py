@@ -88,7 +88,7 @@ def ablate(
     kinds: Sequence[str] = KINDS,
     rounds: int = 8,
     executor: Executor | None = None,
-    told: Callable[[str, ProgramAblation | EqsatError], None] | None = None,
+    report: Callable[[str, ProgramAblation | EqsatError], None] | None = None,
 ) -> Ablation:
     """Optimize programs once with everything on, and once without each idea, and measure what comes out.
 
@@ -103,7 +103,7 @@ def ablate(
         rounds: samples of each cover.
         executor: runs a program per job, on workers that have eqsat; None is this process. Workers of one machine
             disturb each other unless each has cores of its own.
-        told: called with each program as it ends.
+        report: called with each program as it ends.
 
     Raises:
         EqsatError: InvalidOption for an object that is no executor, UnknownTarget.
@@ -116,8 +116,8 @@ def ablate(
             study.failures[name] = result
         else:
             study.programs[name] = result
-        if told is not None:
-            told(name, result)
+        if report is not None:
+            report(name, result)
     return study
 
 

@@ -97,12 +97,12 @@ def measure_fidelity(
     covers: int = 30,
     rounds: int = 20,
     executor: Executor | None = None,
-    told: Callable[[str, ProgramFidelity | EqsatError], None] | None = None,
+    report: Callable[[str, ProgramFidelity | EqsatError], None] | None = None,
 ) -> FidelityStudy:
     """Measure covers of programs, priced up to 3 times the chosen one, beside their prices.
 
     Args:
-        programs, dims, target, rounds, executor, told: as `eqsat.studies.ablation.ablate` takes them.
+        programs, dims, target, rounds, executor, report: as `eqsat.studies.ablation.ablate` takes them.
         covers: of each program, beside the chosen one.
 
     Raises:
@@ -116,8 +116,8 @@ def measure_fidelity(
             study.failures[name] = result
         else:
             study.programs[name] = result
-        if told is not None:
-            told(name, result)
+        if report is not None:
+            report(name, result)
     return study
 
 

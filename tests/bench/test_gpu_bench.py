@@ -380,14 +380,14 @@ def test_a_session_is_bounded_and_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
         return gpu_session.Step(name, seconds, lambda left: ["sh", "-c", script], goes_on)
 
     log = tmp_path / "log"
-    made = [
+    results = [
         step("good", f"echo good >> {log}", 30),
         step("bench", f"echo bench >> {log}", 30, goes_on=True),
         step("slow", "sleep 60 & sleep 60", 0.3),
         step("bad", "echo wrong; exit 3", 30),
         gpu_session.Step("tool", 30, lambda left: None),
     ]
-    monkeypatch.setattr(gpu_session, "steps", lambda folder: made)
+    monkeypatch.setattr(gpu_session, "steps", lambda folder: results)
     for _ in range(2):
         assert gpu_session.session(FACTS, tmp_path, time.monotonic() + 600) == 1
     assert log.read_text(encoding="utf-8").split() == ["good", "bench", "bench"]

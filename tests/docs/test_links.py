@@ -29,14 +29,14 @@ def text_of(page: Path) -> str:
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """The anchors of a page's headings, as GitHub and mkdocs make them: a repeated heading has a number."""
-    made: list[str] = []
+    results: list[str] = []
     seen: Counter[str] = Counter()
     for heading in re.findall(r"^#+ +(.*)$", text_of(page), re.MULTILINE):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
         slug = re.sub(r"[^\w\- ]", "", words).strip().replace(" ", "-")
-        made += [f"{slug}-{seen[slug]}" if seen[slug] else slug]
+        results += [f"{slug}-{seen[slug]}" if seen[slug] else slug]
         seen[slug] += 1
-    return frozenset(made)
+    return frozenset(results)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))

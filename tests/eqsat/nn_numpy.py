@@ -37,9 +37,9 @@ def conv2d(
     groups: int,
 ) -> np.ndarray:
     patches = windows(x, w.shape[2:], stride, pads, dilation, 0)
-    each, made = x.shape[1] // groups, w.shape[0] // groups
+    each, result = x.shape[1] // groups, w.shape[0] // groups
     parts = [
-        np.einsum("ncyxhw,ochw->noyx", patches[:, g * each : (g + 1) * each], w[g * made : (g + 1) * made])
+        np.einsum("ncyxhw,ochw->noyx", patches[:, g * each : (g + 1) * each], w[g * result : (g + 1) * result])
         for g in range(groups)
     ]
     return np.asarray(np.concatenate(parts, 1) + b[:, None, None])

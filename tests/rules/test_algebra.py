@@ -179,8 +179,8 @@ def test_a_rule_for_values_serves_epilogues() -> None:
     p, d = pattern_variables("p:P d:S")
     e = pattern_variables("p:E")[0]
     one = Imm(d, "1.0", "[4]")
-    made = in_epilogue(Rule("one", "mine", "p·1 = p", PBin("mul", d, p, one), p))
-    assert made == Rule("one_epilogue", "epilogues", "p·1 = p", EBin("mul", d, e, Pure(one)), e)
+    rule = in_epilogue(Rule("one", "mine", "p·1 = p", PBin("mul", d, p, one), p))
+    assert rule == Rule("one_epilogue", "epilogues", "p·1 = p", EBin("mul", d, e, Pure(one)), e)
     with pytest.raises(TypeError, match="no Load"):
         in_epilogue(Rule("load", "mine", "", PBin("mul", d, X, p), p))
 

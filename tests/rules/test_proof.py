@@ -138,8 +138,8 @@ def _check_fill(op: str, result: str, fill: float, elements: tuple[str, ...]) ->
         Pure(Imm(element, number_text(value, dtype(element)), "[]"))
         for element, value in zip(elements, values, strict=True)
     ]
-    made = evaluate({1: EUn, 2: EBin, 3: ETern}[len(numbers)](op, result, *numbers), {})
-    assert same_number(made, evaluate(Imm(result, number_text(fill, dtype(result)), "[]"), {})), (elements, fill)
+    actual = evaluate({1: EUn, 2: EBin, 3: ETern}[len(numbers)](op, result, *numbers), {})
+    assert same_number(actual, evaluate(Imm(result, number_text(fill, dtype(result)), "[]"), {})), (elements, fill)
 
 
 @pytest.mark.slow
@@ -155,8 +155,8 @@ def test_a_reduction_takes_the_fills_found_to_the_fill(op: str) -> None:
             if not guards:
                 continue  # a domain without points
             number = number_text(guards[0].fill, dtype(element))
-            made = evaluate(Reduce(op, result, sizes, Imm(element, number, sizes)), {})
-            assert same_number(made, evaluate(Imm(result, number_text(float(fill), dtype(result)), "[]"), {}))
+            outcome = evaluate(Reduce(op, result, sizes, Imm(element, number, sizes)), {})
+            assert same_number(outcome, evaluate(Imm(result, number_text(float(fill), dtype(result)), "[]"), {}))
             actual += 1
     assert actual
 

@@ -20,12 +20,12 @@ def programs(count: int) -> list[tuple[Tensor, Any]]:
     """Lazy tensors over an input x [5, 7], and what NumPy makes of it."""
     weight = (np.arange(21, dtype=np.float32).reshape(7, 3) - 10) / 8
     x = tensor.input("x", (5, 7))
-    made: list[tuple[Tensor, Any]] = [
+    results: list[tuple[Tensor, Any]] = [
         ((x @ weight).relu() + 1, lambda a: np.maximum(a @ weight, 0) + 1),
         (nn.softmax(x), lambda a: np.exp(a) / np.exp(a).sum(-1, keepdims=True)),
         (x.cumsum(1) * 2, lambda a: np.cumsum(a, 1) * 2),
     ]
-    return made[:count]
+    return results[:count]
 
 
 def main() -> None:

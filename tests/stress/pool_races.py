@@ -140,6 +140,6 @@ def complaint(mode: str, folder: Path, repeats: int) -> str:
     return f"{mode} ends with {done.returncode}\n{done.stderr[:6000]}" if done.returncode or done.stderr else ""
 
 
-def _compile(source: Path, text: str, made: Path, *flags: str) -> None:
+def _compile(source: Path, text: str, binary: Path, *flags: str) -> None:
     source.write_text(text)
-    subprocess.run([*find_compiler().command, *_FLAGS, str(source), "-o", str(made), *flags], check=True)
+    subprocess.run([*find_compiler().command, *_FLAGS, str(source), "-o", str(binary), *flags], check=True)

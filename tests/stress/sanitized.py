@@ -87,12 +87,12 @@ def check(batch: Batch, races: bool = False) -> Checked:
     that extraction chooses, or those of a random cover with random plans. Results are those that kernels write, in the
     order of the module's slots."""
     with _eager_threads() if races or batch.cover is not None else contextlib.nullcontext():
-        made = _made(batch.graph, sorted(batch.constants), Exactness[batch.level.upper()], batch.cover)
-    lowered = lower_module(made.module, made.prices, CpuBackend())
-    table = launch_table(made.module, lowered)
-    given = {**fold(made.module, batch.constants, ordered=made.level < Exactness.REASSOCIATE), **batch.inputs}
+        module = _made(batch.graph, sorted(batch.constants), Exactness[batch.level.upper()], batch.cover)
+    lowered = lower_module(module.module, module.prices, CpuBackend())
+    table = launch_table(module.module, lowered)
+    given = {**fold(module.module, batch.constants, ordered=module.level < Exactness.REASSOCIATE), **batch.inputs}
     with tempfile.TemporaryDirectory(prefix="eqsat-sanitized-") as name:
-        return _run(made, lowered, table, given, Path(name), races)
+        return _run(module, lowered, table, given, Path(name), races)
 
 
 @contextlib.contextmanager
@@ -136,12 +136,17 @@ def _any_plan(region: Region, target: Target, level: Exactness, rng: random.Rand
 
 
 def _run(
-    made: _Made, lowered: Mapping[str, LoweredCpuKernel], table: LaunchTable, given: Arrays, folder: Path, races: bool
+    prepared: _Made,
+    lowered: Mapping[str, LoweredCpuKernel],
+    table: LaunchTable,
+    given: Arrays,
+    folder: Path,
+    races: bool,
 ) -> Checked:
-    memories, steps = _plan(made, lowered, table, given)
+    memories, steps = _plan(prepared, lowered, table, given)
     kernels = len({step.kernel.name for step in steps})
     program = folder / "program"
-    complaint = _built(steps, driver_text(list(memories.values()), steps), program, made.target.arch, races)
+    complaint = _built(steps, driver_text(list(memories.values()), steps), program, prepared.target.arch, races)
     if complaint:
         return Checked(kernels, complaint)
     data = folder / "given"
@@ -162,7 +167,7 @@ def _run(
         if done.returncode:
             return Checked(kernels, f"exit status {done.returncode} with {' '.join(arguments)}\n{done.stderr[:6000]}")
         outcomes.append(results.read_bytes())
-    results_of = {slot.name: slot.memref for slot in made.module.slots}
+    results_of = {slot.name: slot.memref for slot in prepared.module.slots}
     arrays, at = [], 0
     for name, memory in memories.items():
         if memory.result:
@@ -176,10 +181,10 @@ def _run(
 
 
 def _plan(
-    made: _Made, lowered: Mapping[str, LoweredCpuKernel], table: LaunchTable, given: Arrays
+    prepared: _Made, lowered: Mapping[str, LoweredCpuKernel], table: LaunchTable, given: Arrays
 ) -> tuple[dict[str, Memory], list[Step]]:
     """The memories by slot, and the calls: constants are packed first."""
-    module = made.module
+    module = prepared.module
     used = {name for launch in table.launches for name in launch.args}
     used |= {name for packing in table.packings for name in packing.sources}
     outputs = {slot for _, slot in module.outputs}
@@ -201,7 +206,7 @@ def _plan(
         for lowered_kernel in lowered.values()
         for packed in lowered_kernel.packed
     }
-    flush = made.level > Exactness.EXACT
+    flush = prepared.level > Exactness.EXACT
     steps = [
         Step(kernels[packing.function], tuple(place[name] for name in (*packing.sources, packing.slot)), False)
         for packing in table.packings
@@ -226,13 +231,13 @@ def _built(steps: Sequence[Step], driver: str, program: Path, arch: str, races: 
         number, text = item
         source = program.with_name(f"unit{number}.c")
         source.write_text(text)
-        made = str(source.with_suffix(".o"))
-        return made, _said([*compiler.command, *flags, "-c", str(source), "-o", made])
+        result = str(source.with_suffix(".o"))
+        return result, _said([*compiler.command, *flags, "-c", str(source), "-o", result])
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compiled, enumerate(units)))
     complaints = "".join(said for _, said in objects)
-    linked = [*compiler.command, *sanitizers, *(made for made, _ in objects), "-pthread", "-lm", "-o", str(program)]
+    linked = [*compiler.command, *sanitizers, *(result for result, _ in objects), "-pthread", "-lm", "-o", str(program)]
     return complaints or _said(linked)
 
 

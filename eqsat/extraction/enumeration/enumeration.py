@@ -97,8 +97,8 @@ class Enumeration:
             self._choose_below(value)
 
         def choose() -> tuple[Tree, ...]:
-            made = [tree for node, operands in stores for tree in self._combine(node, operands)]
-            trees = [tree for tree in made if buffer not in tree.reads]
+            combined = (tree for node, operands in stores for tree in self._combine(node, operands))
+            trees = [tree for tree in combined if buffer not in tree.reads]
             fresh = [tree for tree in trees if not any(self._is_stale(read, buffer) for read in tree.reads)]
             return self._facts.ranking.best(
                 fresh or trees, self._facts.limits.candidates, self.forest.type_of(buffer).nbytes
@@ -160,8 +160,8 @@ class Enumeration:
         inner, is_score = self._facts.view.sorts[class_] is not Sort.EPI, class_ in self._facts.scores
 
         def choose() -> tuple[Tree, ...]:
-            made = [tree for node, operands in nodes for tree in self._combine(node, operands, is_score)]
-            return self._facts.ranking.best([*before.trees, *made], self._facts.limits.alternatives, inner=inner)
+            trees = [tree for node, operands in nodes for tree in self._combine(node, operands, is_score)]
+            return self._facts.ranking.best([*before.trees, *trees], self._facts.limits.alternatives, inner=inner)
 
         key = AlternativesKey((inner, is_score), self._rows(nodes), before)
         after = self._facts.memo.choose(key, self._facts.ranking.facts, choose)

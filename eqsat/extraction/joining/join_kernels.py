@@ -80,15 +80,15 @@ class _Joining:
         pairs = (pair for pair in cover.neighbours() if not fresh.isdisjoint([kernel.writes for kernel in pair]))
         proposals = [joint for pair in pairs for joint in self._proposals(cover, *pair)]
         taken: set[_Key] = set()
-        made: set[_Key] = set()
+        joined: set[_Key] = set()
         for joint in sorted(proposals, key=lambda joint: -joint.gain):
             if taken.isdisjoint(joint.parts) and self._is_wanted(joint.gain):
                 after = self._graph(kernels).replace_parts(joint.kernel, joint.parts)
                 if after is not None and self._agrees(joint.kernel, after):
                     kernels = after
                     taken.update(joint.parts)
-                    made.add(joint.kernel.writes)
-        return kernels, made
+                    joined.add(joint.kernel.writes)
+        return kernels, joined
 
     def _graph(self, kernels: Sequence[CoverKernel]) -> KernelGraph:
         return KernelGraph(kernels, self._candidates.roots, self._candidates.inputs)

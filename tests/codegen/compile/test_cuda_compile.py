@@ -41,8 +41,8 @@ ONE = 'extern "C" EQ_KERNEL(32, 1) void eq_one(eq_f32 *out) {\n  out[eq_thread()
     ids=["tails", "128x128", "128x256", "odd"],
 )
 def test_a_product_compiles_to_what_was_meant(kernel: GpuKernel, copies: int, wide_stores: int, arch: str) -> None:
-    made = nvrtc.assemble(cuda_text(kernel), arch)
-    [actual] = resources(made.log)
+    module = nvrtc.assemble(cuda_text(kernel), arch)
+    [actual] = resources(module.log)
     assert actual.name == kernel.name
     assert not actual.spills
     assert actual.stack == 0
@@ -50,20 +50,20 @@ def test_a_product_compiles_to_what_was_meant(kernel: GpuKernel, copies: int, wi
     assert actual.lints == ()
     expected = {"mma": 64, "ldmatrix": 16, "cp_async_16": copies, "cp_async": copies, "barrier": 3, "local": 0}
     expected |= {"ld_global_16": 0, "st_global_16": wide_stores}
-    assert ptx_counts(made.ptx) == expected
+    assert ptx_counts(module.ptx) == expected
     command = disassembler()
     if command is not None:
-        assert sass_counts(sass(made.cubin, command)) == expected
+        assert sass_counts(sass(module.cubin, command)) == expected
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(("columns", "dtype", "wide"), [(4096, "fp16", 4), (1001, "fp16", 0), (4096, "fp32", 8)])
 def test_a_row_kernel_compiles(columns: int, dtype: str, wide: int) -> None:
-    made = nvrtc.assemble(cuda_text(softmax_kernel(64, columns, dtype=dtype)), "sm_80")
-    [result] = resources(made.log)
+    module = nvrtc.assemble(cuda_text(softmax_kernel(64, columns, dtype=dtype)), "sm_80")
+    [result] = resources(module.log)
     assert not result.spills
-    assert ptx_counts(made.ptx)["st_global_16"] == wide
-    assert ptx_counts(made.ptx)["barrier"] == 2
+    assert ptx_counts(module.ptx)["st_global_16"] == wide
+    assert ptx_counts(module.ptx)["barrier"] == 2
 
 
 # --- the prelude and the table of device functions say the same ---
@@ -294,6 +294,6 @@ def test_errors_are_read() -> None:
 @needs_nvdisasm
 def test_a_cubin_is_whole() -> None:
     """CuPy's binding drops a byte, which the disassembler notices and no later CuPy may add twice."""
-    made = nvrtc.assemble(ONE, "sm_80")
-    assert len(made.cubin) % 8 == 0
-    assert "STG" in sass(made.cubin, disassembler() or "")
+    module = nvrtc.assemble(ONE, "sm_80")
+    assert len(module.cubin) % 8 == 0
+    assert "STG" in sass(module.cubin, disassembler() or "")

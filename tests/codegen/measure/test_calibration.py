@@ -26,16 +26,16 @@ from tests.support.stages.calibrations import MEMORY, calibration
 def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Calibration]:
     """The calibrations that were measured, in an empty cache."""
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path))
-    made: list[Calibration] = []
+    results: list[Calibration] = []
 
     def measured() -> Calibration:
         result = calibration()
-        slower = msgspec.structs.replace(result.memory, call_ns=20.0 + len(made))
-        made.append(msgspec.structs.replace(result, memory=slower))
-        return made[-1]
+        slower = msgspec.structs.replace(result.memory, call_ns=20.0 + len(results))
+        results.append(msgspec.structs.replace(result, memory=slower))
+        return results[-1]
 
     monkeypatch.setattr(calibration_, "calibrate", measured)
-    return made
+    return results
 
 
 def test_figures_are_measured_once_and_kept(counted: list[Calibration], tmp_path: Path) -> None:

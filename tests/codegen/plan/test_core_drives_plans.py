@@ -56,9 +56,9 @@ def test_threads_share_parallel_axes_only() -> None:
     given = regions.cumsum(64, 2000, axis=1)
     core = analyse(given).core
     assert core.parallel_axes == ("i0",)
-    made = nests(given)
-    assert {plan.loops[position].name for plan in made for position in plan.threads} == {"i0"}
-    whole = next(plan for plan in made if nest(plan) == "i0 i1")
+    result = nests(given)
+    assert {plan.loops[position].name for plan in result for position in plan.threads} == {"i0"}
+    whole = next(plan for plan in result if nest(plan) == "i0 i1")
     wrong = with_fields(tiled(whole, 64, 400), threads=(1,), tails=("i0", "i1"))
     with pytest.raises(EqsatError, match="carries its value along i1") as caught:
         fit_plan(given, core, wrong)
@@ -69,11 +69,11 @@ def test_threads_share_parallel_axes_only() -> None:
 def test_the_choice_of_a_plan_is_of_the_regions_pattern(given: Region, pattern: str) -> None:
     core = analyse(given).core
     assert core.pattern == pattern
-    made = [plan_of(plan, CpuContractionPlan) for plan in plans(given)]
-    assert all(plan.pattern == pattern for plan in made)
+    results = [plan_of(plan, CpuContractionPlan) for plan in plans(given)]
+    assert all(plan.pattern == pattern for plan in results)
     other = {"conv": "matmul", "matmul": "conv"}[pattern]
     with pytest.raises(EqsatError, match=f"is a {pattern}") as caught:
-        fit_plan(given, core, msgspec.structs.replace(made[0], pattern=other))
+        fit_plan(given, core, msgspec.structs.replace(results[0], pattern=other))
     assert caught.value.kind is Kind.MALFORMED_GRAPH
 
 

@@ -237,8 +237,8 @@ def test_what_planners_make_is_accepted() -> None:
     """Every candidate of every region is one that the lowering takes."""
     for region in regions.corpus():
         core = analyse(region).core
-        made: list[CpuPlan] = [plan for plan, _ in candidates(region, core, target_of())]
+        plans: list[CpuPlan] = [plan for plan, _ in candidates(region, core, target_of())]
         if core.contraction is not None:
-            made += [plan for plan, _ in nest_candidates(region, core, target_of())]
-        for plan in made:
+            plans += [plan for plan, _ in nest_candidates(region, core, target_of())]
+        for plan in plans:
             lower(fit_plan(region, core, plan), plan, "eq_k")

@@ -62,10 +62,10 @@ class Reported(NamedTuple):
 @cache
 def reported(program: Callable[[], t.Tensor], target: str) -> Reported:
     bound = read_model(program()).bind({}, strict=False)
-    made = optimize(bound, target_named(target), Options(), Clock())
-    dumps = stages_of(made, bound)
+    artifact = optimize(bound, target_named(target), Options(), Clock())
+    dumps = stages_of(artifact, bound)
     (report,), (schedule,) = dumps("poly_core").values(), dumps("plan").values()
-    (lowered,) = lower_module(made.module, made.prices, backend_of(made.target)).values()
+    (lowered,) = lower_module(artifact.module, artifact.prices, backend_of(artifact.target)).values()
     return Reported(report["analysis"], lowered.kernel if target == "cpu" else lowered, schedule)
 
 

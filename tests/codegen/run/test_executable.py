@@ -33,7 +33,7 @@ from ir.module.module import Module
 RNG = np.random.default_rng(0)
 
 
-def made(outputs: Any, rules: tuple[str, ...] | None = None) -> tuple[Module, CpuExecutable]:
+def compiled_module(outputs: Any, rules: tuple[str, ...] | None = None) -> tuple[Module, CpuExecutable]:
     """The module of lazy tensors, and what runs it."""
     model = read_model(outputs)
     actual = optimize(model.bind({}, True), find_target("cpu"), Options(rules=rules), Clock())
@@ -45,7 +45,7 @@ def made(outputs: Any, rules: tuple[str, ...] | None = None) -> tuple[Module, Cp
 def chain() -> tuple[Module, CpuExecutable]:
     """As written, one kernel a uop: (x·w).exp().sum(1) with buffers between."""
     x = t.input("x", (33, 17))
-    return made((x * t.input("w", (33, 17))).exp().sum(1), rules=())
+    return compiled_module((x * t.input("w", (33, 17))).exp().sum(1), rules=())
 
 
 def expected(x: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ def test_outputs_that_no_kernel_writes() -> None:
     x = t.input("x", (4,))
     constant = t.constant(np.arange(4, dtype=np.float32), name="c")
     y = x + constant
-    module, executable = made([x, y, constant, y, x])
+    module, executable = compiled_module([x, y, constant, y, x])
     assert len({slot for _, slot in module.outputs}) == 3
     outputs = [np.full(4, np.nan, np.float32) for _ in range(5)]
     executable.run([np.ones(4, np.float32)], outputs, 1)
@@ -108,7 +108,7 @@ def test_outputs_that_no_kernel_writes() -> None:
 
 def test_a_program_of_no_kernel() -> None:
     x = t.input("x", (2, 3))
-    _, executable = made(x)
+    _, executable = compiled_module(x)
     given, actual = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     executable.run([given], [actual], 2)
     np.testing.assert_array_equal(actual, given)

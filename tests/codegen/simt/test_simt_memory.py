@@ -59,12 +59,12 @@ extern "C" EQ_KERNEL(32, 1) void eq_shuffle_{way}_{t}(const eq_{t} *X, const eq_
 
 def cell_text() -> str:
     """Every width of every cell: from memory through shared memory and back, with and without the predicate."""
-    made = []
+    results = []
     for dtype, t in CELLS.items():
         register = REGISTER_C["fp32" if dtype in ("fp16", "bf16") else dtype]
         for count in (1, *(n for n in (2, 4, 8, 16) if f"eq_ld_global_{t}x{n}" in DEVICE_FUNCTIONS)):
-            made.append(_one_cell(t, register) if count == 1 else _several_cells(t, register, count))
-    return "".join(made)
+            results.append(_one_cell(t, register) if count == 1 else _several_cells(t, register, count))
+    return "".join(results)
 
 
 def _one_cell(t: str, register: str) -> str:

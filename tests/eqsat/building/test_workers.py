@@ -35,10 +35,10 @@ def bound() -> BoundModel:
 @pytest.mark.slow
 def test_a_worker_makes_the_same_program(bound: BoundModel, tmp_path: Path) -> None:
     stages: list[str] = []
-    made = make_apart(bound, CPU, Options(), ON_TARGET, Clock(stages.append), tmp_path)
+    artifact = make_apart(bound, CPU, Options(), ON_TARGET, Clock(stages.append), tmp_path)
     assert stages[:2] == ["saturate", "extract"]
     here = make_artifact(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)
-    assert (made.contract, made.units, made.prices) == (here.contract, here.units, here.prices)
+    assert (artifact.contract, artifact.units, artifact.prices) == (here.contract, here.units, here.prices)
     assert list(tmp_path.rglob("*.so")), "the worker leaves the machine code in the cache"
 
 

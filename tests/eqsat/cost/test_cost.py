@@ -205,8 +205,8 @@ def test_independent_instructions_hide_latency_as_threads_do() -> None:
 
 
 def test_stop_conditions() -> None:
-    def met(one: Plan, made: Work, *rivals: Plan) -> tuple[str, ...]:
-        return stops(one, made, A100, widest_of((one, *rivals)))
+    def met(one: Plan, work: Work, *rivals: Plan) -> tuple[str, ...]:
+        return stops(one, work, A100, widest_of((one, *rivals)))
 
     assert met(plan(), block(shared=100 << 10)) == ()
     assert met(plan(), block(shared=140 << 10)) == ("on-chip memory above 80 %",)

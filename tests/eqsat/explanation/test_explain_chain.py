@@ -126,10 +126,10 @@ def test_what_a_rule_made_is_told_in_names_of_tensors() -> None:
     a, b, c = (t.constant(rng.standard_normal((32, 32)).astype(np.float32), name=name) for name in "abc")
     program = optimize_and_compile(((x @ a).relu() * (x @ b).sigmoid()) @ c, threads=1, target="cpu")
     (merged,) = program.kernels[0].writes
-    made, read = program.chain(0), program.chain(1)
-    assert made.end.startswith("contract[i2<32](x[i0, i2], {(a[i1, i0] if 0<=i0<32 else 0) + (b[")
+    result, read = program.chain(0), program.chain(1)
+    assert result.end.startswith("contract[i2<32](x[i0, i2], {(a[i1, i0] if 0<=i0<32 else 0) + (b[")
     assert f"relu({merged}[i0, i2])·sigmoid({merged}[i0, i2 + 32])" in read.end
-    assert "n0" not in made.end + read.end
+    assert "n0" not in result.end + read.end
 
 
 def test_a_wrong_step_is_found() -> None:

@@ -126,8 +126,8 @@ def test_progress_is_shown_on_a_terminal_with_counts(monkeypatch: pytest.MonkeyP
 
 
 def test_progress_is_quiet_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    made = optimize_and_compile(TEXT, target="cpu", threads=1, cache=False, progress=True)
-    assert made.variants
+    result = optimize_and_compile(TEXT, target="cpu", threads=1, cache=False, progress=True)
+    assert result.variants
     assert capsys.readouterr() == ("", "")
 
 

@@ -48,8 +48,8 @@ def test_long_names_fold_and_no_number_is_cut(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     first = msgspec.structs.replace(profile[0], name="dot_relu_" * 8, tags=("block." * 30 + "end",), measured_ns=9e7)
-    made = program.kernels
-    for reports in (Profile((first, *profile[1:])), type(made)((first, *profile[1:]))):
+    result = program.kernels
+    for reports in (Profile((first, *profile[1:])), type(result)((first, *profile[1:]))):
         lines = str(reports).splitlines()
         assert max(map(len, lines)) <= columns
         assert "90,000.0 µs" in str(reports)

@@ -111,8 +111,8 @@ def test_a_stage_that_fails_is_named(inner: str, own_cache: Path, monkeypatch: p
         assert path.parent == own_cache / "reproducers"
         again = internal(lambda: runpy.run_path(str(path)))
         assert again.stage == result.stage, "the reproducer makes the failure happen again"
-    made = runpy.run_path(str(path))["program"]
-    np.testing.assert_allclose(made(X), np.maximum(X @ W, 0))
+    actual = runpy.run_path(str(path))["program"]
+    np.testing.assert_allclose(actual(X), np.maximum(X @ W, 0))
 
 
 @pytest.mark.parametrize("inner", ["codegen.poly.analyse.poly_view", "codegen.backends.cpu.CpuBackend.lower"])
@@ -208,8 +208,8 @@ def test_a_load_that_fails_takes_its_file_along(
         internal(lambda: pickle.loads(pickle.dumps(program)), IndexError)
     assert result.stage == "load"
     (tmp_path / "p.eqsat").unlink()
-    made = runpy.run_path(str(script(result)))["program"]
-    np.testing.assert_allclose(made(X), np.maximum(X @ W, 0))
+    actual = runpy.run_path(str(script(result)))["program"]
+    np.testing.assert_allclose(actual(X), np.maximum(X @ W, 0))
 
 
 def test_conversions_are_public_calls(own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

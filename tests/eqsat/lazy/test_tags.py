@@ -77,8 +77,8 @@ def test_tags_change_no_machine_code() -> None:
     def units(name: str) -> dict[str, str]:
         with tensor.tagged(name):
             y = tensor.input("x", (8, 16)).exp()
-        made = optimize_and_compile(y, target="cpu", threads=1)._compiled.artifact
-        return {unit: text.replace(made.contract, "") for unit, text in made.units.items()}
+        program = optimize_and_compile(y, target="cpu", threads=1)._compiled.artifact
+        return {unit: text.replace(program.contract, "") for unit, text in program.units.items()}
 
     assert units("a") == units("b")
 

@@ -32,10 +32,10 @@ def restored() -> Iterator[None]:
 
 def test_a_caller_hears_of_every_step(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "eqsat"):
-        made = optimize_and_compile(nn.softmax(t.input("x", (4, 8))), target="cpu", cache=False)
-        made(np.ones((4, 8), np.float32))
+        program = optimize_and_compile(nn.softmax(t.input("x", (4, 8))), target="cpu", cache=False)
+        program(np.ones((4, 8), np.float32))
     messages = {topic: [r.message for r in caplog.records if r.name == f"eqsat.{topic}"] for topic in TOPICS}
-    stats, (kernel,) = made.stats, made.kernels
+    stats, (kernel,) = program.stats, program.kernels
     assert messages["rules"][: len(stats.saturation.phases)] == [
         message for message in messages["rules"] if message.startswith("phase ")
     ]
@@ -49,19 +49,19 @@ def test_a_caller_hears_of_every_step(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_call_tells_the_sizes_of_its_free_dims(caplog: pytest.LogCaptureFixture) -> None:
-    made = optimize_and_compile("%x: fp32[M, 4] = input()\n%y = relu(%x)", target="cpu")
+    program = optimize_and_compile("%x: fp32[M, 4] = input()\n%y = relu(%x)", target="cpu")
     with caplog.at_level(logging.INFO, "eqsat.call"):
-        made(np.ones((3, 4), np.float32))
+        program(np.ones((3, 4), np.float32))
     (record,) = caplog.records
     assert record.message.startswith("call M=3: 1 kernel in ")
 
 
 def test_kernels_of_a_call_change_no_result(caplog: pytest.LogCaptureFixture) -> None:
-    made = optimize_and_compile(t.input("x", (4,)) * 2, target="cpu")
+    program = optimize_and_compile(t.input("x", (4,)) * 2, target="cpu")
     x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
     with caplog.at_level(logging.DEBUG, "eqsat.call"):
-        assert made(x, out=out) is out
-        np.testing.assert_array_equal(made({"x": x}), 2 * x)
+        assert program(x, out=out) is out
+        np.testing.assert_array_equal(program({"x": x}), 2 * x)
     np.testing.assert_array_equal(out, 2 * x)
 
 

@@ -60,22 +60,22 @@ def refused(program: Program, kernel: int, plan: Any) -> EqsatError:
 def test_a_plan_that_the_planner_does_not_make_is_lowered(program: Program, gemm: CpuContractionPlan) -> None:
     mine = changed(gemm, mr=2, bm=10, bk=13)
     assert mine not in [option.plan for option in program.plans(0)]
-    made = program.replan(0, mine)
-    assert made.dump("plan", 0) != program.dump("plan", 0)
-    assert made.kernels[0].estimated_ns > 0
-    assert "chosen by hand" in made.diagnostics[-1].message
-    made.verify()
+    result = program.replan(0, mine)
+    assert result.dump("plan", 0) != program.dump("plan", 0)
+    assert result.kernels[0].estimated_ns > 0
+    assert "chosen by hand" in result.diagnostics[-1].message
+    result.verify()
 
 
 @pytest.mark.slow
 def test_plans_are_given_when_a_program_is_made(program: Program, gemm: CpuContractionPlan) -> None:
     mine = changed(gemm, mr=2, bm=6)
     name = program.kernels[0].name
-    made = optimize_and_compile(attention(), target="cpu", threads=2, plans={name: mine})
-    assert made.dump("plan", 0) == program.replan(0, mine).dump("plan", 0)
+    result = optimize_and_compile(attention(), target="cpu", threads=2, plans={name: mine})
+    assert result.dump("plan", 0) == program.replan(0, mine).dump("plan", 0)
     fields = program.plans(0)[-1].schedule
-    made = optimize_and_compile(attention(), target="cpu", plans={0: {"tile": fields.tile}}, threads=2)
-    made.verify()
+    result = optimize_and_compile(attention(), target="cpu", plans={0: {"tile": fields.tile}}, threads=2)
+    result.verify()
     for plans, said in ({"nobody": mine}, "no kernel 'nobody'"), ([mine], "plans= is a mapping"):
         with pytest.raises(EqsatError, match=said):
             optimize_and_compile(attention(), target="cpu", plans=plans)  # type: ignore[arg-type]
@@ -93,10 +93,10 @@ def test_random_blocks_compute_the_same_or_are_refused(program: Program, gemm: C
         }
         chosen = rng.sample(sorted(sizes), 2)
         mine = changed(gemm, **{name: sizes[name] for name in chosen})
-        made = replanned(program, mine)
-        if made is not None:
+        actual = replanned(program, mine)
+        if actual is not None:
             taken += 1
-            np.testing.assert_allclose(made(x), expected, rtol=2e-4, atol=1e-5)
+            np.testing.assert_allclose(actual(x), expected, rtol=2e-4, atol=1e-5)
     assert taken >= 2
 
 
@@ -143,9 +143,9 @@ def test_nests_and_streams_are_written_by_hand_too() -> None:
         else:
             assert isinstance(plan, CpuNestPlan)
             mine = msgspec.structs.replace(plan, loops=(msgspec.structs.replace(plan.loops[0], tile=8), plan.loops[1]))
-        made = replanned(program, mine)
-        assert made is not None
-        made.verify()
+        result = replanned(program, mine)
+        assert result is not None
+        result.verify()
     assert kinds == [CpuStreamPlan, CpuNestPlan]
 
 

@@ -99,8 +99,8 @@ def test_narrow_tiles_are_kept_on_sm90_while_it_takes_the_sm80_path() -> None:
 
 
 def work(flops: float, threads: int = 256, registers: int = 128, independent: float = 1.0) -> Work:
-    made = Work(flops, 1e3, "bf16", 1.0, 1.0, block_threads=threads, thread_registers=registers)
-    return msgspec.structs.replace(made, independent=independent)
+    result = Work(flops, 1e3, "bf16", 1.0, 1.0, block_threads=threads, thread_registers=registers)
+    return msgspec.structs.replace(result, independent=independent)
 
 
 BIG, MIDDLE, SMALL = gpu_plan((128, 256, 64)), gpu_plan((128, 128, 64)), gpu_plan((64, 64, 64), (32, 32), 3, 4)
@@ -225,9 +225,9 @@ def test_a_kernel_that_spills_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -
     build = nvrtc.build
 
     def spilling(source: str, arch: str) -> nvrtc.Cubin:
-        made = build(source, arch)
-        worse = tuple(msgspec.structs.replace(kernel, spill_stores=32, registers=255) for kernel in made.kernels)
-        return msgspec.structs.replace(made, kernels=worse) if source == text else made
+        module = build(source, arch)
+        worse = tuple(msgspec.structs.replace(kernel, spill_stores=32, registers=255) for kernel in module.kernels)
+        return msgspec.structs.replace(module, kernels=worse) if source == text else module
 
     monkeypatch.setattr(nvrtc, "build", spilling)
     result = optimize_and_compile(a @ b, target="sm_80", cache=False)
@@ -380,9 +380,9 @@ def test_plans_are_measured_in_turn_by_events_on_a_gpu(tmp_path: Path, monkeypat
 
     class OnFake(GpuBackend):
         def build(self, units: Texts, arch: str, cache: Path) -> Code:
-            made = super().build(units, arch, cache)
+            module = super().build(units, arch, cache)
             monkeypatch.setitem(sys.modules, "cupy", fake_cupy(units, launched))
-            return made
+            return module
 
     monkeypatch.setattr("codegen.run.cuda_executable.device_for", lambda arch: None)
     monkeypatch.setattr(time_plans, "MOST_RUNS", 3)

@@ -46,16 +46,16 @@ def test_the_plans_of_a_kernel_are_listed_best_first(program: Program) -> None:
 @pytest.mark.parametrize("kernel", [0, 2])
 def test_a_kernel_takes_the_plan_that_is_named(program: Program, kernel: int) -> None:
     wanted, source = another(program, kernel), program.source()
-    made = program.replan(kernel, tile=wanted.tile)
-    assert present(made, kernel).tile == wanted.tile
-    assert made.source(kernel) != program.source(kernel)
+    actual = program.replan(kernel, tile=wanted.tile)
+    assert present(actual, kernel).tile == wanted.tile
+    assert actual.source(kernel) != program.source(kernel)
     assert program.source() == source, "the program itself stays"
-    made.verify()
+    actual.verify()
     for place in range(len(program.kernels)):
         if place != kernel:
-            assert made.dump("plan", place) == program.dump("plan", place)
-    assert made.kernels[kernel].estimated_ns >= program.kernels[kernel].estimated_ns
-    (note,) = [diagnostic for diagnostic in made.diagnostics if diagnostic.kind is Kind.TUNED]
+            assert actual.dump("plan", place) == program.dump("plan", place)
+    assert actual.kernels[kernel].estimated_ns >= program.kernels[kernel].estimated_ns
+    (note,) = [diagnostic for diagnostic in actual.diagnostics if diagnostic.kind is Kind.TUNED]
     assert "chosen by hand: " in note.message
 
 
@@ -67,22 +67,22 @@ def test_sizes_are_written_as_numbers_or_as_text(program: Program) -> None:
         {"tile": list(wanted.tile), "warp_tile": (rows, columns)},
         {"tile": "x".join(map(str, wanted.tile)), "warp_tile": wanted.warp_tile},
     )
-    made = [program.replan("dot_relu", **form).dump("plan", 0) for form in forms]
-    assert made == [str(wanted)] * 3
+    actual = [program.replan("dot_relu", **form).dump("plan", 0) for form in forms]
+    assert actual == [str(wanted)] * 3
 
 
 def test_several_kernels_at_once(program: Program) -> None:
     first, last = another(program, 0).tile, another(program, 2).tile
-    made = program.replan(plans={0: {"tile": first}, "dot": {"tile": last}})
-    assert [present(made, place).tile for place in (0, 2)] == [first, last]
-    made.verify()
+    result = program.replan(plans={0: {"tile": first}, "dot": {"tile": last}})
+    assert [present(result, place).tile for place in (0, 2)] == [first, last]
+    result.verify()
 
 
 def test_a_chosen_plan_is_saved(program: Program, tmp_path: Path) -> None:
-    made = program.replan(0, tile=another(program, 0).tile)
-    made.save(tmp_path / "p")
+    result = program.replan(0, tile=another(program, 0).tile)
+    result.save(tmp_path / "p")
     for recompile in (False, True):
-        assert load(tmp_path / "p", recompile=recompile).dump("plan", 0) == made.dump("plan", 0)
+        assert load(tmp_path / "p", recompile=recompile).dump("plan", 0) == result.dump("plan", 0)
 
 
 @pytest.mark.slow
@@ -91,20 +91,20 @@ def test_a_program_of_free_sizes_keeps_them_free() -> None:
     free = optimize_and_compile(GEMM, target="cpu", threads=1, dims=sizes)
     free.prepare(M=48)
     wanted = another(free, 0)
-    made = free.replan(0, tile=wanted.tile, warp_tile=wanted.warp_tile)
-    assert [variant["M"] for variant in made.variants] == [48]
-    made.verify()
-    made.prepare(M=32)
-    assert {variant["M"] for variant in made.variants} == {32, 48}
-    made.verify()
+    actual = free.replan(0, tile=wanted.tile, warp_tile=wanted.warp_tile)
+    assert [variant["M"] for variant in actual.variants] == [48]
+    actual.verify()
+    actual.prepare(M=32)
+    assert {variant["M"] for variant in actual.variants} == {32, 48}
+    actual.verify()
 
 
 @pytest.mark.slow
 def test_the_plan_of_a_gpu_is_chosen_too() -> None:
     x, w = t.input("x", (32, 32)), t.input("w", (32, 32))
-    made = optimize_and_compile(x @ w, target="sm_80", emulate=True, cache=False)
-    wanted = another(made, 0)
-    other = made.replan(0, tile=wanted.tile, stages=wanted.stages)
+    actual = optimize_and_compile(x @ w, target="sm_80", emulate=True, cache=False)
+    wanted = another(actual, 0)
+    other = actual.replan(0, tile=wanted.tile, stages=wanted.stages)
     assert present(other, 0).tile == wanted.tile
     other.verify()
 

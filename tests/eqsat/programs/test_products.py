@@ -159,8 +159,8 @@ def test_branches_with_one_window_are_one_product() -> None:
     x = tensor.input("x", (1, 64, 14, 14))
 
     def branches() -> Tensor:
-        made = [nn.relu(nn.conv2d(x, weights(f"c{out}", out, 64, 1, 1))) for out in (32, 48, 16)]
-        return tensor.concatenate(made, axis=1)
+        results = [nn.relu(nn.conv2d(x, weights(f"c{out}", out, 64, 1, 1))) for out in (32, 48, 16)]
+        return tensor.concatenate(results, axis=1)
 
     before, after = before_and_after(branches)
     assert sum(kernel.estimated_ns for kernel in after.kernels) < sum(kernel.estimated_ns for kernel in before.kernels)
@@ -177,10 +177,10 @@ def projected() -> Tensor:
 def gates() -> Tensor:
     """Eight products of one row, each far from filling the machine."""
     x = tensor.input("x", (1, 512))
-    made = [x @ weights(f"W{gate}", 512, 512) + weights(f"b{gate}", 512) for gate in range(8)]
-    return (made[0].relu() + made[1].sigmoid()) * (made[2].sigmoid() + made[3].tanh()) * made[4] * made[5] + (
-        made[6].tanh() * made[7].relu()
-    )
+    results = [x @ weights(f"W{gate}", 512, 512) + weights(f"b{gate}", 512) for gate in range(8)]
+    return (results[0].relu() + results[1].sigmoid()) * (results[2].sigmoid() + results[3].tanh()) * results[
+        4
+    ] * results[5] + (results[6].tanh() * results[7].relu())
 
 
 @pytest.mark.slow

@@ -124,10 +124,10 @@ def test_copies_are_what_would_have_been_chosen(
     graph, view = build()
 
     def candidates() -> dict[int, list[object]]:
-        made = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
-        CoverSearch(made, pareto).cover_with_known_prices()
+        actual = Candidates(view, graph.outputs, ApproximatePricer(), constants_of(graph))
+        CoverSearch(actual, pareto).cover_with_known_prices()
         buffers = [class_ for class_, nodes in view.classes.items() if any(node.ctor == "Store" for node in nodes)]
-        return {buffer: list(map(known, made.enumeration.of(buffer))) for buffer in buffers}
+        return {buffer: list(map(known, actual.enumeration.of(buffer))) for buffer in buffers}
 
     def known(tree: Tree) -> object:
         result = sorted(str(accumulator) for accumulator in tree.accumulators)

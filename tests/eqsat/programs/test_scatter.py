@@ -48,13 +48,13 @@ def positions(shape: tuple[int, ...], slots: int) -> np.ndarray:
 def test_scatter_is_a_loop_over_the_updates(reduction: str, axis: int) -> None:
     x, updates, index = values((4, 5, 6), 1), values((3, 5, 4), 2), positions((3, 5, 4), 5)
     place = axis % 3
-    made = tensor.input("x", x.shape).scatter(axis, tensor.input("i", index.shape, "i64"), updates, reduction)
+    updated = tensor.input("x", x.shape).scatter(axis, tensor.input("i", index.shape, "i64"), updates, reduction)
     expected = scattered(x, place, index, updates, reduction)
     for threads in (1, 5):
-        program = optimize_and_compile(made, threads=threads)
+        program = optimize_and_compile(updated, threads=threads)
         assert program(x=x, i=index).tobytes() == expected.tobytes()
     for target in ("sm_80", "sm_90") if axis == 1 else ():
-        emulated = optimize_and_compile(made, target=target, emulate=True)
+        emulated = optimize_and_compile(updated, target=target, emulate=True)
         assert emulated(x=x, i=index).tobytes() == expected.tobytes()
 
 
@@ -101,11 +101,11 @@ def test_functions_of_the_result_are_applied_in_the_kernel_of_the_scatter() -> N
     weights, g = tensor.input("w", (50, 8)), tensor.input("g", (20, 8))
     index = tensor.input("i", (20,), "i64").unsqueeze(-1).expand(20, 8)
     gradient = tensor.full((50, 8), 0.0).scatter(0, index, g, "add")
-    made = weights - gradient * 0.1
+    result = weights - gradient * 0.1
     a, b, i = values((50, 8), 0), values((20, 8), 1), np.random.default_rng(2).integers(0, 50, 20)
     total = scattered(np.zeros_like(a), 0, np.broadcast_to(i[:, None], (20, 8)), b, "add")
     for target in ("cpu", "sm_80"):
-        program = optimize_and_compile(made, target=target, exactness="exact", emulate=target != "cpu")
+        program = optimize_and_compile(result, target=target, exactness="exact", emulate=target != "cpu")
         assert [len(kernel.writes) for kernel in program.kernels] == [1]
         assert program(w=a, g=b, i=i).tobytes() == (a - total * np.float32(0.1)).tobytes()
 
@@ -122,9 +122,9 @@ def test_kernels_of_one_title_have_phases_of_their_own() -> None:
 def test_what_reads_a_scatter_elsewhere_is_a_kernel_of_its_own() -> None:
     x, index = tensor.input("x", (7, 6)), tensor.input("i", (3, 6), "i64")
     put = x.scatter(0, index, 1.5, "add")
-    made = (put.T.relu(), put.sum(0), put.scatter(1, put.cast("i64"), 2.0))
+    actual = (put.T.relu(), put.sum(0), put.scatter(1, put.cast("i64"), 2.0))
     a, i = values((7, 6), 0), positions((3, 6), 7)
-    program = optimize_and_compile(made)
+    program = optimize_and_compile(actual)
     result = program(x=a, i=i)
     first = scattered(a, 0, i, np.full((3, 6), 1.5, np.float32), "add")
     np.testing.assert_allclose(result[1], first.sum(0), rtol=1e-5, atol=1e-5)

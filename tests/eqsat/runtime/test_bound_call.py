@@ -68,9 +68,9 @@ def test_wrong_arguments_are_refused_as_in_a_call(minus: Program) -> None:
 
 def test_outputs_that_no_kernel_writes_and_several_outputs() -> None:
     x = t.input("x", (3, 4))
-    made = optimize_and_compile([x + 1, x, x.sum()], target="cpu", threads=1)
+    program = optimize_and_compile([x + 1, x, x.sum()], target="cpu", threads=1)
     a = A.copy()
-    run = made.bound(a)
+    run = program.bound(a)
     run()
     a += 1
     for result, expected in zip(run(), (A + 2, A + 1, (A + 1).sum()), strict=True):
@@ -79,15 +79,15 @@ def test_outputs_that_no_kernel_writes_and_several_outputs() -> None:
 
 @pytest.mark.slow
 def test_sizes_of_free_dims_are_those_of_the_arguments() -> None:
-    made = optimize_and_compile("%x: fp32[M, 4] = input()\n%y = add(%x, %x)", target="cpu", threads=1)
-    small, large = made.bound(A[:1]), made.bound(A)
+    program = optimize_and_compile("%x: fp32[M, 4] = input()\n%y = add(%x, %x)", target="cpu", threads=1)
+    small, large = program.bound(A[:1]), program.bound(A)
     np.testing.assert_array_equal(small(), 2 * A[:1])
     np.testing.assert_array_equal(large(), 2 * A)
 
 
 def test_empty_arrays_and_scalars() -> None:
-    made = optimize_and_compile(t.input("x", (0, 3)).sum() + t.input("y", ()), target="cpu")
-    assert made.bound(np.empty((0, 3), np.float32), np.array(2, np.float32))() == 2
+    program = optimize_and_compile(t.input("x", (0, 3)).sum() + t.input("y", ()), target="cpu")
+    assert program.bound(np.empty((0, 3), np.float32), np.array(2, np.float32))() == 2
 
 
 def test_threads_take_turns(minus: Program) -> None:
@@ -98,9 +98,9 @@ def test_threads_take_turns(minus: Program) -> None:
 
 
 def test_an_emulated_program_is_bound_too() -> None:
-    made = optimize_and_compile(t.input("x", (3, 4)).relu(), target="sm_80", emulate=True)
+    program = optimize_and_compile(t.input("x", (3, 4)).relu(), target="sm_80", emulate=True)
     a = A - 5
-    run = made.bound(a)
+    run = program.bound(a)
     np.testing.assert_array_equal(run(), np.maximum(A - 5, 0))
     a[:] = 1
     np.testing.assert_array_equal(run(), np.ones((3, 4)))

@@ -93,23 +93,23 @@ def test_reversed_rows_are_read_in_their_order(minus: Program) -> None:
 @pytest.mark.parametrize("name", list(DTYPES))
 def test_every_dtype_takes_the_short_way(name: str, long_way: list[str]) -> None:
     x = np.ones((2, 3), dtype(name).numpy)
-    made = optimize_and_compile(t.input("x", (2, 3), name).flip(0), target="cpu", threads=1)
-    np.testing.assert_array_equal(made(x), x)
+    program = optimize_and_compile(t.input("x", (2, 3), name).flip(0), target="cpu", threads=1)
+    np.testing.assert_array_equal(program(x), x)
     assert long_way == []
 
 
 def test_results_that_no_kernel_writes_take_the_long_way(long_way: list[str]) -> None:
     x = t.input("x", (3, 4))
-    made = optimize_and_compile([x + 1, x], target="cpu", threads=1)
-    np.testing.assert_array_equal(made(A)[1], A)
+    program = optimize_and_compile([x + 1, x], target="cpu", threads=1)
+    np.testing.assert_array_equal(program(A)[1], A)
     assert long_way == ["x"]
 
 
 def test_free_sizes_take_the_short_way_from_the_second_call_on(long_way: list[str]) -> None:
-    made = optimize_and_compile("%x: fp32[M, 4] = input()\n%y = relu(%x)", target="cpu", threads=1)
-    made(A)
+    program = optimize_and_compile("%x: fp32[M, 4] = input()\n%y = relu(%x)", target="cpu", threads=1)
+    program(A)
     assert long_way == ["x"]
-    np.testing.assert_array_equal(made(A), A)
+    np.testing.assert_array_equal(program(A), A)
     assert long_way == ["x"]
 
 
@@ -155,8 +155,8 @@ def test_arrays_of_another_library_come_and_go_without_a_copy(minus: Program) ->
 
 
 def test_bf16_of_another_library() -> None:
-    made = optimize_and_compile(t.input("x", (3,), "bf16") * 2, target="cpu", threads=1)
-    result = made(OtherLibrary(np.ones(3, ml_dtypes.bfloat16)))
+    program = optimize_and_compile(t.input("x", (3,), "bf16") * 2, target="cpu", threads=1)
+    result = program(OtherLibrary(np.ones(3, ml_dtypes.bfloat16)))
     assert isinstance(result, OtherLibrary)
     np.testing.assert_array_equal(result.array.astype(np.float32), [2, 2, 2])
 
@@ -191,8 +191,8 @@ def test_other_tensors_take_the_long_way(minus: Program, long_way: list[str]) ->
 @pytest.mark.parametrize("name", list(DTYPES))
 def test_tensors_of_every_dtype_take_the_short_way(name: str, long_way: list[str]) -> None:
     torch = pytest.importorskip("torch")
-    made = optimize_and_compile(t.input("x", (2, 3), name).flip(0), target="cpu", threads=1)
+    program = optimize_and_compile(t.input("x", (2, 3), name).flip(0), target="cpu", threads=1)
     kind = torch.bfloat16 if name == "bf16" else getattr(torch, dtype(name).numpy.name)
     x = torch.arange(6).reshape(2, 3).to(kind)
-    assert torch.equal(made(x).to(torch.float64), x.flip(0).to(torch.float64))
+    assert torch.equal(program(x).to(torch.float64), x.flip(0).to(torch.float64))
     assert long_way == []

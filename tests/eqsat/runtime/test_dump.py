@@ -60,21 +60,21 @@ def pooled_convolution() -> t.Tensor:
 
 @pytest.mark.parametrize("make", [pooled_convolution, lambda: t.input("x", (0, 5)).sum(0)], ids=["conv", "empty"])
 def test_every_stage_of_odd_programs_is_json(make: Callable[[], t.Tensor]) -> None:
-    made = optimize_and_compile(make(), threads=1)
+    result = optimize_and_compile(make(), threads=1)
     for stage in STAGES[1:-1]:
-        dumped = made.dump(stage, as_json=True)
+        dumped = result.dump(stage, as_json=True)
         assert json.loads(json.dumps(dumped, allow_nan=False)) == dumped, stage
-    assert load_module(made.dump("module", as_json=True)).regions
+    assert load_module(result.dump("module", as_json=True)).regions
 
 
 def test_a_convolution_is_called_one_in_every_stage() -> None:
     x, w = t.input("x", (1, 4, 9, 7)), t.input("w", (6, 4, 3, 3))
-    made = optimize_and_compile(nn.conv2d(x, w), threads=1)
-    (region,), (plan,) = made.dump("region", as_json=True).values(), made.dump("plan", as_json=True).values()
+    result = optimize_and_compile(nn.conv2d(x, w), threads=1)
+    (region,), (plan,) = result.dump("region", as_json=True).values(), result.dump("plan", as_json=True).values()
     ops = [let["op"] for let in region["region"]["body"] if "op" in let]
     assert [op["pattern"] for op in ops if op["kind"] == "contraction"] == ["conv"]
     assert list(plan["algo_choice"]) == ["conv"]
-    (view,) = made.dump("poly_view", as_json=True).values()
+    (view,) = result.dump("poly_view", as_json=True).values()
     assert view["poly_view"]["blocks"][0]["attrs"]["pattern"] == "conv"
 
 
@@ -121,27 +121,27 @@ def test_the_printed_form_is_that_of_the_nouns(program: Program) -> None:
 @pytest.mark.slow
 def test_one_kernel_of_a_stage() -> None:
     x, w = t.input("x", (8, 16)), t.input("w", (16, 16))
-    made = optimize_and_compile(nn.softmax(t.barrier((x @ w).relu())) @ w, threads=1, target="cpu")
-    assert len(made.kernels) > 1
-    for place, kernel in enumerate(made.kernels):
-        others = [other for other in made.kernels if other is not kernel]
+    actual = optimize_and_compile(nn.softmax(t.barrier((x @ w).relu())) @ w, threads=1, target="cpu")
+    assert len(actual.kernels) > 1
+    for place, kernel in enumerate(actual.kernels):
+        others = [other for other in actual.kernels if other is not kernel]
         for wanted in (place, kernel, kernel.writes[0]):
             for stage in ("region", "indexbook", "poly_view", "poly_core", "plan", "cpu", "c"):
-                part = made.dump(stage, wanted)
-                assert part in made.dump(stage)
-                assert len(part) < len(made.dump(stage))
-            assert f"{kernel.function}(" in made.source(wanted)
-            assert not any(f"{other.function}(" in made.source(wanted) for other in others)
-            assert made.dump("plan", wanted, as_json=True) in made.dump("plan", as_json=True).values()
-            assert "tile: " in made.dump("plan", wanted)
+                part = actual.dump(stage, wanted)
+                assert part in actual.dump(stage)
+                assert len(part) < len(actual.dump(stage))
+            assert f"{kernel.function}(" in actual.source(wanted)
+            assert not any(f"{other.function}(" in actual.source(wanted) for other in others)
+            assert actual.dump("plan", wanted, as_json=True) in actual.dump("plan", as_json=True).values()
+            assert "tile: " in actual.dump("plan", wanted)
     for stage in ("tiny", "egraph", "module"):
         with pytest.raises(EqsatError, match="the whole program") as caught:
-            made.dump(stage, 0)
+            actual.dump(stage, 0)
         assert "region" in str(caught.value)
     with pytest.raises(EqsatError, match="no kernel"):
-        made.source("nobody")
+        actual.source("nobody")
     with pytest.raises(EqsatError, match="no kernel"):
-        made.dump("plan", "nobody")
+        actual.dump("plan", "nobody")
 
 
 def test_c_is_the_text_that_is_compiled(program: Program) -> None:

@@ -250,10 +250,10 @@ def test_many_threads_call_one_program(free: Program) -> None:
 
 def test_variants_are_bounded_and_the_least_recently_used_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eqsat.serving.variants.MOST_VARIANTS", 2)
-    made: list[int] = []
+    results: list[int] = []
 
     def specialise(dims: Mapping[str, int]) -> Any:
-        made.append(dims["M"])
+        results.append(dims["M"])
         return object()
 
     variants = Variants(specialise, {})
@@ -264,22 +264,22 @@ def test_variants_are_bounded_and_the_least_recently_used_goes(monkeypatch: pyte
     variants({"M": 3})
     assert [dict(key) for key in variants.held] == [{"M": 1}, {"M": 3}]
     variants({"M": 2})
-    assert made == [1, 2, 3, 2]
+    assert results == [1, 2, 3, 2]
 
 
 def test_variants_of_many_threads_are_made_once() -> None:
-    made: list[int] = []
+    actual: list[int] = []
 
     def specialise(dims: Mapping[str, int]) -> Any:
         time.sleep(0.001)
-        made.append(dims["M"])
+        actual.append(dims["M"])
         return dims["M"]
 
     variants = Variants(specialise, {})
     with ThreadPoolExecutor(8) as pool:
         results: list[Any] = list(pool.map(lambda size: variants({"M": size}), [number % 10 for number in range(200)]))
     assert results == [number % 10 for number in range(200)]
-    assert sorted(made) == list(range(10))
+    assert sorted(actual) == list(range(10))
 
 
 def test_thread_counts_give_the_same_bits() -> None:

@@ -23,14 +23,14 @@ Keep = Callable[[np.ndarray], Any]
 
 
 def test_what_nobody_refers_to_is_used_again() -> None:
-    made = ResultArrays(TYPES)
-    first = made.take()
+    memory = ResultArrays(TYPES)
+    first = memory.take()
     at = address(first[0])
     assert [(array.shape, array.dtype.name) for array in first] == [((2, SIZE), "float32"), ((), "int32")]
     del first
-    again = made.take()
+    again = memory.take()
     assert address(again[0]) == at
-    assert address(made.take()[0]) != at
+    assert address(memory.take()[0]) != at
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_what_nobody_refers_to_is_used_again() -> None:
     ],
 )
 def test_what_somebody_refers_to_is_not(keep: Keep) -> None:
-    made = ResultArrays(TYPES)
-    array = made.take()[0]
+    memory = ResultArrays(TYPES)
+    array = memory.take()[0]
     at, kept = address(array), keep(array)
     del array
-    assert address(made.take()[0]) != at, kept
+    assert address(memory.take()[0]) != at, kept
 
 
 def test_a_tensor_of_torch_keeps_its_memory() -> None:
@@ -63,8 +63,8 @@ def test_a_tensor_of_torch_keeps_its_memory() -> None:
 
 @pytest.mark.parametrize("change", ["shape", "flags", "size"])
 def test_an_array_that_a_caller_changed_is_let_go(change: str) -> None:
-    made = ResultArrays(TYPES)
-    array = made.take()[0]
+    memory = ResultArrays(TYPES)
+    array = memory.take()[0]
     match change:
         case "shape":
             array.shape = (SIZE, 2)
@@ -73,17 +73,17 @@ def test_an_array_that_a_caller_changed_is_let_go(change: str) -> None:
         case "size":
             array.resize((3, 3), refcheck=False)
     del array
-    again = made.take()[0]
+    again = memory.take()[0]
     assert (again.shape, again.dtype.name, again.flags.writeable) == ((2, SIZE), "float32", True)
 
 
 def test_no_more_arrays_are_kept_than_were_in_use() -> None:
-    made = ResultArrays(TYPES)
-    several = [made.take() for _ in range(MOST_KEPT + 3)]
+    memory = ResultArrays(TYPES)
+    several = [memory.take() for _ in range(MOST_KEPT + 3)]
     assert len({address(results[0]) for results in several}) == len(several)
     several.clear()
-    made.take()
-    assert len(made._watched) == 1
+    memory.take()
+    assert len(memory._watched) == 1
 
 
 @pytest.fixture(scope="module")

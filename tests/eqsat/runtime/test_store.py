@@ -398,12 +398,12 @@ def rewritten(saved: Path, path: Path, edit: Callable[[dict[str, Any]], object])
 
 
 def test_a_recompiled_program_is_the_saved_one(program: Program, saved: Path) -> None:
-    made = recompiled(saved)
-    for one, other in zip(made(X), program(X), strict=True):
+    result = recompiled(saved)
+    for one, other in zip(result(X), program(X), strict=True):
         assert one.tobytes() == other.tobytes()
-    assert made.source() == program.source()
-    assert made.explain() == program.explain()
-    made.verify()
+    assert result.source() == program.source()
+    assert result.explain() == program.explain()
+    result.verify()
 
 
 def test_recompiling_needs_no_code_and_no_text_of_the_file(
@@ -422,9 +422,9 @@ def test_recompiling_needs_no_code_and_no_text_of_the_file(
     monkeypatch.setattr(
         "codegen.backends.cpu.library.load_library", lambda _: pytest.fail("code of the file is loaded")
     )
-    made = recompiled(path)
-    assert made(X)[0].tobytes() == program(X)[0].tobytes()
-    assert made.source() == program.source()
+    result = recompiled(path)
+    assert result(X)[0].tobytes() == program(X)[0].tobytes()
+    assert result.source() == program.source()
 
 
 @pytest.mark.parametrize("field", ["blocks.bm", "blocks.mr", "blocks.lanes", "arch"])
@@ -457,11 +457,11 @@ def test_a_region_that_reads_out_of_bounds_is_refused(saved: Path, tmp_path: Pat
 
 def test_a_gpus_program_is_recompiled_too(tmp_path: Path) -> None:
     x = t.input("x", (6, 8))
-    made = optimize_and_compile((x @ t.constant(W)).relu(), target="sm_80", emulate=True)
-    made.save(tmp_path / "g")
+    result = optimize_and_compile((x @ t.constant(W)).relu(), target="sm_80", emulate=True)
+    result.save(tmp_path / "g")
     again = eqsat.load(tmp_path / "g", recompile=True, emulate=True)
-    assert again.source() == made.source()
-    assert again(X).tobytes() == made(X).tobytes()
+    assert again.source() == result.source()
+    assert again(X).tobytes() == result(X).tobytes()
 
 
 def test_code_of_another_program_is_refused(saved: Path, tmp_path: Path) -> None:

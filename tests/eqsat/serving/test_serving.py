@@ -40,9 +40,9 @@ def program(**keywords: Any) -> Program:
     return optimize_and_compile(ROWS, constants={"w": W}, target="cpu", threads=1, **keywords)
 
 
-def right(made: Program, count: int) -> None:
+def right(program_: Program, count: int) -> None:
     x = rows(count)
-    np.testing.assert_array_equal(made(x), np.maximum(x * W, 0))
+    np.testing.assert_array_equal(program_(x), np.maximum(x * W, 0))
 
 
 class Gate:
@@ -61,15 +61,15 @@ class Gate:
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    made = Gate(lambda dims: dims["M"])
-    yield made
-    made.open.set()
+    result = Gate(lambda dims: dims["M"])
+    yield result
+    result.open.set()
 
 
-def held_back(made: Program) -> Gate:
+def held_back(program_: Program) -> Gate:
     """The gate before all later builds of a program."""
-    gate = Gate(made._variants._specialise)
-    made._variants._specialise = gate
+    gate = Gate(program_._variants._specialise)
+    program_._variants._specialise = gate
     return gate
 
 
@@ -218,30 +218,30 @@ def test_wrong_sizes_and_words_are_refused(wrong: Callable[[], object]) -> None:
 @pytest.mark.slow
 def test_prepare_builds_every_combination_and_tells_of_each() -> None:
     stages: list[str] = []
-    made = optimize_and_compile(PLANE, target="cpu", threads=1, dims={"N": [3, 2]})
-    assert made.buckets == {"N": Buckets(2, 3)}
-    done = made.prepare(M=[4, 1], progress=stages.append)
+    actual = optimize_and_compile(PLANE, target="cpu", threads=1, dims={"N": [3, 2]})
+    assert actual.buckets == {"N": Buckets(2, 3)}
+    done = actual.prepare(M=[4, 1], progress=stages.append)
     wanted = [{"M": 1, "N": 2}, {"M": 1, "N": 3}, {"M": 4, "N": 2}, {"M": 4, "N": 3}]
     assert done.ready == done.sizes == wanted
-    assert sorted(map(str, made.variants)) == sorted(map(str, wanted))
+    assert sorted(map(str, actual.variants)) == sorted(map(str, wanted))
     assert stages[-1].endswith("ready, 4 of 4")
     assert repr(done) == "Preparation(4 of 4 sizes ready)"
-    made._variants._specialise = lambda dims: pytest.fail("built twice")
-    assert made.prepare({"M": 4}, N=2).is_done
+    actual._variants._specialise = lambda dims: pytest.fail("built twice")
+    assert actual.prepare({"M": 4}, N=2).is_done
 
 
 def test_errors_of_prepared_sizes_are_all_raised() -> None:
-    made = optimize_and_compile("%x: fp32[M] = input()\n%y = shrink(%x, lo=[2], hi=[4])", target="cpu", threads=1)
+    result = optimize_and_compile("%x: fp32[M] = input()\n%y = shrink(%x, lo=[2], hi=[4])", target="cpu", threads=1)
     # the sizes contradict the program, which is known before a build begins
     with pytest.raises(EqsatError) as caught:
-        made.prepare(M=[1, 3, 4])
+        result.prepare(M=[1, 3, 4])
     assert caught.value.kind is Kind.AXIS_SIZE_MISMATCH
 
     def fails(dims: Mapping[str, int]) -> Any:
         raise EqsatError(caught.value.diagnostics)
 
-    made._variants._specialise = fails
-    begun = made.prepare(M=[4, 5], background=True)
+    result._variants._specialise = fails
+    begun = result.prepare(M=[4, 5], background=True)
     with pytest.raises(EqsatError) as both:
         begun.wait()
     assert [one.details["sizes"] for one in both.value.diagnostics] == [{"M": 4}, {"M": 5}]
@@ -250,9 +250,9 @@ def test_errors_of_prepared_sizes_are_all_raised() -> None:
 
 @pytest.mark.slow
 def test_preparation_in_the_background_can_be_waited_for_and_cancelled() -> None:
-    made = program()
-    gate = held_back(made)
-    begun = made.prepare(M=range(1, 2 + background.MOST_THREADS), background=True)
+    result = program()
+    gate = held_back(result)
+    begun = result.prepare(M=range(1, 2 + background.MOST_THREADS), background=True)
     for _ in range(background.MOST_THREADS):
         assert gate.begun.acquire(timeout=SECONDS)
     assert not begun.wait(timeout=0.01).is_done
@@ -260,66 +260,66 @@ def test_preparation_in_the_background_can_be_waited_for_and_cancelled() -> None
     gate.open.set()
     begun.wait(timeout=SECONDS)
     assert len(begun.ready) == background.MOST_THREADS
-    right(made, 1 + background.MOST_THREADS)
+    right(result, 1 + background.MOST_THREADS)
 
 
 @pytest.mark.slow
 def test_a_call_is_padded_to_a_ready_size_while_its_own_is_built() -> None:
-    made = program(dims={"M": [2, 4, 8]}, when_missing="pad")
-    made.prepare(M=8)
-    gate = held_back(made)
-    right(made, 3)
+    result = program(dims={"M": [2, 4, 8]}, when_missing="pad")
+    result.prepare(M=8)
+    gate = held_back(result)
+    right(result, 3)
     assert gate.begun.acquire(timeout=SECONDS)
-    right(made, 3)
-    right(made, 8)
-    assert made.variants == [{"M": 8}]
+    right(result, 3)
+    right(result, 8)
+    assert result.variants == [{"M": 8}]
     out = np.empty((3, 4), np.float32)
     x = rows(3)
-    assert made(x, out=out) is out
+    assert result(x, out=out) is out
     np.testing.assert_array_equal(out, np.maximum(x * W, 0))
-    assert made(x).flags.c_contiguous
+    assert result(x).flags.c_contiguous
     gate.open.set()
-    made.prepare(M=4)
+    result.prepare(M=4)
     assert gate.sizes == [{"M": 4}], "the bucket is built, not the size of the call"
-    right(made, 3)
-    assert {"M": 3} not in made.variants
+    right(result, 3)
+    assert {"M": 3} not in result.variants
 
 
 @pytest.mark.slow
 def test_without_buckets_the_own_size_is_built() -> None:
-    made = program(when_missing="pad")
-    right(made, 8)
-    gate = held_back(made)
-    right(made, 5)
+    result = program(when_missing="pad")
+    right(result, 8)
+    gate = held_back(result)
+    right(result, 5)
     gate.open.set()
-    made.prepare(M=5)
-    assert made.variants == [{"M": 8}, {"M": 5}] or made.variants == [{"M": 5}, {"M": 8}]
-    right(made, 5)
+    result.prepare(M=5)
+    assert result.variants == [{"M": 8}, {"M": 5}] or result.variants == [{"M": 5}, {"M": 8}]
+    right(result, 5)
 
 
 def test_numpy_answers_while_the_code_is_built() -> None:
-    made = program(when_missing="eager")
-    gate = held_back(made)
-    right(made, 3)
-    assert made.variants == []
+    result = program(when_missing="eager")
+    gate = held_back(result)
+    right(result, 3)
+    assert result.variants == []
     gate.open.set()
-    made.prepare(M=3)
-    right(made, 3)
+    result.prepare(M=3)
+    right(result, 3)
     assert gate.sizes == [{"M": 3}]
 
 
 def test_a_build_that_failed_in_the_background_is_told_by_the_next_call() -> None:
-    made = program(when_missing="eager")
+    result = program(when_missing="eager")
 
     def fails(dims: Mapping[str, int]) -> Any:
         raise RuntimeError("broken")
 
-    made._variants._specialise = fails
-    right(made, 3)
-    while made._variants._building:
+    result._variants._specialise = fails
+    right(result, 3)
+    while result._variants._building:
         time.sleep(0.001)
     with pytest.raises(EqsatError, match="broken"):
-        made(rows(3))
+        result(rows(3))
 
 
 def test_padding_that_reaches_results_is_refused_with_the_uop() -> None:
@@ -335,33 +335,33 @@ def test_padding_that_reaches_results_is_refused_with_the_uop() -> None:
 
 @pytest.mark.slow
 def test_only_the_named_dims_are_padded() -> None:
-    made = optimize_and_compile(PLANE, target="cpu", threads=1, when_missing={"M": "pad"})
-    made.prepare(M=4, N=4)
-    gate = held_back(made)
+    result = optimize_and_compile(PLANE, target="cpu", threads=1, when_missing={"M": "pad"})
+    result.prepare(M=4, N=4)
+    gate = held_back(result)
     x = rows(2)
-    np.testing.assert_array_equal(made(x), np.maximum(x, 0))
+    np.testing.assert_array_equal(result(x), np.maximum(x, 0))
     assert gate.begun.acquire(timeout=SECONDS)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(made, np.ascontiguousarray(x[:, :3]))
+        waits = pool.submit(result, np.ascontiguousarray(x[:, :3]))
         assert gate.begun.acquire(timeout=SECONDS), "N is not padded, so this call waits for its own size"
         gate.open.set()
         np.testing.assert_array_equal(waits.result(), np.maximum(x[:, :3], 0))
 
 
-def saved_and_pickled(made: Program, folder: Path) -> list[Program]:
+def saved_and_pickled(program_: Program, folder: Path) -> list[Program]:
     """The program from a file, from a pickle, and from a file of the loaded one."""
-    made.save(folder / "program")
+    program_.save(folder / "program")
     once = eqsat.load(folder / "program")
     once.save(folder / "again")
-    return [once, pickle.loads(pickle.dumps(made)), eqsat.load(folder / "again")]
+    return [once, pickle.loads(pickle.dumps(program_)), eqsat.load(folder / "again")]
 
 
 @pytest.mark.slow
 def test_saved_and_pickled_programs_have_the_prepared_sizes(tmp_path: Path) -> None:
-    made = program(dims={"M": [2, 4]})
-    made.prepare()
-    for again in saved_and_pickled(made, tmp_path):
-        assert again.variants == made.variants
+    result = program(dims={"M": [2, 4]})
+    result.prepare()
+    for again in saved_and_pickled(result, tmp_path):
+        assert again.variants == result.variants
         assert again.buckets == {"M": Buckets(2, 4)}
         right(again, 4)
         assert again.prepare().ready == [{"M": 2}, {"M": 4}]
@@ -372,9 +372,9 @@ def test_saved_and_pickled_programs_have_the_prepared_sizes(tmp_path: Path) -> N
 
 
 def test_saved_and_pickled_programs_pad(tmp_path: Path) -> None:
-    made = program(dims={"M": [2, 4]}, when_missing="pad")
-    made.prepare()
-    for again in saved_and_pickled(made, tmp_path):
+    result = program(dims={"M": [2, 4]}, when_missing="pad")
+    result.prepare()
+    for again in saved_and_pickled(result, tmp_path):
         for size in (1, 3, 4, 2, 0):
             right(again, size)
         assert sorted(sizes["M"] for sizes in again.variants) == [2, 4]
@@ -384,9 +384,9 @@ def test_saved_and_pickled_programs_pad(tmp_path: Path) -> None:
 
 
 def test_a_saved_program_with_buckets_that_were_not_built_pads_to_those_that_were(tmp_path: Path) -> None:
-    made = program(dims={"M": [2, 4]}, when_missing="pad")
-    made.prepare(M=4)
-    for again in saved_and_pickled(made, tmp_path):
+    result = program(dims={"M": [2, 4]}, when_missing="pad")
+    result.prepare(M=4)
+    for again in saved_and_pickled(result, tmp_path):
         right(again, 1)
         right(again, 2)
         with pytest.raises(EqsatError) as caught:
@@ -406,12 +406,12 @@ def test_a_saved_program_with_constants_pads(tmp_path: Path) -> None:
 %e = mul(%c, %d)
 %y: fp32[M, 3] = reduce(%e, axes=[1], op=SUM, dtype=fp32)
 """
-    made = optimize_and_compile(
+    result = optimize_and_compile(
         text, target="cpu", threads=1, constants={"w": weights}, dims={"M": [4]}, when_missing="pad"
     )
-    made.prepare()
+    result.prepare()
     x = np.random.default_rng(1).random((3, 8), np.float32)
-    for again in saved_and_pickled(made, tmp_path):
+    for again in saved_and_pickled(result, tmp_path):
         np.testing.assert_allclose(again(x), x @ weights, rtol=1e-5)
 
 

@@ -99,7 +99,7 @@ def test_studies_run_on_the_processes_of_an_executor(workers: Executor, tmp_path
         kinds=("extractor",),
         rounds=1,
         executor=workers,
-        told=lambda name, result: heard.append(name),
+        report=lambda name, result: heard.append(name),
     )
     assert heard == ["small", "broken"]
     assert [row.name for row in actual.rows] == [

@@ -293,15 +293,15 @@ def test_expressions_keep_their_values_and_their_form(seed: int) -> None:
     for _ in range(7):
         (expr, values), (other, others) = rng.choice(known), rng.choice(known)
         q, a, b, c = rng.randint(1, 9), rng.randint(-4, 6), rng.randint(-2, 3), rng.randint(-5, 5)
-        made = rng.choice(
+        result = rng.choice(
             (
                 (floordiv(expr, q, box), values // q),
                 (mod(expr, q, box), values % q),
                 (expr * a + other * b + constant(c), values * a + others * b + c),
             )
         )
-        known.append(made)
-        expr, values = made
+        known.append(result)
+        expr, values = result
         assert (expr.eval([*grid]) == values).all()
         low, high = interval(expr, box)
         assert low <= values.min()

@@ -15,14 +15,14 @@ from tests.support.programs import regions
 
 def arrays(region: Region, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
-    made = {}
+    results = {}
     for buffer in region.inputs:
         element = dtype(buffer.memref.dtype)
         values = (
             rng.standard_normal(buffer.memref.shape) if element.is_float else rng.integers(-3, 13, buffer.memref.shape)
         )
-        made[buffer.name] = np.asarray(values).astype(element.numpy)
-    return made
+        results[buffer.name] = np.asarray(values).astype(element.numpy)
+    return results
 
 
 def play(region: Region, given: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:

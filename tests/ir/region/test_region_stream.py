@@ -32,12 +32,12 @@ REGIONS = (
 
 def arrays(region: Region, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
-    made = {}
+    results = {}
     for buffer in region.inputs:
         element = dtype(buffer.memref.dtype)
         values = rng.standard_normal(buffer.memref.shape) if element.is_float else rng.random(buffer.memref.shape) < 0.6
-        made[buffer.name] = np.asarray(values).astype(element.numpy)
-    return made
+        results[buffer.name] = np.asarray(values).astype(element.numpy)
+    return results
 
 
 @pytest.mark.parametrize("region", REGIONS, ids=lambda region: region.name)

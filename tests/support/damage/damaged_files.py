@@ -233,13 +233,13 @@ def trials_of_files(
     program.save(folder / "whole")
     whole, expected, path = (folder / "whole").read_bytes(), program(X), folder / "damaged"
     while True:
-        made = flipped(whole, rng) if mode == "bytes" else changed_part(whole, rng, mode == "sealed")
-        path.write_bytes(made.data)
+        actual = flipped(whole, rng) if mode == "bytes" else changed_part(whole, rng, mode == "sealed")
+        path.write_bytes(actual.data)
 
         def load() -> Program:
             return eqsat.load(path, threads=1, emulate=target != "cpu", recompile=mode == "recompile")
 
-        yield made.said, lambda: judged(load, expected)
+        yield actual.said, lambda: judged(load, expected)
 
 
 def trials_of_entries(
@@ -252,8 +252,8 @@ def trials_of_entries(
     (entry,) = (folder / "cache" / "programs").iterdir()
     whole = entry.read_bytes()
     body = whole.partition(b"\n")[2]
-    made = from_json(body, Artifact)
-    vars(make_artifact)["optimize"] = lambda *_: made  # an entry is made again in no time
+    actual = from_json(body, Artifact)
+    vars(make_artifact)["optimize"] = lambda *_: actual  # an entry is made again in no time
     objects = [path for path in (folder / "cache").rglob("*") if path.suffix in (".so", ".sha256")]
     kept = {path: path.read_bytes() for path in objects}
     while True:

@@ -324,8 +324,10 @@ class _Sampler:
 
     def _joined(self, ufunc: np.ufunc, x: Array, y: Array) -> Array:
         """Parts of a scan together; a product that is a denormal may be 0, whatever it is multiplied by later."""
-        made = ufunc(x, y)
-        return self.flushed(made, dtype(made.dtype)) if ufunc is np.multiply and made.dtype.kind == "f" else made
+        result = ufunc(x, y)
+        return (
+            self.flushed(result, dtype(result.dtype)) if ufunc is np.multiply and result.dtype.kind == "f" else result
+        )
 
 
 def _accumulates(node: Node) -> bool:

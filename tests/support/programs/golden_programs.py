@@ -118,10 +118,10 @@ def _program(bound: BoundModel) -> Iterator[tuple[str, object]]:
 
 def _on_target(bound: BoundModel, target: str) -> tuple[Iterable[tuple[str, object]], str]:
     """The stages from the cover on, and the text of the kernels."""
-    made, backend = optimize(bound, TARGETS[target], Options(), Clock()), backend_of(TARGETS[target])
-    kernels = lower_module(made.module, made.prices, backend)
-    results: list[tuple[str, object]] = [("module", made.module)]
-    for call, price in zip(made.module.running, made.prices, strict=True):
+    result, backend = optimize(bound, TARGETS[target], Options(), Clock()), backend_of(TARGETS[target])
+    kernels = lower_module(result.module, result.prices, backend)
+    results: list[tuple[str, object]] = [("module", result.module)]
+    for call, price in zip(result.module.running, result.prices, strict=True):
         analysis = analyse(call.region)
         results += [
             ("indexbook", analysis.book),
@@ -130,7 +130,7 @@ def _on_target(bound: BoundModel, target: str) -> tuple[Iterable[tuple[str, obje
             ("plan", plan_to_schedule(price.plan)),
             ("kernel", kernels[call.region.name]),
         ]
-    return results, "\n".join(made.kernels.values())
+    return results, "\n".join(result.kernels.values())
 
 
 def _counts(view: EGraphView) -> str:

@@ -22,9 +22,9 @@ def random_streams(seed: int) -> Region:
     """A region whose streams all have one score, small enough for playback."""
     rng = random.Random(seed)
     while True:
-        made = _Maker(rng, _sizes(rng))
-        if math.prod(made.sizes.values()) <= _MOST_POINTS:
-            return made.region(f"streams_{seed}")
+        maker = _Maker(rng, _sizes(rng))
+        if math.prod(maker.sizes.values()) <= _MOST_POINTS:
+            return maker.region(f"streams_{seed}")
 
 
 def _sizes(rng: random.Random) -> dict[str, int]:

@@ -324,12 +324,12 @@ def test_no_access_leaves_its_buffer(tmp_path: Path) -> None:
     source.write_text(text)
     compiler = find_compiler()
     flags = [*compile_flags(compiler, machine()), "-fsanitize=address", "-fno-omit-frame-pointer", "-pthread"]
-    made = subprocess.run(
+    result = subprocess.run(
         [*compiler.command, *flags, str(source), "-lm", "-o", str(program)], capture_output=True, text=True, check=False
     )
-    if made.returncode and "asan" in made.stderr:
+    if result.returncode and "asan" in result.stderr:
         pytest.skip("this compiler has no address sanitizer")
-    assert made.returncode == 0, made.stderr
+    assert result.returncode == 0, result.stderr
     ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[:2000]
 

@@ -71,8 +71,8 @@ def case(region: Region, plan: CpuStreamPlan, name: str = "eq_k") -> kernels.Cpu
 
 def built(cases: Sequence[tuple[Region, CpuStreamPlan]], arch: str) -> Tried:
     where = kernels.required(arch)
-    made = [case(region, plan, f"eq_k{number}") for number, (region, plan) in enumerate(cases)]
-    return Tried(made, kernels.library(made, where))
+    results = [case(region, plan, f"eq_k{number}") for number, (region, plan) in enumerate(cases)]
+    return Tried(results, kernels.library(results, where))
 
 
 @pytest.fixture(scope="module", params=["avx512", "avx2", "sse2"])
@@ -101,13 +101,13 @@ def test_large_scores_do_not_overflow(tried: Tried) -> None:
 @pytest.mark.parametrize("arch", ["avx512", "sse2"])
 def test_every_plan_is_playback_and_threads_change_no_bit(arch: str) -> None:
     several = [streams.attention(2, 30, 150, 20, 24, bias=True), streams.weighted_rows(9, 40, 20)]
-    made = built([(region, plan) for region in several for plan in plans_of(region, arch)], arch)
-    assert len(made.cases) > 6
-    for case in made.cases:
+    library = built([(region, plan) for region in several for plan in plans_of(region, arch)], arch)
+    assert len(library.cases) > 6
+    for case in library.cases:
         inputs = random_inputs(case.region, 3)
-        kernels.check(made.library, case, inputs)
+        kernels.check(library.library, case, inputs)
         (name,) = (buffer.name for buffer in case.region.outputs)
-        results = [kernels.run(made.library, case, inputs, threads=threads)[name] for threads in (1, 2, 3)]
+        results = [kernels.run(library.library, case, inputs, threads=threads)[name] for threads in (1, 2, 3)]
         assert all(np.array_equal(results[0], other) for other in results[1:])
 
 
@@ -117,7 +117,7 @@ def biased(region: Region, bias: np.ndarray[Any, Any]) -> dict[str, np.ndarray[A
 
 def test_masked_rows_and_infinite_scores() -> None:
     region = streams.attention(2, 20, 300, 8, 24, bias=True)
-    made = built([(region, plan) for plan in plans_of(region, "avx512")[:3]], "avx512")
+    library = built([(region, plan) for plan in plans_of(region, "avx512")[:3]], "avx512")
     bias = np.zeros((20, 300))
     bias[0] = -np.inf  # a row without any score is 0 / 0
     bias[1, :299] = -np.inf  # one score, in the last block
@@ -125,9 +125,9 @@ def test_masked_rows_and_infinite_scores() -> None:
     bias[3, 150] = np.inf
     bias[4, :200] = -np.inf
     bias[5, 7] = np.nan
-    for case in made.cases:
-        kernels.check(made.library, case, biased(region, bias))
-        result = kernels.run(made.library, case, biased(region, bias))["O"]
+    for case in library.cases:
+        kernels.check(library.library, case, biased(region, bias))
+        result = kernels.run(library.library, case, biased(region, bias))["O"]
         assert np.isnan(result[:, [0, 3, 5]]).all()
         assert np.isfinite(result[:, [1, 2, 4]]).all()
 
@@ -140,16 +140,16 @@ def test_tiles_that_no_row_sees_are_left_out_unless_a_value_is_no_number() -> No
     """Rows of the first tile see no term of the last block. A weight of 0 does not hide an infinity or a NaN."""
     regions = [CAUSAL, streams.attention(1, 90, 200, 8, 16, causal=True, dtype="fp64", acc="fp64")]
     stopped = [(region, plan) for region in regions for plan in plans_of(region, "avx512") if plan.blocks.stops]
-    made = built(stopped[::3], "avx512")
-    assert {case.region.name for case in made.cases} == {region.name for region in regions}
-    for case in made.cases:
+    library = built(stopped[::3], "avx512")
+    assert {case.region.name for case in library.cases} == {region.name for region in regions}
+    for case in library.cases:
         assert "is a value infinite or NaN?" in c_text(case.kernel)
         inputs = random_inputs(case.region, 5)
-        kernels.check(made.library, case, inputs, at_end=True)
+        kernels.check(library.library, case, inputs, at_end=True)
         for wrong in (np.nan, np.inf):
             inputs["V"][0, -1, 3] = wrong
-            kernels.check(made.library, case, inputs)
-            assert np.isnan(kernels.run(made.library, case, inputs)["O"][0, :80, 3]).all()
+            kernels.check(library.library, case, inputs)
+            assert np.isnan(kernels.run(library.library, case, inputs)["O"][0, :80, 3]).all()
 
 
 @pytest.mark.slow
@@ -196,14 +196,14 @@ def test_text_and_result_follow_the_plan() -> None:
         {"parallel": False},
     ]
     plans = [hand_plan(**change) for change in changes]
-    made = built([(ODD, plan) for plan in plans], "avx2")
+    library = built([(ODD, plan) for plan in plans], "avx2")
     texts = [c_text(case(ODD, plan).kernel) for plan in plans]
     assert len(set(texts)) == len(texts)
-    for built_case in made.cases:
-        kernels.check(made.library, built_case, random_inputs(ODD, 5))
-    tasks = [case.kernel.phases[0].tasks for case in made.cases]
+    for built_case in library.cases:
+        kernels.check(library.library, built_case, random_inputs(ODD, 5))
+    tasks = [case.kernel.phases[0].tasks for case in library.cases]
     assert (*tasks[:2], tasks[-1]) == (3, 6, 1)
-    sizes = {buffer.name: buffer.elements for buffer in made.cases[0].kernel.private}
+    sizes = {buffer.name: buffer.elements for buffer in library.cases[0].kernel.private}
     assert (sizes["scores"], sizes["A_sums"]) == (8 * (16 + 8), 16 * 16)
 
 
@@ -211,9 +211,9 @@ def test_blocks_of_terms_that_start_between_registers_touch_no_other_memory() ->
     region = streams.attention(2, 6, 40, 4, 9, key_rows=True)  # the keys of neighbouring terms are neighbours
     changes: list[dict[str, Any]] = [{}, {"packed": ()}, {"blocks.nr": 16}]
     plans = [hand_plan(**{"blocks.bm": 8, "blocks.bc": 13, **change}) for change in changes]
-    made = built([(region, plan) for plan in plans], "avx2")
-    for case in made.cases:
-        kernels.check(made.library, case, random_inputs(region, 6), at_end=True)
+    library = built([(region, plan) for plan in plans], "avx2")
+    for case in library.cases:
+        kernels.check(library.library, case, random_inputs(region, 6), at_end=True)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -24,7 +24,7 @@ SEEDS = range(48)
 @pytest.mark.parametrize("arch", ["avx512", "sse2"])
 def test_random_streams(arch: str, step: int) -> None:
     where = kernels.required(arch)
-    made = []
+    results = []
     for seed in SEEDS[arch == "sse2" :: 2 * step]:
         region = random_streams(seed)
         verify_region(region)
@@ -33,8 +33,8 @@ def test_random_streams(arch: str, step: int) -> None:
         plan, _ = random.Random(seed).choice(candidates(region, core, kernels.target(arch)))
         kernel = lower(fit_plan(region, core, plan), plan, f"eq_{region.name}").kernel
         verify(kernel)
-        made.append(kernels.CpuCase(region, plan, kernel))
-    library = kernels.library(made, where)
-    for seed, case in enumerate(made):
+        results.append(kernels.CpuCase(region, plan, kernel))
+    library = kernels.library(results, where)
+    for seed, case in enumerate(results):
         for nan in (False, True):
             kernels.check(library, case, random_inputs(case.region, seed, nan=nan), at_end=bool(seed % 2))

@@ -318,8 +318,8 @@ def test_plans_that_do_not_fit_are_refused(change: dict[str, Any], kind: Kind) -
     scores = plan.tile.scores
     how: dict[str, Any] = {"sizes": sizes(plan), "warp_m": scores.warp_m, "stages": scores.stages, "stops": False}
     how |= {name: change.pop(name) for name in how if name in change}
-    made = (how["sizes"], how["warp_m"], how["stages"])
-    tile = make_stream_tile(view, *made, held=plan.tile.held, ahead=plan.tile.ahead, stops=how["stops"])
+    result = (how["sizes"], how["warp_m"], how["stages"])
+    tile = make_stream_tile(view, *result, held=plan.tile.held, ahead=plan.tile.ahead, stops=how["stops"])
     with pytest.raises(EqsatError) as raised:
         lowered(one, with_fields(plan, **{"tile": tile, **change}))
     assert raised.value.diagnostics[0].kind is kind
@@ -377,8 +377,8 @@ def test_kernels_compile_without_spills(arch: str, step: int) -> None:
     kernels = [lowered(one, plans_of(one, target)[0][0], f"eq_k{i}") for i, one in enumerate(models.values())]
     results = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for kernel, name in zip(kernels, models, strict=True):
-        made = results[kernel.name]
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
+        result = results[kernel.name]
+        assert (result.spills, result.stack, result.lints) == (False, 0, ()), name
 
 
 @needs_nvrtc

@@ -49,14 +49,14 @@ def compiled(request: pytest.FixtureRequest) -> dict[str, KernelResources]:
 
 @pytest.mark.slow
 def test_kernels_of_models_compile_without_spills(compiled: dict[str, KernelResources]) -> None:
-    for name, made in compiled.items():
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
+    for name, result in compiled.items():
+        assert (result.spills, result.stack, result.lints) == (False, 0, ()), name
 
 
 @pytest.mark.slow
 def test_registers_are_about_as_estimated(compiled: dict[str, KernelResources]) -> None:
     estimates = {name: plans_of(one)[0][1].thread_registers for name, one in MODELS.items()}
-    errors = {name: estimates[name] - made.registers for name, made in compiled.items()}
+    errors = {name: estimates[name] - result.registers for name, result in compiled.items()}
     assert sum(map(abs, errors.values())) / len(errors) < 16, errors
     assert all(abs(error) <= 60 for error in errors.values()), errors
 

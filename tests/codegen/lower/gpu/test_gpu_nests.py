@@ -264,8 +264,8 @@ def test_the_compiler_spills_nothing(arch: str) -> None:
         *(r.maxpool(8, 64, (112, 112)), r.cumsum(64, 5000), channel_norm(32, 64, 56), moments(100, 900)),
     ]
     tried = gpu_cases(big, step=5)
-    made = nvrtc.assemble("\n".join(cuda_text(case.kernel) for case in tried), arch)
-    results = {resource.name: resource for resource in resources(made.log)}
+    module = nvrtc.assemble("\n".join(cuda_text(case.kernel) for case in tried), arch)
+    results = {resource.name: resource for resource in resources(module.log)}
     for case in tried:
         report = results[case.kernel.name]
         assert not report.spills, str(case)
@@ -289,9 +289,9 @@ def test_sixteen_bytes_at_once_in_ptx(region: Region, nest: str, wide_loads: int
         for case in gpu_cases([region])
         if nest_of(case.plan) == nest and (nest == "rows" or sizes(case.plan)[1] == 1)
     )
-    made = nvrtc.assemble(cuda_text(case.kernel), "sm_80")
-    assert ptx_counts(made.ptx)["st_global_16"] == wide_stores
-    assert made.ptx.count("ld.global.v4") + made.ptx.count("ld.global.nc.v4") == wide_loads
+    module = nvrtc.assemble(cuda_text(case.kernel), "sm_80")
+    assert ptx_counts(module.ptx)["st_global_16"] == wide_stores
+    assert module.ptx.count("ld.global.v4") + module.ptx.count("ld.global.nc.v4") == wide_loads
 
 
 @pytest.mark.slow

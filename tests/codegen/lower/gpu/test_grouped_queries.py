@@ -113,8 +113,8 @@ def test_decode_reads_keys_once(target: Target) -> None:
     plans = plans_of(one, target)
     plan, work = plans[0]
     assert plan.together
-    others = [made for plan, made in plans if not plan.together]
-    assert all(made.flops > 2 * work.flops for made in others)
+    others = [result for plan, result in plans if not plan.together]
+    assert all(result.flops > 2 * work.flops for result in others)
     assert lowered(one, plan).grid[1] == 8
 
 

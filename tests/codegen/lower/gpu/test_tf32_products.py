@@ -226,10 +226,10 @@ def test_kernels_of_models_compile_without_spills(arch: str) -> None:
     ]
     results = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for name, kernel, (plan, work) in zip(MODELS, kernels, best, strict=True):
-        made = results[kernel.name]
+        result = results[kernel.name]
         assert rounds_to_tf32(plan), name
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), name
-        assert abs(work.thread_registers - made.registers) <= 40, (name, work.thread_registers, made.registers)
+        assert (result.spills, result.stack, result.lints) == (False, 0, ()), name
+        assert abs(work.thread_registers - result.registers) <= 40, (name, work.thread_registers, result.registers)
 
 
 # --- plans ----------------------------------------------------------------------------------------

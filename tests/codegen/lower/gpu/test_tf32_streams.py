@@ -170,10 +170,10 @@ def test_the_best_plans_compile_without_spills(arch: str) -> None:
     kernels = [lowered(one, plan, f"eq_k{i}") for i, (one, plan, _) in enumerate(cases)]
     results = {kernel.name: kernel for kernel in build("\n".join(map(cuda_text, kernels)), arch).kernels}
     for kernel, (_, plan, work) in zip(kernels, cases, strict=True):
-        made = results[kernel.name]
+        result = results[kernel.name]
         assert rounds_to_tf32(plan)
-        assert (made.spills, made.stack, made.lints) == (False, 0, ()), plan
-        assert abs(work.thread_registers - made.registers) <= 60, (plan, work.thread_registers, made.registers)
+        assert (result.spills, result.stack, result.lints) == (False, 0, ()), plan
+        assert abs(work.thread_registers - result.registers) <= 60, (plan, work.thread_registers, result.registers)
 
 
 # --- plans ----------------------------------------------------------------------------------------

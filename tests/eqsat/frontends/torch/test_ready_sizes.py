@@ -81,8 +81,8 @@ def right(run: Any, size: int) -> None:
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(2) as made:
-        yield made
+    with ThreadPoolExecutor(2) as result:
+        yield result
 
 
 @pytest.mark.slow
