@@ -25,12 +25,13 @@ from ir.module.launch import UNBOUND
 
 _STAGE = "library"
 
-_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "random", "transpose", "matrix")
+_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "random", "transpose", "cells", "matrix")
 OPTIONAL_HEADERS = {
     "reduce": r"\beq_h(sum|prod|max|min)_",
     "scan": r"\beq_(last_|(run|prefix)[a-z]+_)",
     "random": r"\beq_(far_)?(random_|philox\b|product_of_words\b)",
     "transpose": r"\beq_transpose_",
+    "cells": r"\beq_(pair|quad|dot_pairs|dot_quads)_",
     "matrix": r"\b(eq_matrix|EQ_MATRIX)_",
 }
 """Headers that no other header needs, with a pattern of the names of all their functions. A compiler takes as long to

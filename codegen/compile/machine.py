@@ -14,21 +14,26 @@ import msgspec
 from ir.diagnostics import Kind, fail
 from ir.target import LANES
 
-ARCHES = ("sse2", "avx2", "avx512", "amx")
-"""Instruction sets of x86-64, each holding those before it; any other CPU is "generic"."""
-
+_AVX2 = ("avx2", "fma", "f16c")
+_AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512vl", "avx512dq")
 _MATRIX_FEATURES = ("amx_tile", "amx_bf16", "amx_int8")
-_NEEDS = {
-    "avx2": ("avx2", "fma", "f16c"),
-    "avx512": ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
-    "amx": ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq", *_MATRIX_FEATURES),
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "sse2": (),
+    "avx2": _AVX2,
+    "avx2_vnni": (*_AVX2, "avx_vnni"),
+    "avx512": _AVX512,
+    "avx512_vnni": (*_AVX512, "avx512_vnni"),
+    "amx": (*_AVX512, "avx512_vnni", *_MATRIX_FEATURES),
 }
+"""The features that each instruction set needs, the least set first."""
+ARCHES = tuple(_NEEDS)
+"""Instruction sets of x86-64; any other CPU is "generic"."""
 _VECTOR_BYTES = {arch: 4 * lanes for arch, lanes in LANES.items()}
-_FEATURES = (*_NEEDS["amx"], *("avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni"))
+_FEATURES = (*_NEEDS["amx"], *("avx512_bf16", "avx512_fp16", "avx_vnni"))
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A CPU. arch: "amx" (AVX-512 and AMX), "avx512", "avx2", "sse2" or "generic". features: Linux's names of the
+    """A CPU. arch: one of `ARCHES`, or "generic". features: Linux's names of the
     instruction sets that code may use, in a fixed order. cores: the cores that this process may use. Cache sizes are in
     bytes: L1 and L2 of one core, L3 of the machine."""
 
@@ -48,15 +53,22 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def machine() -> Machine:
-    """This machine, restricted to the instruction set $EQSAT_ISA (amx, avx512, avx2 or sse2) where that is set."""
+    """This machine, restricted to the instruction set $EQSAT_ISA (one of `ARCHES`) where that is set."""
     machine = _detect()
     wanted = os.environ.get("EQSAT_ISA")
     return restrict(machine, wanted) if wanted else machine
 
 
+def arches_of(whole: Machine) -> list[str]:
+    """The instruction sets that a machine has, the least first."""
+    if whole.arch not in ARCHES:
+        return [whole.arch]
+    return [arch for arch, features in _NEEDS.items() if set(features) <= set(whole.features)]
+
+
 def restrict(whole: Machine, arch: str) -> Machine:
     """`whole` as a machine of the lesser instruction set `arch`. EqsatError UnknownTarget if it has no such set."""
-    known = ARCHES[: ARCHES.index(whole.arch) + 1] if whole.arch in ARCHES else (whole.arch,)
+    known = arches_of(whole)
     if arch not in known:
         fail(
             Kind.UNKNOWN_TARGET,
@@ -66,7 +78,7 @@ def restrict(whole: Machine, arch: str) -> Machine:
         )
     if arch == whole.arch:
         return whole
-    features = tuple(feature for feature in whole.features if feature in _NEEDS.get(arch, ()))
+    features = tuple(feature for feature in whole.features if feature in _NEEDS[arch])
     return msgspec.structs.replace(whole, arch=arch, vector_bytes=_VECTOR_BYTES[arch], features=features)
 
 
@@ -81,7 +93,7 @@ def _detect() -> Machine:
     return Machine(
         arch=arch,
         vector_bytes=_VECTOR_BYTES[arch],
-        features=features if arch in _NEEDS else (),
+        features=features if _NEEDS.get(arch) else (),
         cores=_cores(),
         l1_bytes=l1,
         l2_bytes=l2,
@@ -95,8 +107,8 @@ def _detect() -> Machine:
 def _arch(flags: set[str]) -> str:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return "generic"
-    arches = (arch for arch in ("amx", "avx512", "avx2") if flags.issuperset(_NEEDS[arch]))
-    return next((arch for arch in arches if arch != "amx" or _has_matrix_state()), "sse2")
+    arches = (arch for arch in reversed(ARCHES) if flags.issuperset(_NEEDS[arch]))
+    return next(arch for arch in arches if arch != "amx" or _has_matrix_state())
 
 
 _ARCH_PRCTL, _REQUEST_STATE, _MATRIX_STATE = 158, 0x1023, 18

@@ -30,6 +30,7 @@ _ISA_FLAGS = {
     "avx512dq": "-mavx512dq",
     "avx512_bf16": "-mavx512bf16",
     "avx512_vnni": "-mavx512vnni",
+    "avx_vnni": "-mavxvnni",
     "amx_tile": "-mamx-tile",
     "amx_bf16": "-mamx-bf16",
     "amx_int8": "-mamx-int8",

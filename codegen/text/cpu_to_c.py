@@ -304,7 +304,10 @@ class _CEmitter:
         return f"eq_{far}{call.fn}_{source}({args})"
 
     def _load(self, load: Load) -> str:
-        kind, at = self._cell(load.buffer, load.dtype), self._address(load.buffer, load.offset)
+        at = self._address(load.buffer, load.offset)
+        if load.mode == "cell":
+            return f"eq_splat_i32({at})"
+        kind = self._cell(load.buffer, load.dtype)
         match load.mode:
             case "splat":
                 return f"eq_splat_{kind}({at})"

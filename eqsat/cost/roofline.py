@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from eqsat.cost.occupancy import resident_share
-from ir.kernel.cpu.matrix import CELL_TERMS
+from ir.kernel.cpu.cells import PEAK_DTYPES
 from ir.pricer import Parts, Work
 from ir.target import Target
 from ir.tiny.graph import Graph
@@ -131,12 +131,12 @@ def _caches(target: Target) -> tuple[tuple[float, float], ...]:
 
 
 def peaks_for(graph: Graph, target: Target) -> Target:
-    """A CPU without the peaks of matrix registers for dtypes that a program lacks: bounds on the time of its kernels
-    would be sixteen times too low. The tensor cores of a GPU multiply fp32, too."""
+    """A CPU without the peaks of narrow dtypes that a program lacks: bounds on the time of its kernels would be up to
+    sixteen times too low. The tensor cores of a GPU multiply fp32, too."""
     if target.is_gpu:
         return target
     dtypes = {type_.dtype.name for type_ in graph.types.values()}
-    peaks = {dtype: rate for dtype, rate in target.peak_flops.items() if dtype not in CELL_TERMS or dtype in dtypes}
+    peaks = {dtype: rate for dtype, rate in target.peak_flops.items() if dtype not in PEAK_DTYPES or dtype in dtypes}
     return msgspec.structs.replace(target, peak_flops=peaks)
 
 

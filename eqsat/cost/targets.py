@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ir.diagnostics import Kind, fail
-from ir.target import Target
+from ir.target import VNNI, Target
 from ir.uop.philox import WORDS
 
 _KIB, _MIB = 1024, 1024**2
@@ -66,7 +66,7 @@ def cpu_target(
     """A CPU with these properties.
 
     Args:
-        arch: "amx", "avx512", "avx2", "sse2" or "generic".
+        arch: one of `ir.target.LANES`.
         lanes: fp32 numbers in a vector register.
         clock_hz: sustained cycles per second of a core under vector load.
         fma_per_cycle: vector multiply-adds that a core starts per cycle.
@@ -82,7 +82,7 @@ def cpu_target(
         arch=arch,
         units=cores,
         peak_flops=_cpu_peaks(cores * clock_hz * fma_per_cycle * lanes)
-        | (_matrix_peaks(cores * clock_hz) if arch == "amx" else {})
+        | _narrow_peaks(arch, cores * clock_hz, fma_per_cycle * lanes)
         | dict(native),
         bandwidth=bandwidth,
         cache_bandwidth=cache_bandwidth or CACHE_SPEEDUP * bandwidth,
@@ -132,10 +132,14 @@ def _cpu_peaks(adds: float) -> dict[str, float]:
     return {"fp32": 2 * adds, "fp64": adds, "fp16": 2 * adds, "bf16": 2 * adds, **wide, **narrow}
 
 
-def _matrix_peaks(cycles: float) -> dict[str, float]:
-    """FLOPs per second, by dtype of the operands, of AMX on cores that make so many cycles per second together: a core
-    multiplies 16 × 64 bytes by 64 × 16 bytes in 16 cycles (Intel, Optimization Reference Manual, 20.1)."""
-    return {"bf16": 1024 * cycles, "i8": 2048 * cycles, "u8": 2048 * cycles}
+def _narrow_peaks(arch: str, cycles: float, multiplies: int) -> dict[str, float]:
+    """FLOPs per second, by dtype of the operands, of products of cells that have a peak of their own, on cores that
+    make so many `cycles` per second together. A multiply-add of VNNI has four products per lane of the `multiplies`
+    that a core starts per cycle. AMX multiplies 16 × 64 bytes by 64 × 16 bytes in 16 cycles (Intel, Optimization
+    Reference Manual, 20.1)."""
+    if arch == "amx":
+        return {"bf16": 1024 * cycles, "i8": 2048 * cycles, "u8": 2048 * cycles}
+    return dict.fromkeys(("i8", "u8"), 8 * multiplies * cycles) if arch in VNNI else {}
 
 
 _GRAPH_LAUNCH_NS = 1500.0

@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-Algorithm = Literal["outer", "dot", "matrix"]
+Algorithm = Literal["outer", "dot", "pairs", "quads", "matrix"]
 """How a contraction's register tile multiplies: lanes along the columns, and one term at a time; lanes along k; or by
-matrix registers."""
+cells of narrow numbers (`ir.kernel.cpu.cells`)."""
 
 
 class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.cell_places import CellPlaces
+from codegen.lower.cpu.cell_tile import cell_tile
 from codegen.lower.cpu.contraction_epilogue import epilogue, held_epilogue
 from codegen.lower.cpu.contraction_frame import (
     CpuContractionFrame,
@@ -30,13 +32,13 @@ from codegen.lower.cpu.contraction_frame import (
 )
 from codegen.lower.cpu.contraction_places import ContractionPlaces
 from codegen.lower.cpu.copy_box import PlacedBox
-from codegen.lower.cpu.matrix_places import MatrixPlaces
 from codegen.lower.cpu.matrix_tile import matrix_tile, shape_registers, share_of_panel
 from codegen.lower.cpu.pack_constant import pack_constant
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, cell_operands
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
@@ -83,7 +85,8 @@ class _CpuContractionTemplate:
     def __init__(self, view: Contraction, plan: CpuContractionPlan) -> None:
         self.view, self.plan, self.blocks, self.lanes = view, plan, plan.blocks, plan.blocks.lanes
         self.by_matrix = plan.blocks.algorithm == "matrix"
-        self.places = MatrixPlaces(view, plan) if self.by_matrix else ContractionPlaces(view, plan)
+        self.by_cells = plan.blocks.algorithm in CELL_ALGORITHMS
+        self.places = CellPlaces(view, plan) if self.by_cells else ContractionPlaces(view, plan)
 
     def kernel(self, name: str, constants: tuple[PackedConstant, ...]) -> LoweredCpuKernel:
         view, region = self.view, self.view.region
@@ -196,11 +199,12 @@ class _CpuContractionTemplate:
         block.add(Comment(f"{blocks.mr} x {blocks.nr} sums in registers"))
         if blocks.algorithm == "dot":
             self._dot(frame, block, tile)
-        elif self.by_matrix:
+        elif self.by_cells:
             side = self.places.row_side(frame, at.m0, row, depth)
             assert side is not None
             assert columns is not None
-            matrix_tile(frame, block, tile, side, columns)
+            write = matrix_tile if self.by_matrix else cell_tile
+            write(frame, block, tile, side, columns)
         else:
             rows = at.box or self.places.row_side(frame, at.m0, row, depth)
             sums = outer_tile(frame, block, tile, rows, columns, store=not self.plan.held)
@@ -230,12 +234,14 @@ class _CpuContractionTemplate:
         tiles, cache_line = -(-blocks.bm // blocks.mr), CACHE_LINE_BYTES // item
         if self.by_matrix:
             return share_of_panel(self.view, self.plan, columns, row)
-        next_panel = self.view.depth * blocks.nr if self.plan.order == "knm" else depth.most * blocks.nr
+        terms = cell_operands(self.view, blocks.algorithm).terms if self.by_cells else 1
+        total, most = -(-self.view.depth // terms), -(-depth.most // terms)
+        next_panel = total * blocks.nr if self.plan.order == "knm" else most * blocks.nr
         base, lines = columns.base.shift(next_panel), -(-blocks.nr // cache_line)
         if tiles < lines:
             return PrefetchShare(columns.buffer, base, blocks.nr, lines, cache_line)
         term = -(-blocks.nr // tiles)
-        return PrefetchShare(columns.buffer, base + row * -(-depth.most * term // blocks.mr), term, 1, cache_line)
+        return PrefetchShare(columns.buffer, base + row * -(-most * term // blocks.mr), term, 1, cache_line)
 
     def _dot(self, frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile) -> None:
         """Writes a whole tile of dot products, or one column at a time where the last tile is cut."""

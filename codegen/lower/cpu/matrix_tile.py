@@ -6,11 +6,11 @@ sums of 2 × 2 registers    rows in two registers, columns in two: four products
 from __future__ import annotations
 
 from codegen.lower.cpu.builder import CpuBlock
+from codegen.lower.cpu.cell_panels import count_steps, operands_of
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame
-from codegen.lower.cpu.matrix_panels import register_steps
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, prefetch
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.matrix_operands import cell_terms, grid_of, matrix_dtypes, padded_depth
+from codegen.plan.cpu.cell_operands import cell_operands, grid_of
 from ir.index.expr import ZERO, AxisExpr, interval
 from ir.kernel.cpu.matrix import REGISTERS, ROWS
 from ir.kernel.cpu.nodes import CpuIf, MatrixLoad, MatrixMultiply, MatrixSetup, MatrixStore, MatrixZero
@@ -38,7 +38,7 @@ def matrix_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile,
     else:
         block.add(CpuIf((tile.resumed,), tuple(MatrixLoad(*place) for place in places.values()), zeros))
     if view.depth:
-        steps = register_steps(frame, tile.depth)
+        steps = count_steps(frame, tile.depth)
         k = writer.variable("k", 0, max(0, interval(steps, writer.box)[1] - 1))
         body = block.inner({k})
         prefetch(body, tile.prefetch, writer.axis(k))
@@ -48,12 +48,13 @@ def matrix_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile,
 
 
 def share_of_panel(view: Contraction, plan: CpuContractionPlan, columns: Side, row: AxisExpr) -> PrefetchShare:
-    """The part of the next panel that the tile at `row` of its block prefetches with every row of registers: the tiles
-    of a block share the panel evenly."""
+    """The part of the next panel that the tile at `row` of its block prefetches with every step: the tiles of a block
+    share the panel evenly."""
     blocks = plan.blocks
     step = ROWS * blocks.nr
     per_row = -(-step // blocks.bm)
-    panel = padded_depth(view, view.depth if plan.order == "knm" else blocks.bk) // cell_terms(view) * blocks.nr
+    operands = cell_operands(view, blocks.algorithm)
+    panel = operands.padded(view.depth if plan.order == "knm" else blocks.bk) // operands.terms * blocks.nr
     return PrefetchShare(
         columns.buffer, columns.base.shift(panel) + row * per_row, step, -(-per_row * blocks.mr // ROWS), ROWS
     )
@@ -63,8 +64,7 @@ def _add_products(frame: CpuContractionFrame, block: CpuBlock, rows: Side, colum
     """The products of row `k` of the registers of terms."""
     view, at = frame.view, frame.writer.axis(k)
     down, across, height = grid_of(frame.blocks)
-    dtypes = matrix_dtypes(view)
-    assert dtypes is not None
+    dtypes = operands_of(frame).dtypes
     first_row, first_column = down * across, down * across + down
     for i in range(down):
         offset = (rows.base + at * (ROWS * rows.term)).shift(i * height * rows.element)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from codegen.lower.cpu.builder import CpuBlock, LaneAxis
 from codegen.lower.cpu.contraction_frame import (
@@ -29,16 +30,22 @@ from codegen.lower.cpu.lane_values import convert
 from codegen.plan.contraction_view import lanes_along_k
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Scratch
-from ir.kernel.cpu.nodes import Load, Store, Transpose, Value
+from ir.kernel.cpu.nodes import CpuCall, Load, Store, Transpose, Value
 from ir.kernel.nodes import Const, Within, register_type
 from ir.poly.core import OperandRead
+
+
+class NarrowTerms(NamedTuple):
+    """Terms in a panel: of a narrow `dtype`, which has all numbers of the operand plus `bias`."""
+
+    dtype: str
+    bias: int = 0
 
 
 @dataclass(frozen=True)
 class Panel:
     """`width` elements of operand `side` from `start` on, of the `size` along `group`. Term k of element x goes to
-    base + k·term + (x - start)·element of `buffer`, whose elements are of the dtype of accumulators, or of a `narrow`
-    dtype that has all numbers of the operand."""
+    base + k·term + (x - start)·element of `buffer`, whose elements are of the dtype of accumulators, or `narrow`."""
 
     side: int
     group: tuple[int, ...]
@@ -49,7 +56,7 @@ class Panel:
     base: AxisExpr
     term: int
     element: int
-    narrow: str | None = None
+    narrow: NarrowTerms | None = None
 
 
 @dataclass(frozen=True)
@@ -103,8 +110,12 @@ def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, dept
 def _put(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
     """Stores one vector of a panel."""
     offset = panel.base + term * panel.term + (x - panel.start) * panel.element
-    if panel.narrow is not None and register_type(panel.narrow) != value.dtype:
-        value = convert(value, value.dtype, panel.narrow)
+    if panel.narrow is not None:
+        dtype, bias = panel.narrow
+        if bias:
+            value = CpuCall("add", (value, Const(bias, value.dtype)), value.dtype)
+        if register_type(dtype) != value.dtype:
+            value = convert(value, value.dtype, dtype)
     block.store(panel.buffer, offset, value)
 
 

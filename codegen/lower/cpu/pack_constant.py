@@ -6,11 +6,12 @@ import msgspec
 
 from codegen.lower.cpu.buffer_names import packed_name
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.cell_panels import RowPanel, pack_cells, pack_rows, packed_cells
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, depth_block
-from codegen.lower.cpu.matrix_panels import RowPanel, pack_cells, pack_rows, packed_matrix
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS
 from codegen.plan.region_loops import RegionLoops
 from ir.index.expr import AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuParam, Phase
@@ -20,8 +21,7 @@ from ir.plan.cpu import Blocks
 
 def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> PackedConstant:
     """Operand `side` as [product][panel][k][width], packed by a kernel `name`. Products that share it have one copy.
-    For
-    matrix registers, panels are those of `codegen.lower.cpu.matrix_panels`."""
+    The panels of cells are those of `codegen.lower.cpu.cell_panels`."""
     columns = side == view.vector
     width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
     group = view.columns if columns else view.rows
@@ -29,8 +29,9 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
     panels = -(-size // width)
     result = packed_name(view, side)
     dtype, panel_elements = view.accumulator, width * view.depth
-    if blocks.algorithm == "matrix":
-        dtype, panel_elements = packed_matrix(view, side, width)
+    by_cells = blocks.algorithm in CELL_ALGORITHMS
+    if by_cells:
+        dtype, panel_elements = packed_cells(view, blocks.algorithm, side, width)
     elements = view.extent(repeats) * panels * panel_elements
     writer = CpuWriter(blocks.lanes)
     read = dict.fromkeys(view.buffer(read) for read in view.roles.reads[side])
@@ -49,7 +50,7 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
         frame = frame.with_digits(frame.along(repeats, floordiv(at, panels, writer.box)))
         frame, depth = depth_block(frame, body, constant(0))
         base = product_base(frame, side, panel_elements, panels) + start * (panel_elements // width)
-        if blocks.algorithm != "matrix":
+        if not by_cells:
             pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
         elif columns:
             pack_cells(frame, body, start, result, base, depth)

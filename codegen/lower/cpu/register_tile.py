@@ -3,6 +3,8 @@
     outer   c[i][j] += row[i] · column[j]     per term: columns are vectors, a row is one number in all lanes
     dot     c[i][j] += row[i] · column[j]     per vector of terms; the lanes are summed at the end
 
+Tiles of cells are those of `cell_tile` and `matrix_tile`.
+
 Rows and columns come from packed panels, or are evaluated from the operands' memory; rows come from a box, too.
 """
 
@@ -100,10 +102,10 @@ def outer_tile(
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
     names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
-    sums = _start_sums(frame, block, names)
+    sums = start_sums(frame, block, names)
     chained = frame.view.ordered or tile.depth.most < _LEAST_BLOCK
     if chained:
-        _resume(frame, block, sums, tile)
+        resume_sums(frame, block, sums, tile)
     fetch_rows = _rows(frame, block, rows, tile.row)
     fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
 
@@ -121,11 +123,16 @@ def outer_tile(
         else:
             over_terms(frame, block, tile.depth, term, unroll=True)
     if not chained:
-        _resume(frame, block, sums, tile)
-    into = tile.into
-    for (i, j), register in sums.items() if store else ():
-        block.add(Store(into.buffer, into.base.shift(i * into.stride + j * lanes), register))
+        resume_sums(frame, block, sums, tile)
+    if store:
+        store_sums(frame, block, sums, tile.into)
     return sums
+
+
+def store_sums(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, into: TileSums) -> None:
+    """Stores the sums of a tile in the accumulator."""
+    for (i, j), register in sums.items():
+        block.add(Store(into.buffer, into.base.shift(i * into.stride + j * frame.lanes), register))
 
 
 def prefetch(block: CpuBlock, share: PrefetchShare | None, k: AxisExpr) -> None:
@@ -140,7 +147,7 @@ def dot_tile(frame: CpuContractionFrame, block: CpuBlock, tile: RegisterTile, ru
     blocks = frame.blocks
     rows = tuple(_existing_row(frame, block, tile.row, i) for i in range(blocks.mr))
     columns = tuple(tile.column.shift(j) for j in range(width))
-    dots = _Dots(rows, columns, _start_sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)]))
+    dots = _Dots(rows, columns, start_sums(frame, block, [(i, j) for i in range(blocks.mr) for j in range(width)]))
     if frame.view.depth:
         over_runs(frame, block, tile.depth, run, dots.over)
     for (i, j), register in dots.sums.items():
@@ -169,7 +176,7 @@ class _Dots:
         if many and DTYPES[frame.view.accumulator].is_float:
             origin = frame.writer.variable("ko", 0, whole - 1)
             around = block.inner({origin})
-            dots = replace(self, sums=_start_sums(frame, around, list(self.sums), "part"))
+            dots = replace(self, sums=start_sums(frame, around, list(self.sums), "part"))
             start = frame.writer.axis(origin)
             dots._vectors(frame, around, run, start, start.shift(part), whole)
             for at, register in self.sums.items():
@@ -223,9 +230,10 @@ class _Dots:
                     block.accumulate(self.sums[i, j], "add", kept)
 
 
-def _start_sums(
+def start_sums(
     frame: CpuContractionFrame, block: CpuBlock, names: Sequence[tuple[int, int]], prefix: str = "c"
 ) -> Sums:
+    """Registers for sums, zeroed."""
     zero = Const(0, frame.view.accumulator)
     sums = {}
     for i, j in names:
@@ -235,7 +243,7 @@ def _start_sums(
     return sums
 
 
-def _resume(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, tile: RegisterTile) -> None:
+def resume_sums(frame: CpuContractionFrame, block: CpuBlock, sums: Sums, tile: RegisterTile) -> None:
     """Adds the sums of the blocks of k before this one.
 
     Where a block's sums start at zero, the error is smaller than that of one long chain of additions. Index order asks

@@ -3,6 +3,7 @@
     outer   tiles whose rows come from panels: as tall as registers allow, for each number of vectors of columns
     even    tiles whose rows lie at equal distances, in memory or in a box
     dot     tiles of dot products, for few rows or columns
+    pairs   the same tiles as of outer products, for cells of narrow integers; quads where the machine has VNNI
     matrix  tiles in matrix registers, for operands of narrow dtypes
 
 Tasks run from all rows and few columns to few rows and all columns, so that every core has work.
@@ -13,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.cell_operands import cell_operands, has_cells, splits_terms
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
-from codegen.plan.cpu.matrix_operands import cell_terms, matrix_dtypes, padded_depth, splits_terms
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows
 from ir.dtype import DTYPES
 from ir.kernel.cpu.matrix import ROWS
-from ir.plan.cpu import Blocks
-from ir.target import LANES, VECTOR_REGISTERS, Target
+from ir.plan.cpu import Algorithm, Blocks
+from ir.target import LANES, VECTOR_REGISTERS, VNNI, Target
 
 BLOCK_K = 1024
 """Terms of a block of k, at most."""
@@ -28,9 +29,9 @@ _SUM_BYTES = _ROW_BYTES = 1 << 20
 """Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
 _STREAMED = 1 << 18
 """Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
-_MATRIX_DEPTHS = (2048, 8192)
-"""Terms of a block of k of matrix registers, at most, where a product has more: a panel of the terms of 32 columns then
-fits into a second-level cache."""
+_CELL_DEPTHS = (2048, 8192)
+"""Terms of a block of k of cells, at most, where a product has more: a panel of the terms of 32 columns then fits into
+a second-level cache."""
 _LEAST_SUMS = 8
 """Registers of sums, at least, of a tile that reads its rows where they lie: a core starts two multiply-adds per cycle,
 and the sum of each is ready after four cycles."""
@@ -127,21 +128,42 @@ def dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
 
 def matrix_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     """Blocks of tiles in matrix registers: sums of 2 × 2 registers, or of one row of registers for few rows."""
-    if target.arch != "amx" or matrix_dtypes(view) is None or view.m * view.n == 0:
+    if target.arch == "amx" and has_cells(view, "matrix") and view.m * view.n:
+        for mr, nr in _matrix_tiles(view):
+            yield from _cell_grids(view, mr, nr, "matrix", target)
+
+
+def cell_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
+    """Blocks of tiles of cells in vector registers: the tallest for each number of vectors of columns, and the tallest
+    whose rows lie at equal distances."""
+    algorithm: Algorithm = "quads" if target.arch in VNNI else "pairs"
+    if not has_cells(view, algorithm) or view.m * view.n == 0:
         return
-    lengths = {view.depth, *(padded_depth(view, most) for most in _MATRIX_DEPTHS if most < view.depth)}
-    item = 4 // cell_terms(view)
-    for mr, nr in _matrix_tiles(view):
-        tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
-        for bk in sorted(length for length in lengths if splits_terms(view, length)):
-            tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (max(bk, 1) * item * mr))
-            grids = set()
-            for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
-                bm = _even(tiles_m, min(tall, -(-tiles_m // cuts_m))) * mr
-                wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (4 * bm * nr))
-                grids.add((bm, _even(tiles_n, min(wide, -(-tiles_n // cuts_n))) * nr))
-            for bm, bn in sorted(grids):
-                yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, "matrix")
+    biased, lanes = bool(cell_operands(view, algorithm).bias), target.lanes
+    for vectors in (1, 2, 3, 4):
+        most = (VECTOR_REGISTERS[target.arch] - 2 - vectors) // vectors - biased
+        if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
+            continue
+        even = [mr for mr in range(most, 0, -1) if has_even_rows(view, mr)]
+        for mr in dict.fromkeys((*_even_rows(view.m, min(most, 16)), *even[:1])):
+            yield from _cell_grids(view, mr, vectors * lanes, algorithm, target)
+
+
+def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, target: Target) -> Iterator[Blocks]:
+    """Blocks of a task of tiles of cells, from all rows and few columns to few rows and all columns."""
+    operands = cell_operands(view, algorithm)
+    lengths = {view.depth, *(operands.padded(most) for most in _CELL_DEPTHS if most < view.depth)}
+    item = 4 // operands.terms
+    tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
+    for bk in sorted(length for length in lengths if splits_terms(view, algorithm, length)):
+        tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (max(bk, 1) * item * mr))
+        grids = set()
+        for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
+            bm = _even(tiles_m, min(tall, -(-tiles_m // cuts_m))) * mr
+            wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (4 * bm * nr))
+            grids.add((bm, _even(tiles_n, min(wide, -(-tiles_n // cuts_n))) * nr))
+        for bm, bn in sorted(grids):
+            yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, algorithm)
 
 
 def _matrix_tiles(view: Contraction) -> Iterator[tuple[int, int]]:

@@ -1,10 +1,11 @@
 """Candidate plans of a contraction.
 
-The template has three algorithms:
+The template has these algorithms:
 
-    outer   lanes run along the columns; a register tile of MR rows × NR columns takes one rank-1 update per k
-    dot     lanes run along k; MR × NR sums of vectors, whose lanes are summed at the end; for few columns
-    matrix  matrix registers multiply narrow operands: rows of neighbouring terms by panels of columns
+    outer         lanes run along the columns; a register tile of MR rows × NR columns takes one rank-1 update per k
+    dot           lanes run along k; MR × NR sums of vectors, whose lanes are summed at the end; for few columns
+    pairs, quads  as outer, with the terms of narrow integers in cells: a lane takes a dot product of two cells
+    matrix        matrix registers multiply narrow operands: rows of neighbouring terms by panels of columns
 
 A plan says which side has the columns, the register tile, the blocks of a task, from where operands are read, and
 whether tasks run in parallel. Rows that lie at equal distances may be read in memory or in a box. Other rows come from
@@ -18,14 +19,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, contraction_of
-from codegen.plan.cpu.contraction_blocks import dot_blocks, even_grids, even_tiles, matrix_blocks, outer_blocks
+from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, can_pack_rows, cell_operands, rows_in_memory
+from codegen.plan.cpu.contraction_blocks import (
+    cell_blocks,
+    dot_blocks,
+    even_grids,
+    even_tiles,
+    matrix_blocks,
+    outer_blocks,
+)
 from codegen.plan.cpu.contraction_tiling import can_hold, steps_of
 from codegen.plan.cpu.contraction_work import CpuContractionWork, is_parallel
-from codegen.plan.cpu.matrix_operands import can_pack_rows, cell_terms, rows_in_memory
 from codegen.plan.cpu.row_box import is_plain
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
-from ir.kernel.cpu.matrix import CELL_TERMS
+from ir.kernel.cpu.cells import PEAK_DTYPES
 from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder, OperandPlace, Place
 from ir.poly.core import PolyCore
 from ir.pricer import Work
@@ -55,7 +63,7 @@ def contraction_candidates(
         if view is not None and (side == default.vector or _is_worth_transposing(default)):
             work = CpuContractionWork(view, target)
             choices = dict.fromkeys(
-                (*_panel_choices(view, target), *_unpacked_choices(view, target), *_matrix_choices(view, target))
+                (*_panel_choices(view, target), *_unpacked_choices(view, target), *_cell_choices(view, target))
             )
             priced += [(one, work.of(one.blocks, one.places, one.order, held=one.held)) for one in choices]
     priced.sort(key=lambda candidate: (_time(candidate[1], target), -candidate[1].efficiency))
@@ -79,7 +87,7 @@ class _ProductChoice(NamedTuple):
 
 def _time(work: Work, target: Target) -> float:
     """The estimate of seed 000 §11, in cycles of the whole machine."""
-    per_cycle = target.per_cycle(work.compute_dtype) if work.compute_dtype in CELL_TERMS else 4 * target.lanes
+    per_cycle = target.per_cycle(work.compute_dtype) if work.compute_dtype in PEAK_DTYPES else 4 * target.lanes
     compute = (work.flops + work.recomputed) / (per_cycle * work.efficiency) + work.reread + work.layout
     memory = work.bytes / target.bandwidth * 1e9 / target.cycle_ns
     return max(compute / target.units, memory) / work.occupancy
@@ -113,12 +121,12 @@ def _unpacked_choices(view: Contraction, target: Target) -> Iterator[_ProductCho
             yield _ProductChoice.of(view, blocks, both, target)
 
 
-def _matrix_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
-    """Plans of matrix registers."""
+def _cell_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
+    """Plans that multiply cells, in matrix registers or in vector registers."""
     rows = 1 - view.vector
-    for blocks in matrix_blocks(view, target):
+    for blocks in (*cell_blocks(view, target), *matrix_blocks(view, target)):
         in_memory = rows_in_memory(view, blocks) is not None and not view.is_constant(rows)
-        if not in_memory and not can_pack_rows(view):
+        if not in_memory and not can_pack_rows(view, blocks):
             continue
         places = [_packed_place(view, 0), _packed_place(view, 1)]
         places[rows] = "memory" if in_memory else places[rows]
@@ -190,6 +198,7 @@ def _loop_order(view: Contraction, blocks: Blocks, places: tuple[Place, Place], 
     once."""
     if places[1 - view.vector] == "packed" or blocks.algorithm == "dot":
         return "knm"
-    item = 4 // cell_terms(view) if blocks.algorithm == "matrix" else DTYPES[view.accumulator].bytes
+    by_cells = blocks.algorithm in CELL_ALGORITHMS
+    item = 4 // cell_operands(view, blocks.algorithm).terms if by_cells else DTYPES[view.accumulator].bytes
     columns = blocks.bn * view.depth * item
     return "mnk" if places[view.vector] == "const_pool" and columns <= target.l2_bytes // _SHARE_OF_COLUMNS else "nkm"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.matrix_operands import can_pack_rows, grid_of, matrix_dtypes, rows_in_memory, splits_terms
+from codegen.plan.cpu.cell_operands import (
+    CELL_ALGORITHMS,
+    can_pack_rows,
+    grid_of,
+    has_cells,
+    rows_in_memory,
+    splits_terms,
+)
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, row_box
 from codegen.plan.op_weights import SHORT_FUNCTIONS
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
@@ -14,7 +21,7 @@ from ir.diagnostics import Kind, fail
 from ir.kernel.cpu.matrix import REGISTERS, ROWS
 from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder
 from ir.region.region import behind
-from ir.target import LANES
+from ir.target import LANES, VNNI
 
 _MOST_HELD = 4
 """Functions, at most, of an epilogue that takes its sums from registers. The code of the epilogue stands in the kernel
@@ -37,8 +44,8 @@ def check_contraction_plan(view: Contraction, plan: CpuContractionPlan) -> None:
         fail_misaligned(view, f"{blocks.lanes} elements are no register of {LANES[plan.arch]}, which {plan.arch} has")
     _check_multiples(view, blocks)
     _check_operands(view, plan)
-    if blocks.algorithm == "matrix":
-        _check_matrix(view, plan)
+    if blocks.algorithm in CELL_ALGORITHMS:
+        _check_cells(view, plan)
     if plan.epilogue != view.epilogue:
         fail_malformed(view, f"the plan's epilogue {plan.epilogue} is not the region's {view.epilogue}")
     check_tails(steps_of(view, blocks), plan.tails, STAGE, view.region.name)
@@ -107,24 +114,28 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
 
 
-def _check_matrix(view: Contraction, plan: CpuContractionPlan) -> None:
-    """Matrix registers multiply the operands, hold the sums, and find the operands in places that they can load."""
+def _check_cells(view: Contraction, plan: CpuContractionPlan) -> None:
+    """The machine multiplies cells of the operands, and loads the cells from the places of the operands."""
     blocks, at = plan.blocks, view.region.name
-    if plan.arch != "amx":
-        fail(Kind.UNKNOWN_TARGET, STAGE, f"{plan.arch} has no matrix registers", at=at, hint="outer")
-    if matrix_dtypes(view) is None:
-        hint = "outer; bf16 with sums in fp32, i8 or u8 with sums in i32"
-        message = f"matrix registers do not multiply the operands of {view.name!r} with sums in {view.accumulator}"
+    algorithm = blocks.algorithm
+    lacks = {"quads": "products of four bytes", "matrix": "matrix registers"}
+    if (algorithm == "quads" and plan.arch not in VNNI) or (algorithm == "matrix" and plan.arch != "amx"):
+        fail(Kind.UNKNOWN_TARGET, STAGE, f"{plan.arch} has no {lacks[algorithm]}", at=at, hint="pairs or outer")
+    if not has_cells(view, algorithm):
+        hint = "outer; i8 or u8 with sums in i32; bf16 with sums in fp32 for matrix registers"
+        message = f"products of {algorithm} do not multiply {view.name!r} with sums in {view.accumulator}"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint=hint)
     down, across, _ = grid_of(blocks)
-    if blocks.mr % down or blocks.nr % ROWS or down * across + down + 1 > REGISTERS:
+    if algorithm == "matrix" and (blocks.mr % down or blocks.nr % ROWS or down * across + down + 1 > REGISTERS):
         fail_misaligned(view, f"sums of {blocks.mr} x {blocks.nr} are no whole matrix registers, of which there are 8")
-    if not splits_terms(view, blocks.bk):
-        fail_misaligned(view, f"a block of {blocks.bk} terms is no whole number of rows of matrix registers")
+    if not splits_terms(view, algorithm, blocks.bk):
+        fail_misaligned(view, f"a block of {blocks.bk} terms is no whole number of cells, or rows of matrix registers")
     rows, columns = plan.places[1 - view.vector], plan.places[view.vector]
-    can_load = rows_in_memory(view, blocks) is not None if rows == "memory" else rows != "box" and can_pack_rows(view)
-    if columns == "memory" or not can_load:
-        message = f"matrix registers can not load rows from {rows} and columns from {columns}"
+    loads = (
+        rows_in_memory(view, blocks) is not None if rows == "memory" else rows != "box" and can_pack_rows(view, blocks)
+    )
+    if columns == "memory" or not loads:
+        message = f"products of {algorithm} can not load rows from {rows} and columns from {columns}"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="packed, or const_pool for constants")
 
 

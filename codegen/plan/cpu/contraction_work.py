@@ -16,12 +16,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
+from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, cell_operands, grid_of, turns_rows
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
-from codegen.plan.cpu.matrix_operands import cell_terms, grid_of, matrix_dtypes, padded_depth
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
+from ir.kernel.cpu.cells import CELL_TERMS
 from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Blocks, LoopOrder, Place
 from ir.pricer import Work
@@ -44,6 +45,8 @@ _CELL = 2.0
 """Cycles to make cells of a vector of packed terms."""
 _TURN_CELLS = 2.0
 """Cycles to turn the cells of a vector of packed terms: 64 shuffles turn the 512 terms of a square; estimated."""
+_INTEGER_PRODUCT = 1.5
+"""Times as long as the peak of integers allows: a product takes two instructions (`vpmulld`), an addition one."""
 _LATENCY = 4
 """Cycles from a multiply-add to the next one on the same sum."""
 _DOT_LATENCY = 2
@@ -166,7 +169,8 @@ class CpuContractionWork:
         view, lanes = self.view, self.target.lanes
         rows, columns = -(-view.m // blocks.mr), -(-view.n // blocks.nr)
         sums = view.repeats * rows * blocks.mr * columns * blocks.nr
-        depth = padded_depth(view, view.depth) if blocks.algorithm == "matrix" else view.depth
+        by_cells = blocks.algorithm in CELL_ALGORITHMS
+        depth = cell_operands(view, blocks.algorithm).padded(view.depth) if by_cells else view.depth
         whole = 2.0 * view.repeats * rows * blocks.mr * columns * blocks.nr * depth
         flops = max(flops_of(view) if blocks.algorithm == "dot" else whole, 1.0)
         per_vector, per_row = self._values.epilogue
@@ -212,13 +216,18 @@ class CpuContractionWork:
         return DTYPES[self.view.accumulator].bytes
 
     def _compute_dtype(self, blocks: Blocks) -> str:
-        """The dtype of the peak: that of the operands of matrix registers, else of the sums."""
-        narrow = matrix_dtypes(self.view) if blocks.algorithm == "matrix" else None
-        return narrow[0] if narrow else self.view.accumulator
+        """The dtype of the peak: of operands in quads or matrix registers, else of the sums. Pairs have the rate of
+        fp32: two instructions multiply and add two terms."""
+        match blocks.algorithm:
+            case "quads" | "matrix":
+                return cell_operands(self.view, blocks.algorithm).dtypes[0]
+            case "pairs":
+                return "fp32"
+        return self.view.accumulator
 
     def _per_cycle(self, blocks: Blocks) -> float:
         """FLOPs of a core in a cycle, at most."""
-        if blocks.algorithm == "matrix":
+        if blocks.algorithm in ("quads", "matrix"):
             return self.target.per_cycle(self._compute_dtype(blocks))
         return 2 * self.target.lanes * _PORTS / self._registers
 
@@ -231,16 +240,29 @@ class CpuContractionWork:
             multiplies = blocks.mr * blocks.nr * wide
             return max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS) / multiplies
         vectors = blocks.nr // self.target.lanes * wide
-        multiplies = blocks.mr * vectors
-        panel = blocks.bk * blocks.nr * self._item
+        product = _INTEGER_PRODUCT if blocks.algorithm == "outer" and self.view.accumulator == "i32" else 1.0
+        products = product * (blocks.mr + self._has_bias(blocks)) * vectors
+        terms = cell_operands(self.view, blocks.algorithm).terms if blocks.algorithm in CELL_ALGORITHMS else 1
+        panel = blocks.bk // terms * blocks.nr * self._item
         # the second-level cache gives half a vector per cycle
         far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
-        return (max(multiplies, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS) + _TURN_LOSS) / multiplies
+        slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS) + _TURN_LOSS
+        return slots / (blocks.mr * vectors) * self._over_vectors(blocks)
+
+    def _over_vectors(self, blocks: Blocks) -> float:
+        """How many times the peak is above that of vector registers: bytes may have the peak of matrix registers."""
+        if blocks.algorithm != "quads":
+            return 1.0
+        return self._per_cycle(blocks) / (2 * CELL_TERMS["i8"] * self.target.lanes * _PORTS)
+
+    def _has_bias(self, blocks: Blocks) -> bool:
+        """Whether a further row sums the products of the bias of quads."""
+        return blocks.algorithm == "quads" and cell_operands(self.view, "quads").bias != 0
 
     def _matrix_cycles(self, blocks: Blocks, order: LoopOrder) -> float:
         """The same of matrix registers. Loads overlap with products; a row of a register is a cache line. Of a block of
         rows, the first tile reads a panel from where the operand lies, the others from where the panel lies."""
-        view, item = self.view, 4 // cell_terms(self.view)
+        view, item = self.view, 4 // cell_operands(self.view, "matrix").terms
         down, across, height = grid_of(blocks)
         operand, panel = view.n * view.depth * item, blocks.bk * blocks.nr * item
         rows = blocks.bk * item * (blocks.mr if order == "mnk" else blocks.bm)
@@ -289,8 +311,11 @@ class CpuContractionWork:
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""
         cycles, run, along_k = self._pack_runs[side]
-        if blocks.algorithm == "matrix":
-            cycles += _CELL if side == self.view.vector else 0.0 if along_k else _CELL + _TURN_CELLS
+        if blocks.algorithm in CELL_ALGORITHMS:
+            turned = turns_rows(self.view, blocks.algorithm)
+            cycles += _CELL if side == self.view.vector else _CELL + _TURN_CELLS if turned else 0.0
+            if side != self.view.vector and not (along_k or turned):
+                cycles += _LANE_PACK * self.target.lanes  # each number is stored alone
         per_element = cycles / max(min(run, self.target.lanes), 1)
         return (
             per_element

@@ -44,14 +44,15 @@ class CpuCall(KernelNode, frozen=True):
 class Load(KernelNode, frozen=True):
     """`count` elements (None: all lanes; further lanes are 0) of `buffer` from element `offset`.
 
-    unit: neighbours. splat: one element in all lanes. strided: `step` elements apart.
+    unit: neighbours. splat: one element in all lanes. strided: `step` elements apart. cell: the 32 bits from the
+    element on, in all lanes, as i32 (`ir.kernel.cpu.cells`).
     gather: at offset + `index` (i64 lanes). In modes unit and gather `mask` selects the lanes to load (None: all).
     """
 
     buffer: str
     offset: AxisExpr
     dtype: str
-    mode: Literal["unit", "splat", "strided", "gather"] = "unit"
+    mode: Literal["unit", "splat", "strided", "gather", "cell"] = "unit"
     count: int | AxisExpr | None = None
     step: int = 1
     index: Value | None = None

@@ -85,7 +85,7 @@ class CpuPrinter(KernelPrinter):
         if load.mode == "gather" and load.index is not None:
             base = "" if load.offset == AxisExpr() else f"{self.index(load.offset)} + "
             return f"{load.buffer}[{base}{self.value(load.index)} : gather{mask}]"
-        how = load.mode if load.mode == "splat" else self._lanes_of(load.count, load.step)
+        how = load.mode if load.mode in ("splat", "cell") else self._lanes_of(load.count, load.step)
         return f"{load.buffer}[{self.index(load.offset)} : {how}{mask}]"
 
     def _lanes_of(self, count: int | AxisExpr | None, step: int) -> str:

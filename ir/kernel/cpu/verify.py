@@ -134,10 +134,11 @@ class _CpuCheck:
             case Load():
                 if value.mode != "gather" and value.mask is None:
                     self._access(value.buffer, value.offset, scope)
-                self._require(
-                    accessed_as(self.dtypes.get(value.buffer, value.dtype), value.dtype) is not None,
-                    f"{value.buffer} loaded as {value.dtype}",
-                )
+                own = self.dtypes.get(value.buffer, value.dtype)
+                if value.mode == "cell":
+                    self._access(value.buffer, value.offset.shift(4 // DTYPES[own].bytes - 1), scope)
+                fits = value.dtype == "i32" if value.mode == "cell" else accessed_as(own, value.dtype) is not None
+                self._require(fits, f"{value.buffer} loaded as {value.dtype}")
 
     def _matrix(self, *numbers: int) -> None:
         self._require(all(0 <= number < REGISTERS for number in numbers), f"no matrix registers {numbers}")

@@ -127,6 +127,20 @@ def test_fma(lanes: Lanes, t: str) -> None:
         assert_same(got, want, "fma")
 
 
+@pytest.mark.parametrize(("fn", "left", "right"), [("dot_pairs", "<i2", "<i2"), ("dot_quads", "u1", "i1")])
+def test_dot_products_of_cells(lanes: Lanes, fn: str, left: str, right: str) -> None:
+    """Also of the greatest and the least terms; sums wrap."""
+    rng = np.random.default_rng(0)
+    count = 4 // np.dtype(left).itemsize
+    edges = [np.array(np.meshgrid(*[[np.iinfo(t).min, np.iinfo(t).max]] * count)) for t in (left, right)]
+    grids = [edge.reshape(count, -1).T.astype(t) for edge, t in zip(edges, (left, right), strict=True)]
+    a = np.concatenate([np.repeat(grids[0], len(grids[1]), 0), rng.integers(0, 127, (999, count)).astype(left)])
+    b = np.concatenate([np.tile(grids[1], (len(grids[0]), 1)), rng.integers(-128, 127, (999, count)).astype(right)])
+    sums = rng.integers(-(2**31), 2**31, len(a)).astype(np.int32)
+    got = lanes.map(f"{fn}_i32", np.int32, a.view("<i4")[:, 0], b.view("<i4")[:, 0], sums)
+    assert_same(got, ((a.astype(np.int64) * b).sum(1) + sums).astype(np.int32), fn)
+
+
 @pytest.mark.parametrize("t", REGISTERS)
 @pytest.mark.parametrize("to", REGISTERS)
 def test_cast(lanes: Lanes, t: str, to: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen.compile.library import Library, vector_prelude
-from codegen.compile.machine import ARCHES, Machine, machine
+from codegen.compile.machine import Machine, arches_of, machine
 from ir.kernel.elementwise import elementwise_functions
 from ir.uop.table import FUNCTIONS
 
@@ -68,6 +68,9 @@ def units() -> dict[str, str]:
     three = ", ".join(f"eq_load_u64({_at(place, 'u64')})" for place in range(3))
     for fn in RANDOM:
         ops.append(_wrap(f"{fn}_u64", f"eq_store_u32({_at(3, 'u32')}, eq_{fn}_u64({three}));"))
+    cells = ", ".join(f"eq_load_i32({_at(place, 'i32')})" for place in range(3))
+    for dot in ("dot_pairs", "dot_quads"):
+        ops.append(_wrap(f"{dot}_i32", f"eq_store_i32({_at(3, 'i32')}, eq_{dot}_i32({cells}));"))
     for t in REGISTERS:
         pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
         for op in COMPARE:
@@ -127,8 +130,7 @@ def units() -> dict[str, str]:
 
 def arches() -> list[str]:
     """The instruction sets of this machine, the least first."""
-    arch = machine().arch
-    return list(ARCHES[: ARCHES.index(arch) + 1]) if arch in ARCHES else [arch]
+    return [arch for arch in arches_of(machine()) if not arch.endswith("_vnni")]
 
 
 class Lanes:

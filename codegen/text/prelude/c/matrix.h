@@ -3,9 +3,7 @@
 
      eq_matrix_setup(n, rows)  shapes: registers below n have `rows` rows, the others 16; every row has 64 bytes
      eq_matrix_end()           a thread that is done with them: the system need not save them any more
-     EQ_MATRIX_MULTIPLY(D_E, sums, rows, columns)  for rows of type D and columns of type E
-
-   A cell of a panel of columns holds neighbouring terms of one column, the first in its low bits. */
+     EQ_MATRIX_MULTIPLY(D_E, sums, rows, columns)  for rows of type D and columns of type E */
 #ifdef __AMX_TILE__
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,12 +32,4 @@ EQ_FN void eq_matrix_end(void) { __asm__ volatile("tilerelease"); }
 #define EQ_MATRIX_i8_u8 "tdpbsud"
 #define EQ_MATRIX_u8_i8 "tdpbusd"
 #define EQ_MATRIX_u8_u8 "tdpbuud"
-
-/* Cells of the terms of 16 columns. The terms are values of the narrow type in registers of fp32 or i32. */
-EQ_FN eq_i32 eq_matrix_cell_f32(eq_f32 a, eq_f32 b) {
-  return (eq_i32)((eq_u32)a >> 16 | ((eq_u32)b & 0xffff0000u));
-}
-EQ_FN eq_i32 eq_matrix_cell_i32(eq_i32 a, eq_i32 b, eq_i32 c, eq_i32 d) {
-  return (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
-}
 #endif

@@ -1,9 +1,9 @@
-"""Panels for matrix registers: the operands' elements in the order in which `ir.kernel.cpu.matrix` reads them.
+"""Panels of cells (`ir.kernel.cpu.cells`): the operands' terms in the order in which products of cells read them.
 
     rows      panel[row][k]               neighbouring terms of a row, in the narrow dtype or in cells
     columns   panel[k / terms][column]    neighbouring terms of a column in one cell of 32 bits
 
-Both have zeros after the last term, up to whole rows of a register. Zeros in one operand alone would make NaN of an
+Both have zeros after the last term, up to a whole number of steps. Zeros in one operand alone would make NaN of an
 infinity in the other.
 """
 
@@ -15,21 +15,23 @@ from typing import NamedTuple
 from codegen.lower.cpu.buffer_names import unused_name
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
-from codegen.lower.cpu.pack import Panel, pack
+from codegen.lower.cpu.pack import NarrowTerms, Panel, pack
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.matrix_operands import cell_terms, matrix_dtypes, padded_depth, turns_rows
+from codegen.plan.cpu.cell_operands import CellOperands, cell_operands, turns_rows
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, interval
 from ir.kernel.cpu.kernel import Scratch
 from ir.kernel.cpu.matrix import ROWS
 from ir.kernel.cpu.nodes import CpuCall, Load, Store, Transpose, Value
 from ir.kernel.nodes import Const, register_type
+from ir.plan.cpu import Algorithm
 
 
-def packed_matrix(view: Contraction, side: int, width: int) -> tuple[str, int]:
+def packed_cells(view: Contraction, algorithm: Algorithm, side: int, width: int) -> tuple[str, int]:
     """The dtype of operand `side` in panels of `width` rows or columns, and the elements of a panel of all terms."""
     if side == view.vector:
-        return "i32", width * padded_depth(view, view.depth) // cell_terms(view)
-    rows = packed_rows(view, view.depth)
+        operands = cell_operands(view, algorithm)
+        return "i32", width * operands.padded(view.depth) // operands.terms
+    rows = packed_rows(view, algorithm, view.depth)
     return rows.dtype, rows.stride * width
 
 
@@ -41,14 +43,13 @@ class PackedRows(NamedTuple):
     stride: int
 
 
-def packed_rows(view: Contraction, depth: int) -> PackedRows:
+def packed_rows(view: Contraction, algorithm: Algorithm, depth: int) -> PackedRows:
     """Rows of `depth` terms in a panel: terms in their narrow dtype, or cells that are turned from columns of cells."""
-    dtypes = matrix_dtypes(view)
-    assert dtypes is not None
-    terms = padded_depth(view, depth)
-    if turns_rows(view):
-        return PackedRows("i32", 1, terms // cell_terms(view))
-    return PackedRows(dtypes[1 - view.vector], cell_terms(view), terms)
+    operands = cell_operands(view, algorithm)
+    terms = operands.padded(depth)
+    if turns_rows(view, algorithm):
+        return PackedRows("i32", 1, terms // operands.terms)
+    return PackedRows(operands.stored[1 - view.vector], operands.terms, terms)
 
 
 @dataclass(frozen=True)
@@ -64,31 +65,30 @@ class RowPanel:
 
 def pack_rows(frame: CpuContractionFrame, block: CpuBlock, rows: RowPanel, depth: DepthBlock) -> None:
     """Adds the packing of the rows, for one block of k, to `block`."""
-    write = _turn_cells if turns_rows(frame.view) else _pack_terms
+    write = _turn_cells if turns_rows(frame.view, frame.blocks.algorithm) else _pack_terms
     write(frame, block, rows, depth)
 
 
 def _pack_terms(frame: CpuContractionFrame, block: CpuBlock, rows: RowPanel, depth: DepthBlock) -> None:
     """Packs rows term by term, with lanes along k; a constant's lanes may run along the rows."""
-    view, writer = frame.view, frame.writer
+    view, writer, operands = frame.view, frame.writer, operands_of(frame)
     side = 1 - view.vector
-    dtypes = matrix_dtypes(view)
-    assert dtypes is not None
-    panel = Panel(side, view.rows, rows.row, rows.count, view.m, rows.buffer, rows.base, 1, rows.stride, dtypes[side])
+    narrow = NarrowTerms(operands.stored[side], operands.bias)
+    panel = Panel(side, view.rows, rows.row, rows.count, view.m, rows.buffer, rows.base, 1, rows.stride, narrow)
     pack(frame, block, panel, depth)
-    if padded_depth(view, view.depth) == view.depth:
+    if operands.padded(view.depth) == view.depth:
         return
     r = writer.variable("r", 0, rows.count - 1)
     body = block.inner({r})
     base = rows.base + writer.axis(r) * rows.stride
-    _zero(body, rows.buffer, base, depth.count, _whole_rows(frame, depth), dtypes[side])
+    _zero(body, rows.buffer, base, depth.count, _whole_steps(frame, depth), narrow.dtype)
     block.loop(body, r, ZERO, constant(rows.count))
 
 
 def _turn_cells(frame: CpuContractionFrame, block: CpuBlock, rows: RowPanel, depth: DepthBlock) -> None:
     """Packs rows with lanes along the rows, 16 rows at a time: numbers, cells of neighbouring terms, and squares of
     16 × 16 cells that are transposed."""
-    view, writer, lanes = frame.view, frame.writer, frame.lanes
+    view, writer, lanes, operands = frame.view, frame.writer, frame.lanes, operands_of(frame)
     side, frame = 1 - view.vector, replace(frame, aligned=frame.blocks.bm % ROWS == 0)
     r = writer.variable("r", 0, max(view.m - 1, 0))
     body = block.inner({r})
@@ -96,7 +96,7 @@ def _turn_cells(frame: CpuContractionFrame, block: CpuBlock, rows: RowPanel, dep
     numbers = _pack_numbers(frame, body, _Numbers(side, view.rows, first, ROWS, view.m), depth)
     square = writer.fresh("square")
     writer.private.append(Scratch(square, "i32", ROWS * ROWS))
-    step = writer.variable("step", 0, padded_depth(view, depth.most) // (ROWS * cell_terms(view)) - 1)
+    step = writer.variable("step", 0, operands.padded(depth.most) // operands.step - 1)
     turned = body.inner({step})
     at = writer.axis(step)
     for c in range(ROWS):
@@ -104,7 +104,7 @@ def _turn_cells(frame: CpuContractionFrame, block: CpuBlock, rows: RowPanel, dep
         turned.add(Store(square, constant(c * ROWS), cells[0]))
     to = rows.base + (first - rows.row) * rows.stride + at * ROWS
     turned.add(Transpose(writer.buffer(rows.buffer), to, rows.stride, square, ZERO, lanes))
-    body.loop(turned, step, ZERO, register_steps(frame, depth))
+    body.loop(turned, step, ZERO, count_steps(frame, depth))
     block.loop(body, r, rows.row, rows.row.shift(rows.count), ROWS, view.m)
 
 
@@ -113,13 +113,14 @@ def pack_cells(
 ) -> None:
     """Packs the panel of columns from `column` on: first the terms as numbers, then cells of them."""
     view, writer, nr, lanes = frame.view, frame.writer, frame.blocks.nr, frame.lanes
+    operands = operands_of(frame)
     numbers = _pack_numbers(frame, block, _Numbers(view.vector, view.columns, column, nr, view.n), depth)
-    cell = writer.variable("cell", 0, padded_depth(view, depth.most) // cell_terms(view) - 1)
+    cell = writer.variable("cell", 0, operands.padded(depth.most) // operands.terms - 1)
     body = block.inner({cell})
     at = writer.axis(cell)
     for j, cells in enumerate(_cells(frame, body, numbers, at, nr)):
         body.add(Store(writer.buffer(buffer), (base + at * nr).shift(j * lanes), cells))
-    block.loop(body, cell, ZERO, floordiv(_whole_rows(frame, depth), cell_terms(view), writer.box))
+    block.loop(body, cell, ZERO, floordiv(_whole_steps(frame, depth), operands.terms, writer.box))
 
 
 class _Numbers(NamedTuple):
@@ -134,36 +135,41 @@ class _Numbers(NamedTuple):
 
 def _pack_numbers(frame: CpuContractionFrame, block: CpuBlock, numbers: _Numbers, depth: DepthBlock) -> str:
     """The scratch buffer with an operand's numbers [k][width] in the dtype of sums, and zeros after the last term."""
-    view, writer, width = frame.view, frame.writer, numbers.width
+    view, writer, width, operands = frame.view, frame.writer, numbers.width, operands_of(frame)
     name = unused_name(f"numbers{numbers.side}", view.region)
-    writer.private.append(Scratch(writer.buffer(name), view.accumulator, padded_depth(view, depth.most) * width))
+    writer.private.append(Scratch(writer.buffer(name), view.accumulator, operands.padded(depth.most) * width))
     side, group, start, _, size = numbers
     pack(frame, block, Panel(side, group, start, width, size, name, ZERO, width, 1), depth)
-    if padded_depth(view, view.depth) != view.depth:
-        _zero(block, name, ZERO, depth.count * width, _whole_rows(frame, depth) * width, view.accumulator)
+    if operands.padded(view.depth) != view.depth:
+        _zero(block, name, ZERO, depth.count * width, _whole_steps(frame, depth) * width, view.accumulator)
     return writer.buffer(name)
 
 
 def _cells(frame: CpuContractionFrame, block: CpuBlock, numbers: str, cell: AxisExpr, width: int) -> list[Value]:
     """Row `cell` of cells of a buffer of numbers, a register after another."""
-    terms, dtype, lanes = cell_terms(frame.view), frame.view.accumulator, frame.lanes
+    terms, dtype, lanes = operands_of(frame).terms, frame.view.accumulator, frame.lanes
     registers: list[Value] = []
     for j in range(width // lanes):
         places = ((cell * (terms * width)).shift(t * width + j * lanes) for t in range(terms))
         parts = tuple(block.let("term", Load(numbers, place, dtype)) for place in places)
-        registers.append(CpuCall("matrix_cell", parts, "i32"))
+        registers.append(CpuCall("pair" if terms == 2 else "quad", parts, "i32"))
     return registers
 
 
-def register_steps(frame: CpuContractionFrame, depth: DepthBlock) -> AxisExpr:
-    """How many rows of a matrix register a block of k takes."""
-    return floordiv(_whole_rows(frame, depth), ROWS * cell_terms(frame.view), frame.writer.box)
+def operands_of(frame: CpuContractionFrame) -> CellOperands:
+    """The operands of the frame's contraction as cells."""
+    return cell_operands(frame.view, frame.blocks.algorithm)
 
 
-def _whole_rows(frame: CpuContractionFrame, depth: DepthBlock) -> AxisExpr:
-    """The terms of a block of k, rounded up to whole rows of a register."""
-    row = ROWS * cell_terms(frame.view)
-    return floordiv(depth.count.shift(row - 1), row, frame.writer.box) * row
+def count_steps(frame: CpuContractionFrame, depth: DepthBlock) -> AxisExpr:
+    """How many steps a block of k takes."""
+    step = operands_of(frame).step
+    return floordiv(depth.count.shift(step - 1), step, frame.writer.box)
+
+
+def _whole_steps(frame: CpuContractionFrame, depth: DepthBlock) -> AxisExpr:
+    """The terms of a block of k, rounded up to whole steps."""
+    return count_steps(frame, depth) * operands_of(frame).step
 
 
 def _zero(block: CpuBlock, buffer: str, base: AxisExpr, start: AxisExpr, stop: AxisExpr, dtype: str) -> None:
