@@ -158,6 +158,13 @@ def promote(a: DType, b: DType) -> DType | None:
     return fp32 if a.bits == b.bits else max(a, b, key=lambda element: element.bits)
 
 
+def is_widening(narrow: DType, wide: DType) -> bool:
+    """Whether every value of `narrow` is a value of `wide`, and both are floats, or both integers."""
+    if narrow.is_int and wide.is_int:
+        return wide.lowest <= narrow.lowest and narrow.highest <= wide.highest
+    return promote(narrow, wide) == wide
+
+
 class TensorType(msgspec.Struct, frozen=True):
     """The type of a value: element type, sizes in elements, and a name (a symbol of the source) or None per axis."""
 

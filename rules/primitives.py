@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ir.dtype import dtype, promote
+from ir.dtype import dtype, is_widening, promote
 from ir.index import map as axis_map
 from ir.index.facts import is_injective, picked_axes
 from ir.index.guard import Guard, canonical_fill
@@ -250,10 +250,7 @@ def totals_alike(term: str, total: str) -> str:
 @Primitive
 def widening_cast(source: str, to: str) -> str:
     """Every value of dtype `source` is a value of dtype `to`; both are floats, or both integers."""
-    narrow, wide = dtype(source), dtype(to)
-    if narrow.is_int and wide.is_int:
-        return yes(wide.lowest <= narrow.lowest and narrow.highest <= wide.highest)
-    return yes(promote(narrow, wide) == wide)
+    return yes(is_widening(dtype(source), dtype(to)))
 
 
 @Primitive

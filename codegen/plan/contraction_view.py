@@ -12,11 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from codegen.plan.plan_check import STAGE
 from codegen.poly.value_sites import ACCUMULATORS
 from ir.diagnostics import Kind, fail
+from ir.dtype import dtype, is_widening
 from ir.index.expr import AxisExpr
 from ir.index.facts import offset
 from ir.index.map import compose, support
@@ -24,6 +25,13 @@ from ir.poly.core import OperandRead, PolyCore, Roles
 from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
 
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32", "u16": "i32"}
+
+
+class PaddedImage(NamedTuple):
+    """A read of a padded buffer, and the number that stands around the buffer's elements."""
+
+    read: OperandRead
+    fill: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,17 +156,29 @@ class Contraction:
         """Whether every read of input `side` moves by equal steps along the last digit of `run`."""
         return all(self.offset(read).coeff(digit) is not None for read in self.roles.reads[side] for digit in run[-1:])
 
-    def image(self, side: int, run: Sequence[int]) -> OperandRead | None:
-        """The read of input `side` if that is a buffer padded with zeros and its elements are one range along the last
-        digit of `run`; else None. Elements with zeros between them are no range. A computed value does not count: where
-        its operands are padded it may be other than zero."""
+    def image(self, side: int, run: Sequence[int]) -> PaddedImage | None:
+        """The padded buffer that input `side` reads, widened or as it is, if the buffer's elements are one range along
+        the last digit of `run`; else None. Elements with padding between them are no range. Another computed value does
+        not count: where its operands are padded it may be other than the padding."""
         if not self.roles.reads[side]:
             return None
         read = self.roles.reads[side][0]
         bounds = [bound.expr.coeff(digit) for guard in read.map.guards for bound in guard.bounds for digit in run[-1:]]
-        zeros = all(guard.fill == 0 for guard in read.map.guards)
-        direct = self.operand(side).value == read.buffer
-        return read if direct and bounds and zeros and None not in bounds else None
+        fills = {guard.fill for guard in read.map.guards}
+        if not self._is_buffer(side, read.buffer) or not bounds or None in bounds or len(fills) != 1:
+            return None
+        fill = fills.pop()
+        return PaddedImage(read, fill) if math.isfinite(fill) else None
+
+    def _is_buffer(self, side: int, buffer: str) -> bool:
+        """Whether input `side` is the buffer, or the buffer in the dtype of accumulators, which has its numbers."""
+        value = self.operand(side).value
+        op = self.ops.get(value)
+        if op is None or op.fn != "cast" or op.dtype != self.accumulator:
+            return value == buffer
+        (source,) = op.operands
+        dtypes = {one.name: one.memref.dtype for one in self.region.inputs}
+        return source.value == buffer and is_widening(dtype(dtypes[buffer]), dtype(op.dtype))
 
     def _step(self, read: OperandRead, suffix: Sequence[int], *, guards: bool) -> int | None:
         """Elements per step of one counter over `suffix`; None if the read is not affine in it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqsat import optimize_and_compile, tensor
+from eqsat import nn, optimize_and_compile, tensor
 from eqsat.cost.targets import cpu_target
 from eqsat.egraph.saturate import saturate
 from eqsat.extraction.extract import extract
@@ -96,4 +96,16 @@ def test_products_of_integers_are_contractions_at_every_level() -> None:
     product = tensor.input("a", (64, 96), "i32") @ tensor.input("b", (96, 64), "i32")
     program = optimize_and_compile(product, cache=False, exactness="exact")
     assert isinstance(program.plans(0)[0].plan, CpuContractionPlan)
+    program.verify()
+
+
+def test_padding_around_a_zero_point_stays_outside_of_the_image() -> None:
+    """A convolution reads the stored image with the zero point around it, and one kernel rounds its sums to bytes."""
+    image = tensor.input("x", (1, 16, 12, 12), "u8").cast("i32") - 128
+    weights = tensor.constant(RNG.integers(-128, 127, (32, 16, 3, 3), np.int8)).cast("i32")
+    sums = nn.conv2d(image, weights, None, 1, 1).cast("fp32") * 0.002
+    rounded = (sums.round() + 128.0).maximum(0.0).minimum(255.0).cast("u8")
+    program = optimize_and_compile(rounded, cache=False)
+    (kernel,) = [kernel for kernel in program.kernels if "x" in kernel.reads]
+    assert kernel.writes == program.kernels[-1].writes
     program.verify()

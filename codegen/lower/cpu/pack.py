@@ -4,7 +4,7 @@
     row panel      panel[row][k]       neighbouring terms, for the broadcast side of row-major matrices
 
 Lanes run along the rows or columns where the operand has runs along them, else along k. A padded image is cut into the
-rows of pixels that a panel covers: their borders are zeroed and their interiors copied by vectors, so that no element
+rows of pixels that a panel covers: their borders are filled and their interiors copied by vectors, so that no element
 is tested alone. Pixels that are not evenly spaced in memory, as in an image that is read enlarged, are gathered lane by
 lane.
 """
@@ -28,6 +28,7 @@ from codegen.lower.cpu.contraction_frame import (
 from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.lane_values import convert
 from codegen.plan.contraction_view import lanes_along_k
+from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Scratch
 from ir.kernel.cpu.nodes import CpuCall, Load, Store, Transpose, Value
@@ -125,9 +126,9 @@ def _by_rows(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
     length = view.extent(run)
     rows = panel.size // length
     outer = tuple(position for position in panel.group if position not in run)
-    direct = view.image(panel.side, run)
-    if direct is not None:
-        _zero(frame, block, panel, depth)
+    image = view.image(panel.side, run)
+    if image is not None:
+        _fill(frame, block, panel, depth, image.fill)
     row = writer.variable("row", 0, rows - 1)
     body = block.inner({row})
     at = writer.axis(row)
@@ -136,10 +137,10 @@ def _by_rows(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
     last = least(body, "last", [start.shift(panel.width) - at * length], length)
     placed = frame.with_digits(frame.along(outer, at))
     segment = Segment(tuple(run), at * length, first, last)
-    if direct is None:
+    if image is None:
         _segment(placed, body, panel, depth, segment)
     else:
-        _padded_segment(placed, body, panel, depth, segment, direct)
+        _padded_segment(placed, body, panel, depth, segment, image.read)
     stop = floordiv(start.shift(panel.width - 1), length, box).shift(1)
     block.loop(body, row, floordiv(start, length, box), stop, 1, rows)
 
@@ -163,9 +164,10 @@ def _segment(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
 # --- padding --------------------------------------------------------------------------------------
 
 
-def _zero(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
-    """Zeroes the panel; elements that the interiors do not overwrite are padding."""
-    writer, lanes = frame.writer, frame.lanes
+def _fill(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, fill: float) -> None:
+    """Sets the panel to `fill`; elements that the interiors do not overwrite are padding."""
+    writer, lanes, accumulator = frame.writer, frame.lanes, frame.view.accumulator
+    number = fill if DTYPES[accumulator].is_float else int(fill)
     total = depth.most * panel.width
     x = writer.variable("z", 0, -(-total // lanes) * lanes)
     body = block.inner({x})
@@ -174,7 +176,7 @@ def _zero(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: Dept
         if panel.width % lanes == 0
         else tail_lanes(body, [depth.count * panel.width - writer.axis(x)], whole=False)
     )
-    body.add(Store(writer.buffer(panel.buffer), panel.base + writer.axis(x), Const(0, frame.view.accumulator), count))
+    body.add(Store(writer.buffer(panel.buffer), panel.base + writer.axis(x), Const(number, accumulator), count))
     block.loop(body, x, ZERO, depth.count * panel.width, lanes)
 
 

@@ -29,7 +29,13 @@ class SameValues:
     def __init__(self, view: EGraphView, picks: bool = False) -> None:
         numbers = {class_ for class_, nodes in view.classes.items() if any(map(_is_number, nodes))}
         values = {class_: nodes for class_, nodes in view.classes.items() if class_ not in numbers}
-        picked = {class_: tuple(_picked_classes(nodes, numbers)) for class_, nodes in values.items()} if picks else {}
+        on_chip = {
+            class_
+            for class_, nodes in values.items()
+            if any(node.ctor == "Pure" and node.x in numbers for node in nodes)
+        }
+        uniform = numbers | on_chip
+        picked = {class_: tuple(_picked_classes(nodes, uniform)) for class_, nodes in values.items()} if picks else {}
         origins = {class_: (*_origins(nodes), *picked.get(class_, ())) for class_, nodes in values.items()}
         self._origins = {class_: origins.get(class_, ()) for class_ in view.classes}
         edges = [(class_, origin) for class_, origins in self._origins.items() for origin in origins]

@@ -41,3 +41,19 @@ def integer_convolution() -> Region:
     memref = msgspec.structs.replace(output.memref, dtype="i32")
     body, outputs = msgspec.structs.replace(let, op=op), msgspec.structs.replace(output, memref=memref)
     return msgspec.structs.replace(region, body=(body,), outputs=(outputs,))
+
+
+def image_around(fill: int, cast: bool) -> Region:
+    """A convolution of an image of u8, widened by an op (`cast`) or as it is, with `fill` around the image."""
+    size, kernel, c_in, c_out = (9, 21), 3, 8, 24
+    over = (1, c_out, *size, c_in, kernel, kernel)
+    padded = {2: size[0], 3: size[1]}
+    image = regions.read("V" if cast else "X", over, "i0", "i4", "i2 + i5 - 1", "i3 + i6 - 1", pad=padded, fill=fill)
+    shape = (1, c_in, *size)
+    body = [regions.ewise("V", "cast", shape, regions.same("X", shape), dtype="i32")] if cast else []
+    product = regions.contraction("C", over, 3, image, regions.read("W", over, "i1", "i4", "i5", "i6"), dtype="i32")
+    inputs = [
+        regions.buffer("X", shape, "u8"),
+        regions.buffer("W", (c_out, c_in, kernel, kernel), "i8", constant=True),
+    ]
+    return regions.region("image", inputs, [*body, product], (1, c_out, *size), dtype="i32")

@@ -93,6 +93,34 @@ typedef struct { eq_u64h lo, hi; } eq_u64;
 
 EQ_FN eq_i32 eq_lane_ids(void) { return (eq_i32){EQ_LANES(EQ_LANE_ID)}; }
 
+/* Bytes to 32 bits, and the low bytes of 32 bits. gcc converts lane by lane where the width grows fourfold. */
+#if EQ_X86 && !defined(__clang__)
+#define EQ_WIDEN_BYTES(D, insn)                       \
+  EQ_FN eq_i32 eq_wide_##D(eq_##D v) {                \
+    eq_i32 r;                                         \
+    __asm__(insn " %1, %0" : "=v"(r) : EQ_SOURCE(v)); \
+    return r;                                         \
+  }
+EQ_WIDEN_BYTES(i8, "vpmovsxbd")
+EQ_WIDEN_BYTES(u8, "vpmovzxbd")
+#else
+EQ_FN eq_i32 eq_wide_i8(eq_i8 v) { return EQ_TO(eq_i32, v); }
+EQ_FN eq_i32 eq_wide_u8(eq_u8 v) { return EQ_TO(eq_i32, v); }
+#endif
+EQ_FN eq_i8 eq_low_bytes(eq_i32 v) {
+#if EQ_X86 == 512 && !defined(__clang__)
+  eq_i8 r;
+  __asm__("vpmovdb %1, %0" : "=v"(r) : "v"(v));
+  return r;
+#elif EQ_X86 == 256 && !defined(__clang__)
+  typedef EQ_VECTOR(uint8_t, 4 * EQ_VL) eq_bytes;
+  eq_bytes first = __builtin_shuffle((eq_bytes)v, (eq_bytes){0, 4, 8, 12, 16, 20, 24, 28});
+  return ((eq_i8 *)&first)[0];
+#else
+  return EQ_TO(eq_i8, v);
+#endif
+}
+
 EQ_FN eq_f32h eq_lo_f32(eq_f32 v) { return ((eq_f32h *)&v)[0]; }
 EQ_FN eq_f32h eq_hi_f32(eq_f32 v) { return ((eq_f32h *)&v)[1]; }
 EQ_FN eq_i32h eq_lo_i32(eq_i32 v) { return ((eq_i32h *)&v)[0]; }
@@ -166,8 +194,8 @@ EQ_FN eq_mask eq_first(int n) { return eq_lane_ids() < n; }
 EQ_FN eq_f32 eq_where_f32(eq_mask m, eq_f32 a, eq_f32 b) { return EQ_PICK(eq_i32, eq_f32, m, a, b); }
 EQ_FN eq_i32 eq_where_i32(eq_mask m, eq_i32 a, eq_i32 b) { return EQ_PICK(eq_i32, eq_i32, m, a, b); }
 EQ_FN eq_mask eq_where_bool(eq_mask m, eq_mask a, eq_mask b) { return EQ_PICK(eq_i32, eq_i32, m, a, b); }
-EQ_FN eq_i8 eq_where_i8(eq_mask m, eq_i8 a, eq_i8 b) { return EQ_PICK(eq_i8, eq_i8, EQ_TO(eq_i8, m), a, b); }
-EQ_FN eq_u8 eq_where_u8(eq_mask m, eq_u8 a, eq_u8 b) { return EQ_PICK(eq_u8, eq_u8, EQ_TO(eq_u8, m), a, b); }
+EQ_FN eq_i8 eq_where_i8(eq_mask m, eq_i8 a, eq_i8 b) { return EQ_PICK(eq_i8, eq_i8, eq_low_bytes(m), a, b); }
+EQ_FN eq_u8 eq_where_u8(eq_mask m, eq_u8 a, eq_u8 b) { return EQ_PICK(eq_u8, eq_u8, eq_low_bytes(m), a, b); }
 EQ_FN eq_i16 eq_where_i16(eq_mask m, eq_i16 a, eq_i16 b) {
   return EQ_PICK(eq_i16, eq_i16, EQ_TO(eq_i16, m), a, b);
 }

@@ -6,22 +6,33 @@
 #define EQ_CAST(A, B, expr) \
   EQ_FN eq_##B eq_cast_##A##_##B(eq_##A a) { return expr; }
 
+/* Integers that i32 holds, as i32 and back. */
+#define EQ_AS_I32(A, wide, narrow)                           \
+  EQ_FN eq_i32 eq_as_i32_##A(eq_##A a) { return wide; }      \
+  EQ_FN eq_##A eq_wrapped_##A(eq_i32 a) { return narrow; }
+EQ_AS_I32(i8, eq_wide_i8(a), eq_low_bytes(a))
+EQ_AS_I32(u8, eq_wide_u8(a), (eq_u8)eq_low_bytes(a))
+EQ_AS_I32(i16, EQ_TO(eq_i32, a), EQ_TO(eq_i16, a))
+EQ_AS_I32(u16, EQ_TO(eq_i32, a), EQ_TO(eq_u16, a))
+EQ_AS_I32(i32, a, a)
+EQ_AS_I32(u32, (eq_i32)a, (eq_u32)a)
+
 /* Casts between integers that fill at most one machine vector. */
-#define EQ_CAST_WRAPS(A)                            \
-  EQ_CAST(A, i8, EQ_TO(eq_i8, a))                   \
-  EQ_CAST(A, u8, EQ_TO(eq_u8, a))                   \
-  EQ_CAST(A, i16, EQ_TO(eq_i16, a))                 \
-  EQ_CAST(A, u16, EQ_TO(eq_u16, a))                 \
-  EQ_CAST(A, i32, EQ_TO(eq_i32, a))                 \
-  EQ_CAST(A, u32, (eq_u32)EQ_TO(eq_i32, a))         \
+#define EQ_CAST_WRAPS(A)                              \
+  EQ_CAST(A, i8, eq_wrapped_i8(eq_as_i32_##A(a)))     \
+  EQ_CAST(A, u8, eq_wrapped_u8(eq_as_i32_##A(a)))     \
+  EQ_CAST(A, i16, EQ_TO(eq_i16, a))                   \
+  EQ_CAST(A, u16, EQ_TO(eq_u16, a))                   \
+  EQ_CAST(A, i32, eq_as_i32_##A(a))                   \
+  EQ_CAST(A, u32, (eq_u32)eq_as_i32_##A(a))           \
   EQ_CAST(A, bool, EQ_TO(eq_i32, a != 0))
 /* Casts of integers that i32 holds. */
-#define EQ_CAST_INT(A)                              \
-  EQ_CAST_WRAPS(A)                                  \
-  EQ_CAST(A, f32, EQ_TO(eq_f32, EQ_TO(eq_i32, a)))  \
-  EQ_CAST(A, i64, eq_widen(EQ_TO(eq_i32, a)))       \
-  EQ_CAST(A, u64, eq_as_u64(eq_cast_##A##_i64(a)))  \
-  EQ_CAST(A, f64, eq_i32_to_f64(EQ_TO(eq_i32, a)))
+#define EQ_CAST_INT(A)                                \
+  EQ_CAST_WRAPS(A)                                    \
+  EQ_CAST(A, f32, EQ_TO(eq_f32, eq_as_i32_##A(a)))    \
+  EQ_CAST(A, i64, eq_widen(eq_as_i32_##A(a)))         \
+  EQ_CAST(A, u64, eq_as_u64(eq_cast_##A##_i64(a)))    \
+  EQ_CAST(A, f64, eq_i32_to_f64(eq_as_i32_##A(a)))
 
 EQ_FN eq_f64 eq_i32_to_f64(eq_i32 v) {
   return (eq_f64){EQ_TO(eq_f64h, eq_lo_i32(v)), EQ_TO(eq_f64h, eq_hi_i32(v))};
@@ -103,8 +114,8 @@ EQ_FN eq_i32 eq_trunc_f64(eq_f64 x, double lo, double hi) {
   return eq_join_i32(EQ_TO(eq_i32h, eq_held_f64h(x.lo, lo, hi)), EQ_TO(eq_i32h, eq_held_f64h(x.hi, lo, hi)));
 }
 #define EQ_CAST_FLOAT(B, lo, hi)                                    \
-  EQ_CAST(f32, B, EQ_TO(eq_##B, EQ_TO(eq_i32, eq_held_f32(a, lo, hi)))) \
-  EQ_CAST(f64, B, EQ_TO(eq_##B, eq_trunc_f64(a, lo, hi)))
+  EQ_CAST(f32, B, eq_wrapped_##B(EQ_TO(eq_i32, eq_held_f32(a, lo, hi)))) \
+  EQ_CAST(f64, B, eq_wrapped_##B(eq_trunc_f64(a, lo, hi)))
 EQ_CAST_FLOAT(i8, -128, 127)
 EQ_CAST_FLOAT(u8, 0, 255)
 EQ_CAST_FLOAT(i16, -32768, 32767)

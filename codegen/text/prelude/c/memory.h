@@ -274,7 +274,7 @@ EQ_MOVE_STRIDED(32)
 EQ_FN eq_f64 eq_decode_f64(eq_i64 v) { return (eq_f64){(eq_f64h)v.lo, (eq_f64h)v.hi}; }
 EQ_FN eq_i64 eq_encode_f64(eq_f64 v) { return (eq_i64){(eq_i64h)v.lo, (eq_i64h)v.hi}; }
 EQ_FN eq_mask eq_decode_bool(eq_i8 v) { return EQ_TO(eq_i32, v != 0); }
-EQ_FN eq_i8 eq_encode_bool(eq_mask m) { return EQ_TO(eq_i8, m) & 1; }
+EQ_FN eq_i8 eq_encode_bool(eq_mask m) { return eq_low_bytes(m) & 1; }
 
 #define EQ_STORAGE(D, V, W, decode, encode)                                                                  \
   EQ_FN V eq_load_##D(const void *p) { return decode(eq_move_load_##W(p)); }                                 \

@@ -148,7 +148,7 @@ EQ_INT_OPS(u64h)
   EQ_OP2(S, shr, a >> EQ_PICK(eq_##S, eq_##S, (eq_##U)b < width, b, eq_imm_##S(width - 1)))
 EQ_SHIFTS(i32, u32, 32)
 EQ_SHIFTS(i64h, u64h, 64)
-#define EQ_SHORT_SHIFT(T, op) EQ_OP2(T, op, EQ_TO(eq_##T, eq_##op##_i32(EQ_TO(eq_i32, a), EQ_TO(eq_i32, b))))
+#define EQ_SHORT_SHIFT(T, op) EQ_OP2(T, op, eq_wrapped_##T(eq_##op##_i32(eq_as_i32_##T(a), eq_as_i32_##T(b))))
 #define EQ_SHORT_SHIFTS(T) EQ_SHORT_SHIFT(T, shl) EQ_SHORT_SHIFT(T, shr)
 EQ_SHORT_SHIFTS(i8)
 EQ_SHORT_SHIFTS(u8)
@@ -229,7 +229,7 @@ EQ_FN eq_i32 eq_idiv_short(eq_i32 a, eq_i32 b) {
   eq_i32 zero = b == 0;
   return ~zero & EQ_TO(eq_i32, eq_floor_f32(EQ_TO(eq_f32, a) / EQ_TO(eq_f32, b - zero)));
 }
-#define EQ_SHORT_DIV(T) EQ_OP2(T, idiv, EQ_TO(eq_##T, eq_idiv_short(EQ_TO(eq_i32, a), EQ_TO(eq_i32, b))))
+#define EQ_SHORT_DIV(T) EQ_OP2(T, idiv, eq_wrapped_##T(eq_idiv_short(eq_as_i32_##T(a), eq_as_i32_##T(b))))
 EQ_SHORT_DIV(i8)
 EQ_SHORT_DIV(u8)
 EQ_SHORT_DIV(i16)

@@ -48,10 +48,17 @@ def _dequantize(
 
 
 def centre(x: Tensor, zero: Tensor | None) -> Tensor:
-    """x - zero point, i32. Weights are often quantized around 0: a zero point that is known to be 0 is left out."""
-    if zero is None or (is_known(zero) and not known_value(zero, "a zero point").any()):
+    """x - zero point, i32. A zero point that is known, and the same everywhere, is a number of the program, so that
+    rules see its value; 0 is left out."""
+    if zero is None:
         return x.cast(i32)
-    return x.cast(i32) - zero.cast(i32)
+    if not is_known(zero):
+        return x.cast(i32) - zero.cast(i32)
+    numbers = known_value(zero, "a zero point")
+    if not numbers.size or (numbers != numbers.flat[0]).any():
+        return x.cast(i32) - zero.cast(i32)
+    number = int(numbers.flat[0])
+    return x.cast(i32) - number if number else x.cast(i32)
 
 
 def spread(value: Tensor | None, x: Tensor, axis: int, block_size: int) -> Tensor | None:

@@ -22,7 +22,13 @@ from tests.support.cpu.changed_plan import with_fields
 from tests.support.cpu.contraction_runs import Built, plans_of, target_of
 from tests.support.cpu.nest_kernels import required
 from tests.support.programs import regions
-from tests.support.programs.narrow_regions import integer_convolution, integer_product, narrow, with_constant
+from tests.support.programs.narrow_regions import (
+    image_around,
+    integer_convolution,
+    integer_product,
+    narrow,
+    with_constant,
+)
 
 ARCHES = ("sse2", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "amx")
 
@@ -49,10 +55,13 @@ REGIONS = {
     "long": integer_product("u8", "u8", 20, 40, 5000),
     "image": narrow(integer_convolution(), "u8", "i8"),
     "signed image": narrow(integer_convolution(), "i8"),
+    "image around 128": image_around(128, cast=False),
+    "widened image around 128": image_around(128, cast=True),
+    "image around a number that u8 lacks": image_around(-1, cast=True),
 }
 
-UNPLANNED = {"one row", "one column", "one of all", "no terms", "no rows"}
-"""Regions without rows, columns or terms: vectors of numbers multiply these."""
+NUMBERS = {"one row", "one column", "one of all", "no terms", "no rows", "image around a number that u8 lacks"}
+"""Regions without rows, columns or terms, and of numbers that no byte holds: vectors of numbers multiply these."""
 
 
 def cell_plans(region: Region, arch: str) -> list[CpuContractionPlan]:
@@ -75,7 +84,7 @@ def test_plans_play(arch: str) -> None:
             blocks = plan.blocks
             kind = (name, plan.vector, plan.places, plan.order, blocks.mr > 4, blocks.nr > blocks.lanes, plan.prefetch)
             kinds.setdefault((*kind, blocks.bk < region.body[0].op.domain[-1]), (name, plan))
-    assert set(REGIONS) - planned == UNPLANNED
+    assert set(REGIONS) - planned == NUMBERS
     cases = list(kinds.values())
     assert {plan.blocks.algorithm for _, plan in cases} == {"quads" if arch in VNNI else "pairs"}
     built = Built([(REGIONS[name], plan) for name, plan in cases], required(arch))

@@ -202,3 +202,12 @@ def test_sums_at_points_apart_are_two_values(second: slice, kernels: int) -> Non
     z = t.input("x", (SIZE, 8)) @ t.input("w", (8, 32))
     graph, view = saturated(tensor_to_tiny(z[:, :16].sigmoid() * z[:, second])[0])
     assert len(extract(view, graph.outputs, ApproximatePricer()).kernels) == kernels
+
+
+def test_a_number_that_bounds_a_product_is_no_other_form_of_the_product() -> None:
+    """max(x · w, 1) picks elements of the product, whose sums one kernel computes and bounds."""
+    x, w = t.input("x", (20, 30)), t.input("w", (30, 40))
+    for bounded in ((x @ w).maximum(1.0), (x @ w).minimum(6.0).maximum(0.0), (x @ w * 0.5).maximum(0.0)):
+        program = optimize_and_compile(bounded, cache=False)
+        assert len(program.kernels) == 1
+        program.verify()
