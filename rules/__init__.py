@@ -24,6 +24,7 @@ from rules import (
     merging,
     movement,
     products,
+    quantized,
     reductions,
     rows,
     scaling,
@@ -36,7 +37,7 @@ from rules import (
 _PHASES = (
     (movement, gathers, casts, broadcast),
     (algebra, elementary, logic, indices),
-    (contraction, reductions, products, distribution, scaling, centring, zero_points),
+    (contraction, reductions, products, distribution, scaling, centring, quantized, zero_points),
     (enlarging, merging, stacking),
     (winograd,),
     (fusion, epilogues, rows, streams),
@@ -53,7 +54,7 @@ family of a caller joins the last phase."""
 PASSING = frozenset(
     {
         *("algebra", "elementary", "logic", "indices"),
-        *("reductions", "products", "distribution", "centring", "zero_points"),
+        *("reductions", "products", "distribution", "centring", "quantized", "zero_points"),
         *("enlarging", "merging", "stacking", "winograd"),
     }
 )

@@ -41,7 +41,7 @@ from ir.term.language import (
 )
 from ir.term.rule import Clause, Condition, pattern_variables
 from rules.concatenation import is_whole, placed_together
-from rules.primitives import element_of, is_outer, non_expanding
+from rules.primitives import byte, byte_fills, element_of, is_outer, non_expanding, one_of
 
 BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's elements", steers=False)
 ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value", steers=False)
@@ -73,12 +73,16 @@ LowRank = Analysis("LowRank", Sort.BUF, False, "one of its terms is a product th
 Place = Analysis(
     "Place", Sort.BUF, True, "its place in the group of inputs that multiply one operand in the same way (given)"
 )
+Byte = Analysis("Byte", Sort.PRO, False, "its values are integers that i8 or u8 has", steers=False)
+Short = Analysis(
+    "Short", Sort.PRO, False, "its values are integers that i8 or u8 has, or differences of two", steers=False
+)
 Held = Analysis("Held", Sort.PRO, False, "a kernel that may be computed holds it")
 
 ANALYSES = (
     *(BufDtype, ProDtype, AccDtype, EpiDtype, Varies, HasFin, CanFin),
     *(Output, Computed, Inlined, Open, Constant, Weight, Runs, Finite, Wanted, Own, OwnEpi, Statistic, Held),
-    *(Reduced, LowRank, Parted, Merged, Place),
+    *(Reduced, LowRank, Parted, Merged, Place, Byte, Short),
 )
 GIVEN = (Output, Computed, Inlined, Open, Constant, Weight, Runs, Finite)
 """The analyses that are decided on the whole program, before any rule runs."""
@@ -120,6 +124,14 @@ def _operands(analysis: Analysis, term: App, *when: Condition) -> Iterator[Claus
     for operand in held.operands:
         if sort_of(operand) is analysis.over:
             yield Clause(analysis(operand), when, pattern=term)
+
+
+def _bytes(analysis: Analysis) -> Iterator[Clause]:
+    """The analysis holds for bytes, for numbers that a byte has, for views of them, and in a wider integer."""
+    yield _holds(analysis, _read_a, one_of(BufDtype(A), "i8 u8"), byte_fills(m))
+    yield _holds(analysis, Imm(d, n, k), one_of(d, "i32"), byte(n))
+    yield _holds(analysis, PView(p, m), analysis(p), byte_fills(m))
+    yield _holds(analysis, PUn("cast", d, p), analysis(p), one_of(d, "i32"))
 
 
 def _stored_where_read(analysis: Analysis) -> Iterator[Clause]:
@@ -178,4 +190,7 @@ CLAUSES = (
     Clause(Held(q), (Wanted(Fin(_streamed)),), pattern=Fin(_streamed)),
     *(clause for term in (Fin(_scanned), Fin(_scattered)) for clause in _operands(Held, term, Wanted(term))),
     *(clause for term in (_gathered, *_pro_ops) for clause in _operands(Held, term, Held(term))),
+    *_bytes(Byte),
+    *_bytes(Short),
+    _holds(Short, PBin("sub", "i32", p, q), Byte(p), Byte(q)),
 )

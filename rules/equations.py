@@ -38,6 +38,7 @@ MATRICES = (
     "stacking",
     "winograd",
     "zero_points",
+    "quantized",
 )
 """The families of matrix products: their equations leave out the maps."""
 

@@ -55,6 +55,13 @@ def outer_sizes(read: str, sizes: str) -> str:
 
 
 @Primitive
+def unreduced(sizes: str, reduced: str) -> str:
+    """The sizes without the reduced axes, which are the last."""
+    counts = parse_sizes(sizes)
+    return sizes_text(counts[: len(counts) - len(parse_sizes(reduced))])
+
+
+@Primitive
 def reads_all(view: str, type_: str) -> str:
     """`view` is the identity on a value of this type. A map alone cannot tell the identity from a slice."""
     return yes(_reads_all(view, type_))
@@ -251,6 +258,29 @@ def totals_alike(term: str, total: str) -> str:
 def widening_cast(source: str, to: str) -> str:
     """Every value of dtype `source` is a value of dtype `to`; both are floats, or both integers."""
     return yes(is_widening(dtype(source), dtype(to)))
+
+
+SHORT = 383
+"""The greatest magnitude of the difference of two 8-bit numbers, signed or not: 255 + 128."""
+
+
+@Primitive
+def byte(number: str) -> str:
+    """`number` is an integer that i8 or u8 has."""
+    value = parse_number(number)
+    return yes(-128 <= value <= 255 and value == int(value))
+
+
+@Primitive
+def byte_fills(view: str) -> str:
+    """Where `view` reads nothing, its value is an integer that i8 or u8 has."""
+    return yes(all(byte.answer(str(guard.fill)) for guard in parse_map(view).guards))
+
+
+@Primitive
+def short_sum(sizes: str) -> str:
+    """Over these sizes a sum of products of integers up to `SHORT` is an i32."""
+    return yes(SHORT * SHORT * math.prod(parse_sizes(sizes)) < 2**31)
 
 
 @Primitive

@@ -24,10 +24,10 @@ from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, steers
 from ir.term.text import parse_number
 from ir.term.types import IllTyped, term_type
 from ir.uop.table import ELEMENTARY
-from rules.analyses import Finite
+from rules.analyses import Finite, Short
 from rules.counterexample import Difference, refuse, smallest
 from rules.instances import ELEMENTS, Instance
-from rules.primitives import one_of
+from rules.primitives import SHORT, one_of
 from rules.random_maps import Unfit
 from rules.rational import NotRational, exact_value, random_fractions
 from rules.styles import LARGE, Style
@@ -172,6 +172,9 @@ def _holds(condition: Condition, instance: Instance) -> bool:
         case Fact(analysis=analysis, term=term) if analysis is Finite:
             values = evaluate(substitute(term, instance.binding), instance.inputs)
             return bool(np.isfinite(values.astype(np.float64)).all())
+        case Fact(analysis=analysis, term=term) if analysis is Short:
+            values = evaluate(substitute(term, instance.binding), instance.inputs)
+            return dtype(values.dtype).is_int and bool((np.abs(values.astype(np.float64)) <= SHORT).all())
         case _:
             return _compute(condition, instance) is not None
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
 from eqsat.extraction.enumeration.limits import EnumerationLimits
 from eqsat.extraction.enumeration.read_facts import ReadFacts
-from ir.dtype import DTYPES, TensorType
+from ir.dtype import DTYPES, DType, TensorType, is_widening
 
 LowerBound = Callable[[float, float], float]
 """(flops, bytes) → a time in ns that no plan can beat."""
@@ -134,17 +134,22 @@ class Ranking:
 
     def _multiplies_narrow(self, tree: Tree) -> bool:
         """Whether an accumulator is a product of narrow numbers."""
-        return tree.node.ctor == "Contract" and all(self._number_bytes(kid) <= _NARROW_BYTES for kid in tree.kids)
+        return tree.node.ctor == "Contract" and all(
+            self._before_widening(kid).bytes <= _NARROW_BYTES for kid in tree.kids
+        )
 
-    def _number_bytes(self, tree: Tree) -> int:
-        """Bytes of the numbers of a value inside of a kernel, before they were widened."""
+    def _before_widening(self, tree: Tree) -> DType:
+        """The dtype of a value inside of a kernel before it was widened: integers stay integers."""
         node = tree.node
         if node.source is not None:
-            return self._forest.type_of(node.source).dtype.bytes
+            return self._forest.type_of(node.source).dtype
         if node.ctor == "PView":
-            return self._number_bytes(tree.kids[0])
-        own = DTYPES[getattr(node, "dtype", "fp64")].bytes
-        return min(own, self._number_bytes(tree.kids[0])) if node.ctor == "PUn" and node.op == "cast" else own
+            return self._before_widening(tree.kids[0])
+        own = DTYPES[getattr(node, "dtype", "fp64")]
+        if node.ctor == "PUn" and node.op == "cast":
+            narrow = self._before_widening(tree.kids[0])
+            return narrow if is_widening(narrow, own) else own
+        return own
 
     def _count_stored(self, tree: Tree) -> int:
         """How many values are stored for a tree."""

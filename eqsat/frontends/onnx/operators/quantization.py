@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from eqsat import tensor
 from eqsat.frontends.onnx.element_types import element_type
 from eqsat.frontends.onnx.operands import refuse
@@ -32,8 +34,8 @@ def _quantize(
 
 def quantize(x: Tensor, scale: Tensor, zero: Tensor | None, to: DType) -> Tensor:
     """x / scale to the nearest integer, half to even, plus the zero point, saturated to `to`."""
-    whole = (x.cast(fp32) / scale.cast(fp32)).round()
-    shifted = whole if zero is None else whole + zero.cast(fp32)
+    whole = (x.cast(fp32) / factor_of(scale)).round()
+    shifted = whole if zero is None else whole + factor_of(zero)
     return shifted.maximum(float(to.lowest)).minimum(float(to.highest)).cast(to)
 
 
@@ -44,21 +46,29 @@ def _dequantize(
     factor, offset = (spread(value, x, axis, block_size) for value in (scale, zero))
     assert factor is not None
     to = element_type(output_dtype) if output_dtype else scale.dtype
-    return (centre(x, offset).cast(fp32) * factor.cast(fp32)).cast(to)
+    return (centre(x, offset).cast(fp32) * factor_of(factor)).cast(to)
 
 
 def centre(x: Tensor, zero: Tensor | None) -> Tensor:
-    """x - zero point, i32. A zero point that is known, and the same everywhere, is a number of the program, so that
-    rules see its value; 0 is left out."""
-    if zero is None:
+    """x - zero point, i32. A zero point of 0, as that of weights often is, is left out."""
+    number = None if zero is None else _known_number(zero)
+    if zero is None or number == 0:
         return x.cast(i32)
-    if not is_known(zero):
-        return x.cast(i32) - zero.cast(i32)
-    numbers = known_value(zero, "a zero point")
-    if not numbers.size or (numbers != numbers.flat[0]).any():
-        return x.cast(i32) - zero.cast(i32)
-    number = int(numbers.flat[0])
-    return x.cast(i32) - number if number else x.cast(i32)
+    return x.cast(i32) - (zero.cast(i32) if number is None else int(number))
+
+
+def _known_number(value: Tensor) -> float | None:
+    """The number that a scale or a zero point is everywhere, if that is known: rules see the value of a number."""
+    if not is_known(value):
+        return None
+    numbers = known_value(value, "a scale or a zero point")
+    return float(numbers.flat[0]) if numbers.size and (numbers == numbers.flat[0]).all() else None
+
+
+def factor_of(scale: Tensor) -> Tensor | float:
+    """A scale in fp32, as a number where `_known_number` knows it."""
+    number = _known_number(scale)
+    return scale.cast(fp32) if number is None or not math.isfinite(number) else number
 
 
 def spread(value: Tensor | None, x: Tensor, axis: int, block_size: int) -> Tensor | None:

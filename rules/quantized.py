@@ -1,0 +1,45 @@
+"""Quantized products: factors leave a product of short integers that were widened to floats, and integers multiply.
+
+A dequantized tensor is (q − zero point)·scale. Once the scales have left a product of two such tensors, the product
+multiplies and sums integers below 2⁹, and has no rounding before the last one: a sum of so few terms fits into 32 bits.
+`rules.zero_points` then leaves the product of the stored 8-bit numbers.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from ir.term.language import Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, Term
+from ir.term.rule import Exactness, Rule, pattern_variables
+from rules.analyses import Short
+from rules.constants import finite
+from rules.primitives import invariant, short_sum, unreduced
+from rules.sides import SIDES, on_side, pair
+
+FAMILY = "quantized"
+
+B, p, q, y, b, k, s, v = pattern_variables("B:B p:P q:P y:P b:S k:S s:S v:S")
+
+_wide = PUn("cast", "fp32", p)
+
+
+def _leave_product(side: str, place: str, kind: str, scale: Term, outside: Term) -> Rule:
+    """`scale` stands beside the integers of the operand on this side, on the side `place`, and is `outside` of the sum
+    the same."""
+    scaled = PBin("mul", "fp32", *pair(place, _wide, scale))
+    rhs = EBin("mul", "fp32", Fin(Contract("fp32", k, _wide, y)), Pure(outside))
+    when = (Short(p),) if kind == "scale" else (Short(p), finite(v))
+    name = f"{kind}_{'after' if place == 'left' else 'before'}_{side}_integers"
+    return on_side(side, Rule(name, FAMILY, "", Fin(Contract("fp32", k, scaled, y)), rhs, when, Exactness.ROUNDING))
+
+
+RULES = (
+    *(_leave_product(side, place, "scale", Load(B, b), Load(B, invariant(b, k)))
+      for side, place in product(SIDES, SIDES)),
+    *(_leave_product(side, place, "number", Imm("fp32", v, s), Imm("fp32", v, unreduced(s, k)))
+      for side, place in product(SIDES, SIDES)),
+    Rule("product_of_short_integers", FAMILY, "fp32(p)·fp32(q) ≈ fp32(i32(p)·i32(q))",
+         Fin(Contract("fp32", k, _wide, PUn("cast", "fp32", q))),
+         EUn("cast", "fp32", Fin(Contract("i32", k, PUn("cast", "i32", p), PUn("cast", "i32", q)))),
+         (Short(p), Short(q), short_sum(k)), Exactness.REASSOCIATE),
+)  # fmt: skip

@@ -1,0 +1,113 @@
+"""Products of dequantized tensors multiply integers: the results stay, and kernels multiply bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eqsat import nn, optimize_and_compile, tensor
+from eqsat.runtime.program import Program
+from eqsat.tensor import Tensor
+from ir.plan.cpu import CpuContractionPlan
+from rules.primitives import SHORT, byte, byte_fills, short_sum
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.integers(-128, 127, (70, 48), np.int8, endpoint=True)
+SCALES = RNG.uniform(0.01, 0.02, 48).astype(np.float32)
+
+
+FILTERS = RNG.integers(-128, 127, (32, 37, 3, 3), np.int8, endpoint=True)
+
+
+def x(dtype: str = "u8", terms: int = 70) -> Tensor:
+    return tensor.input("x", (37, terms), dtype)
+
+
+def dequantized(q: Tensor, zero: Tensor | int, scale: Tensor | float) -> Tensor:
+    """(q − zero point)·scale."""
+    return (q.cast("i32") - zero).cast("fp32") * scale
+
+
+def weights() -> Tensor:
+    return dequantized(tensor.constant(WEIGHTS), 0, tensor.constant(SCALES))
+
+
+INTEGERS: dict[str, Callable[[], Tensor]] = {
+    "numbers": lambda: dequantized(x(), 128, 0.03) @ weights(),
+    "factors before": lambda: (0.03 * (x().cast("i32") - 128).cast("fp32")) @ weights(),
+    "arguments": lambda: (
+        dequantized(x(), tensor.input("z", (37, 1), "u8").cast("i32"), tensor.input("s", (37, 1))) @ weights()
+    ),
+    "signed": lambda: dequantized(x("i8"), -5, 0.03) @ weights(),
+    "no zero points": lambda: (x("i8").cast("fp32") * 0.03) @ weights(),
+    "no scales": lambda: x().cast("fp32") @ tensor.constant(WEIGHTS).cast("fp32"),
+    "difference of two": lambda: dequantized(x(), tensor.input("z", (37, 70), "i8").cast("i32"), 0.5) @ weights(),
+    "a padded image": lambda: nn.conv2d(
+        dequantized(x().reshape(1, 37, 7, 10), 128, 0.03),
+        dequantized(tensor.constant(FILTERS), 0, 0.02),
+        None,
+        1,
+        1,
+    ),
+}
+FLOATS: dict[str, Callable[[], Tensor]] = {
+    "a scale along the terms": lambda: dequantized(x(), 128, tensor.input("s", (70,))) @ weights(),
+    "differences of differences": lambda: (
+        dequantized(x(), tensor.input("z", (37, 70), "i8").cast("i32") - 3, 0.5) @ weights()
+    ),
+    "a zero point that no byte has": lambda: dequantized(x(), 300, 0.5) @ weights(),
+    "wider integers": lambda: (x("i16").cast("fp32") * 0.03) @ weights(),
+    "a float": lambda: x("fp32") @ weights(),
+    "too many terms": lambda: x(terms=14_640).cast("fp32") @ tensor.input("w", (14_640, 2), "i8").cast("fp32"),
+}
+
+
+def limits(program: Program) -> dict[str, np.ndarray]:
+    """Arguments whose numbers are the least and the greatest of their dtype in turns."""
+    arrays = {}
+    for name, array in program.random_inputs().items():
+        ends = [np.iinfo(array.dtype).min, np.iinfo(array.dtype).max] if array.dtype.kind in "iu" else [0.5, 2]
+        arrays[name] = np.array(ends, array.dtype)[RNG.integers(0, 2, array.shape)]
+    return arrays
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_multiply(name: str) -> None:
+    program = optimize_and_compile(INTEGERS[name](), cache=False)
+    assert program.stats.saturation.matches["product_of_short_integers"]
+    plans = [program.plans(place)[0].plan for place in range(len(program.kernels))]
+    algorithms = {plan.blocks.algorithm for plan in plans if isinstance(plan, CpuContractionPlan)}
+    assert algorithms == ({"outer"} if name == "difference of two" else algorithms & {"pairs", "quads", "matrix"})
+    assert algorithms
+    program.verify()
+    program.verify(limits(program))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_multiply(name: str) -> None:
+    program = optimize_and_compile(FLOATS[name](), cache=False)
+    assert not program.stats.saturation.matches["product_of_short_integers"]
+    program.verify(limits(program))
+
+
+def test_exact_programs_keep_their_floats() -> None:
+    program = optimize_and_compile(INTEGERS["no scales"](), cache=False, exactness="exact")
+    assert "product_of_short_integers" not in program.stats.saturation.matches
+
+
+def test_the_bounds_of_short_integers() -> None:
+    """Differences of bytes reach `SHORT`, and the longest sum of their products is an i32."""
+    ends = [np.iinfo(dtype).min for dtype in (np.uint8, np.int8)] + [
+        np.iinfo(dtype).max for dtype in (np.uint8, np.int8)
+    ]
+    assert max(abs(a - b) for a in ends for b in ends) == SHORT
+    assert short_sum.answer("[14639]")
+    assert not short_sum.answer("[14640]")
+    assert [number for number in ("-129", "-128", "255", "256", "0.5", "inf", "nan") if byte.answer(number)] == [
+        "-128",
+        "255",
+    ]
+    assert byte_fills.answer("[4] -> [i0 - 1] if 1<=i0<3 else 255")
+    assert not byte_fills.answer("[4] -> [i0 - 1] if 1<=i0<3 else 256")
