@@ -110,6 +110,7 @@ class Pricer(Protocol):
         """The price of the region by its best plan; it depends on the region's canonical form alone."""
         ...
 
-    def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        """A lower bound in ns on the time of every plan of such a kernel; needs no plan."""
+    def lower_bound(self, flops: float, bytes_moved: float, narrow: bool = True) -> float:
+        """A lower bound in ns on the time of every plan of such a kernel; needs no plan. narrow: whether the kernel may
+        multiply numbers of the narrow dtypes that have peaks of their own."""
         ...

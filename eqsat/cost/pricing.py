@@ -71,9 +71,9 @@ class PlanPricer:
         widest = widest_of(plan for plan, _ in plans)
         return [self._price_of(region, plan, work, widest) for plan, work in plans]
 
-    def lower_bound(self, flops: float, bytes_moved: float) -> float:
+    def lower_bound(self, flops: float, bytes_moved: float, narrow: bool = True) -> float:
         """A time in ns that no plan can beat. What a function of the caller's replaces counts as 0."""
-        return self._least.lower_bound(flops, bytes_moved)
+        return self._least.lower_bound(flops, bytes_moved, narrow)
 
     def _price_of(self, region: Region, plan: Plan, work: Work, widest: int, conditions: tuple[str, ...] = ()) -> Price:
         parts = self._roofline.estimate(work)

@@ -70,6 +70,8 @@ class Roofline:
     def __init__(self, target: Target, terms: Terms = ALL_TERMS) -> None:
         self.target, self.terms = target, terms
         self._best_peak = max(target.peak_flops.values())
+        narrow = frozenset() if target.is_gpu else PEAK_DTYPES
+        self._wide_peak = max(rate for dtype, rate in target.peak_flops.items() if dtype not in narrow)
         self._cycle_ns = target.cycle_ns / target.units
         self._caches = _caches(target) if terms.cache else ()
         self._alone = target.unit_bandwidth or target.bandwidth / target.units
@@ -92,9 +94,10 @@ class Roofline:
             launch=self._launch[0 if work.parallel else 1],
         )
 
-    def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        """A time in ns that no plan can beat: all units busy, at the machine's highest peak."""
-        compute = flops / self._best_peak * NS if self.terms.compute else 0.0
+    def lower_bound(self, flops: float, bytes_moved: float, narrow: bool = True) -> float:
+        """A time in ns that no plan can beat: all units busy, at the machine's highest peak. On a CPU the peaks of
+        narrow dtypes count only for products of `narrow` numbers."""
+        compute = flops / (self._best_peak if narrow else self._wide_peak) * NS if self.terms.compute else 0.0
         memory = self.transfer_ns(bytes_moved) if self.terms.memory else 0.0
         return max(compute, memory) + self._launch[1]
 

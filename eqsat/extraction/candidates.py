@@ -193,7 +193,8 @@ class Candidates:
 
     def _bound_ns(self, buffer: int, tree: Tree) -> float:
         """A time that no plan of this candidate can beat."""
-        return self._pricer.lower_bound(tree.flops, sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes)
+        moved = sum(tree.reads.values()) + self.forest.type_of(buffer).nbytes
+        return self._pricer.lower_bound(tree.flops, moved, self.facts.ranking.multiplies_narrow(tree))
 
     def _constant_ns(self, buffer: int) -> float:
         """What a constant costs. One made of indices and numbers alone, such as a causal mask, could be computed

@@ -21,6 +21,7 @@ CANCELS = "of the bounded values that are compared, none overflows or cancels"
 UNREAD = "it changes the other part of the merged product, which is read by that part's own rule"
 GRANTED = "where x is finite, as the condition asks, it is right at any level; only at range may x be taken for finite"
 ORDER = "playback sums a contraction in index order; kernels choose theirs, and that makes the level"
+SMALL = "sums of few short integers are exact in fp32, too; sums of many are not, which makes the level"
 
 EMPTY = "of no element one side is ±∞, the other that or NaN, which above exact may stand for each other"
 
@@ -30,6 +31,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("sum_of_integer_products", "without reduces(k)"): WORTH,
     ("sum_of_integer_products", "d ↔ k in reduces(k)"): WORTH,
     ("sum_of_integer_products", "p ↔ q on the right"): COMMUTES,
+    ("product_of_short_integers", "p ↔ q on the right"): COMMUTES,
+    ("product_of_short_integers", "at the level exact"): SMALL,
+    ("scale_after_left_integers", "without Short(p)"): WORTH,
+    ("scale_before_left_integers", "without Short(p)"): WORTH,
+    ("scale_after_right_integers", "without Short(p)"): WORTH,
+    ("scale_before_right_integers", "without Short(p)"): WORTH,
+    ("number_after_left_integers", "without Short(p)"): WORTH,
+    ("number_before_left_integers", "without Short(p)"): WORTH,
+    ("number_after_right_integers", "without Short(p)"): WORTH,
+    ("number_before_right_integers", "without Short(p)"): WORTH,
     ("sum_of_narrow_products", "without reduces(k)"): WORTH,
     ("sum_of_cast_products", "without reduces(k)"): WORTH,
     ("compose_movements", "without moves(n, t)"): WORTH,

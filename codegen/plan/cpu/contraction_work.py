@@ -65,6 +65,8 @@ _UNEVEN_PACK = 5.0
 """Cycles to pack one element where elements lie unevenly apart, as in an image that is read enlarged."""
 _TESTED = 6.0
 """Cycles to find which lanes of a vector lie inside the image, where padding is no copy of zeros."""
+_NARROW_GATHER = 3.0
+"""Cycles to gather a lane of 8 or 16 bits, for which no CPU has an instruction, where its test holds."""
 _TURN, _CUT_TURN = 6.0, 36.0
 """Cycles to store a vector of sums along the rows; and the last vector, if the tile cuts it short."""
 _FOLD = 3.5
@@ -336,14 +338,20 @@ class CpuContractionWork:
                 cycles, run = _UNEVEN_PACK * lanes, group
             if along_k and side == view.vector:
                 cycles *= 2  # turned in squares
-            runs.append((cycles + _TESTED * self._tested_reads(side, run), view.extent(run), along_k))
+            runs.append((cycles + self._test_cycles(side, run, step in (0, 1)), view.extent(run), along_k))
         return tuple(runs)
 
-    def _tested_reads(self, side: int, run: Sequence[int]) -> int:
-        """How many reads of an operand test every lane. An image padded with zeros is copied in rows without tests."""
+    def _test_cycles(self, side: int, run: Sequence[int], neighbours: bool) -> float:
+        """Cycles for reads of an operand that test every lane of a vector. A padded image is copied in rows without
+        tests. Lanes that are no neighbours are gathered, narrow ones by single loads."""
         if self.view.image(side, run) is not None:
-            return 0
-        return sum(bool(read.map.guards) for read in self.view.roles.reads[side])
+            return 0.0
+        cycles = 0.0
+        for read in self.view.roles.reads[side]:
+            if read.map.guards:
+                narrow = DTYPES[self.view.buffer(read).memref.dtype].bytes < 4
+                cycles += _TESTED + (0.0 if neighbours or not narrow else _NARROW_GATHER * self.target.lanes)
+        return cycles
 
     def _store_cycles(self, tile: _TileFigures, blocks: Blocks, held: bool) -> float:
         """Cycles to store the sums over all tasks, in whole registers: once per block of k and per further output."""

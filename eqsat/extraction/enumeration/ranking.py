@@ -6,17 +6,21 @@ buffers that must be stored for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
 from eqsat.extraction.enumeration.limits import EnumerationLimits
 from eqsat.extraction.enumeration.read_facts import ReadFacts
 from ir.dtype import DTYPES, DType, TensorType, is_widening
 
-LowerBound = Callable[[float, float], float]
-"""(flops, bytes) → a time in ns that no plan can beat."""
+
+class LowerBound(Protocol):
+    """A time in ns that no plan can beat, as `ir.pricer.Pricer.lower_bound`."""
+
+    def __call__(self, flops: float, bytes_moved: float, narrow: bool = True) -> float: ...
+
 
 _Kind = tuple[tuple[str, ...], int, bool]
 """The accumulators of a tree; how many values are stored to be gathered: one less where the source of a gather is
@@ -69,6 +73,7 @@ class Ranking:
         self._forest, self._bound, self._reads, self._limits = forest, bound, reads, limits
         self._given, self._constant, self._own = given, constant, own
         self._facts: dict[int, BufferFacts] = {}
+        self._narrow: dict[Tree, bool] = {}
 
     def facts(self, buffer: int) -> BufferFacts:
         """The facts of a buffer on which choices depend."""
@@ -107,8 +112,10 @@ class Ranking:
         kinds: dict[_Kind, list[Tree]] = {}
         for tree in ranked:
             gathered = sum(map(self._is_stored, tree.gathered))
-            narrow = any(map(self._multiplies_narrow, tree.accumulators))
-            kind = tree.kinds[: self._limits.reductions], min(gathered, self._limits.gathered), narrow
+            kind = (
+                *(tree.kinds[: self._limits.reductions], min(gathered, self._limits.gathered)),
+                self.multiplies_narrow(tree),
+            )
             kinds.setdefault(kind, []).append(tree)
         first, *others = _take_turns([self._of_one_kind(alike, keep) for alike in kinds.values()])
         whole = min(ranked, key=lambda tree: (self._count_stored(tree), not tree.accumulators))
@@ -132,11 +139,16 @@ class Ranking:
             chosen.append(own)
         return chosen
 
-    def _multiplies_narrow(self, tree: Tree) -> bool:
-        """Whether an accumulator is a product of narrow numbers."""
-        return tree.node.ctor == "Contract" and all(
-            self._before_widening(kid).bytes <= _NARROW_BYTES for kid in tree.kids
-        )
+    def multiplies_narrow(self, tree: Tree) -> bool:
+        """Whether a tree holds a product of narrow numbers."""
+        return any(map(self._is_narrow_product, tree.accumulators))
+
+    def _is_narrow_product(self, accumulator: Tree) -> bool:
+        if accumulator not in self._narrow:
+            self._narrow[accumulator] = accumulator.node.ctor == "Contract" and all(
+                self._before_widening(kid).bytes <= _NARROW_BYTES for kid in accumulator.kids
+            )
+        return self._narrow[accumulator]
 
     def _before_widening(self, tree: Tree) -> DType:
         """The dtype of a value inside of a kernel before it was widened: integers stay integers."""
@@ -194,7 +206,7 @@ class Ranking:
         reads, size = [self.facts(buffer) for buffer in tree.reads], sum(tree.reads.values())
         if all(read.constant for read in reads):
             return 0, sum([not read.given for read in reads]), tree.flops, tree.ops, len(tree.reads), size, tree.serial
-        time = self._bound(tree.flops, size + written)
+        time = self._bound(tree.flops, size + written, self.multiplies_narrow(tree))
         launch = self._bound(0, 0)
         for read in reads:
             if not (read.given or read.constant):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import STEPS, EGraphView
 from eqsat.extraction.rounding.same_values import SameValues
+from ir.dtype import DTYPES
 
 _Form = tuple[object, ...]
 
@@ -70,9 +71,10 @@ class ValueForms:
         return [self._number_form(class_, node) for node in nodes if self._computes(class_, node)]
 
     def _computes(self, class_: int, node: ENode) -> bool:
-        """Whether a node computes the value of its class. A node over points of that value may not: it changes
-        nothing, picks points, or concatenates padded parts."""
-        if node.ctor in _NO_OPS:
+        """Whether a node computes the value of its class, a float: integers are the same in all forms of the same
+        operands. A node over points of that value may not: it changes nothing, picks points, or concatenates padded
+        parts."""
+        if node.ctor in _NO_OPS or not DTYPES[_dtype_of(node)].is_float:
             return False
         operands = node.inline_children
         alike = [operand for operand in operands if self._same.of(operand) == self._same.of(class_)]
@@ -127,6 +129,11 @@ class ValueForms:
             case "Reduce" | "Stream":
                 return (node.ctor, node.op, node.dtype, math.prod(node.sizes), *operands)
         return (node.ctor[1:], node.op, node.dtype, *(sorted(operands) if node.op in _COMMUTATIVE else operands))
+
+
+def _dtype_of(node: ENode) -> str:
+    """The dtype of the value that a node computes."""
+    return node.type.dtype.name if node.ctor == "Scatter" else node.dtype
 
 
 def _immediates(view: EGraphView) -> Iterator[tuple[int, str]]:

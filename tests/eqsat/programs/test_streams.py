@@ -187,8 +187,8 @@ class StreamingPricer:
         reason = without_stream(region)
         return Rejected(reason) if reason else pricer().price(region)
 
-    def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        return pricer().lower_bound(flops, bytes_moved)
+    def lower_bound(self, flops: float, bytes_moved: float, narrow: bool = True) -> float:
+        return pricer().lower_bound(flops, bytes_moved, narrow)
 
 
 @programs(FEW)

@@ -88,8 +88,8 @@ class SharedPrices:
             self._known[region] = self._inner.price(region)
         return self._known[region]
 
-    def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        return self._inner.lower_bound(flops, bytes_moved)
+    def lower_bound(self, flops: float, bytes_moved: float, narrow: bool = True) -> float:
+        return self._inner.lower_bound(flops, bytes_moved, narrow)
 
 
 @dataclass(frozen=True)

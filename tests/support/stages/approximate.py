@@ -59,8 +59,8 @@ class ApproximatePricer:
         plan = gpu_plan((64, 64, 64))
         return Price(parts.time, plan, work, parts)
 
-    def lower_bound(self, flops: float, bytes_moved: float) -> float:
-        return Roofline(self.target).lower_bound(flops, bytes_moved)
+    def lower_bound(self, flops: float, bytes_moved: float, narrow: bool = True) -> float:
+        return Roofline(self.target).lower_bound(flops, bytes_moved, narrow)
 
 
 def saturated(source: Any, rules: Sequence[Rule] = RULES) -> tuple[Graph, EGraphView]:
