@@ -85,7 +85,7 @@ def spread(value: Tensor | None, x: Tensor, axis: int, block_size: int) -> Tenso
 
 
 @operator("DynamicQuantizeLinear", since=11)
-def _quantize_by_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def quantize_by_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """To u8, with a scale and a zero point from the range of x and 0."""
     least, greatest = x.min().minimum(0), x.max().maximum(0)
     scale = (greatest - least) / 255
@@ -95,7 +95,8 @@ def _quantize_by_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @operator("MatMulInteger", since=10)
-def _integer_product(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
+def integer_product(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
+    """The product of the integers without their zero points, i32."""
     return centre(a, rows_of(a_zero)) @ centre(b, b_zero)
 
 

@@ -218,6 +218,10 @@ def _max_unpool(
 
 @operator("AveragePool")
 def _average_pool(x: Tensor, *, attributes: PoolAttributes) -> Tensor:
+    return average_pool(x, attributes)
+
+
+def average_pool(x: Tensor, attributes: PoolAttributes) -> Tensor:
     """`count_include_pad` counts the pads, but not the elements that `ceil_mode` reads beyond them."""
     padding = padding_of(attributes.auto_pad, attributes.pads, x.ndim - 2)
     return nn.avg_pool(

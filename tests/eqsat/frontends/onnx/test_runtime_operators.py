@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import helper
 
 from eqsat.frontends.onnx.operator_table import OPERATORS
-from eqsat.model import read_model
-from ir.tiny.playback import playback
+from tests.eqsat.frontends.onnx.test_runtime_quantization import CASES as QUANTIZED
+from tests.support.oracles.runtime_operator import Arrays, run_both
 
 RNG = np.random.default_rng(0)
-Arrays = dict[str, np.ndarray]
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -83,24 +80,11 @@ CASES: dict[str, tuple[str, Arrays, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_operators_agree_with_onnxruntime(name: str) -> None:
-    op, inputs, attrs = CASES[name]
-    node = helper.make_node(op, list(inputs), ["y"], domain="com.microsoft", **attrs)
-    described = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in inputs.items()
-    ]
-    graph = helper.make_graph([node], "g", described, [helper.make_empty_tensor_value_info("y")])
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, inputs)
-    bound = read_model(model).bind({}, True)
-    (actual,) = playback(bound.graph, {**inputs, **bound.constants})
-    assert actual.dtype == expected.dtype
+    actual, expected = run_both(*CASES[name])
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_every_operator_is_tested() -> None:
-    tested = {op for op, _, _ in CASES.values()}
+    tested = {op for op, _, _ in (*CASES.values(), *QUANTIZED.values())}
     others = {name for domain, name in OPERATORS if domain == "com.microsoft"} - tested
     assert others == {"LayerNormalization", "SimplifiedLayerNormalization"}  # those of ONNX's domain, twice
