@@ -19,6 +19,10 @@ import numpy as np
 
 TARGET_SECONDS = 0.02
 """A sample repeats the case as often as fits into this time."""
+FIRST_RUNS = 5
+"""Runs of which the fastest says how many fit into a sample: the first ones meet cold caches."""
+WARMING = 4
+"""A quarter of a sample's runs come before it, so that caches, threads and the cores' clocks are as in the sample."""
 PAUSE_SECONDS = 0.05
 """Pause between turns: a peer's threads spin for a while after its run, and would take a core from the next system."""
 BEGIN_SECONDS = 600.0
@@ -108,15 +112,17 @@ def serve(find: Find, system: str, threads: int, of_cpu: bool, pipe: Connection)
         with contextlib.suppress(BrokenPipeError):  # the bench is over
             pipe.send(CannotRunError(last[0] if last else type(error).__name__))
         return
-    start = clock()
-    run()
-    repeats = max(1, int(TARGET_SECONDS / max(clock() - start, 1e-7)))
-    while pipe.recv():
-        run()
+
+    def sample(repeats: int) -> float:
         start = clock()
         for _ in range(repeats):
             run()
-        pipe.send((clock() - start) / repeats)
+        return (clock() - start) / repeats
+
+    repeats = max(1, int(TARGET_SECONDS / max(min(sample(1) for _ in range(FIRST_RUNS)), 1e-7)))
+    while pipe.recv():
+        sample(-(-repeats // WARMING))
+        pipe.send(sample(repeats))
 
 
 def _receive(pipe: Connection, system: str) -> Any:

@@ -26,10 +26,10 @@ from codegen.lower.cpu import stream_at_point as lower_stream
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_evaluator import LaneEvaluator
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
-from codegen.lower.cpu.rows_on_chip import workspace_rows
+from codegen.lower.cpu.rows_on_chip import place_rows
 from codegen.lower.cpu.split_reduce import partial_phase
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_tiling import NestLoop, kept_rows_of, nest_loops
+from codegen.plan.cpu.nest_tiling import NestLoop, nest_loops
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.stream_roles import score_read
 from ir.index.expr import AxisExpr, coordinates, substitute
@@ -53,8 +53,7 @@ def lower_nest(loops: RegionLoops, plan: CpuNestPlan, name: str = "eq_k") -> Cpu
 def nest_phases(loops: RegionLoops, plan: CpuNestPlan, writer: CpuWriter) -> list[Phase]:
     """The phases that compute the outputs of a region by a plan that fits."""
     ev = RegionEvaluator(loops, writer, plan.rescaled)
-    dtypes = {name: op.dtype for name, op in ev.ops.items()}
-    ev.keep(workspace_rows(kept_rows_of(loops, plan), dtypes, plan.rows, writer))
+    ev.keep(place_rows(loops, plan, writer))
     phases: list[Phase] = []
     if plan.part is not None:
         phases.append(partial_phase(ev, plan.part, lanes_in_results=plan.lanes is not None))

@@ -15,6 +15,7 @@ from codegen.plan.fit_plan import fit_plan
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
+from eqsat import nn, optimize_and_compile, tensor
 from ir.diagnostics import EqsatError, Kind
 from ir.index.map import identity, parse_map
 from ir.plan.cpu import CpuNestPlan, KeptValue
@@ -170,9 +171,40 @@ def test_a_plan_that_keeps_the_row_computes_each_value_once() -> None:
     text = c_text(lower_nest(fit_plan(region, core, plan), plan))
     without = msgspec.structs.replace(plan, kept=())
     rereads = c_text(lower_nest(fit_plan(region, core, without), without))
-    assert "e_row" in text
-    assert "e_row" not in rereads
+    assert "eq_load_f32(y " in text
+    assert "eq_load_f32(y " not in rereads
     assert text.count("eq_exp_f32(") < rereads.count("eq_exp_f32(")
+
+
+def cut_rows(plan: CpuNestPlan) -> CpuNestPlan:
+    """The plan with two blocks along the rows."""
+    loops = [msgspec.structs.replace(loop, tile=64 if loop.axes == (1,) else loop.tile) for loop in plan.loops]
+    return msgspec.structs.replace(plan, loops=tuple(loops))
+
+
+def test_rows_lie_in_an_output_that_reads_each_element_last() -> None:
+    """Not where the output is written in parts of a row, or is read backwards, or is of another dtype."""
+    region = exp_over_sum(64, 128)
+    core = analyse(region).core
+    plan = next(
+        case.plan
+        for case in nest_kernels.cases([region], machine().arch)
+        if kept(case.plan) and [loop.axes for loop in case.plan.loops] == [(0,), (1,)] and case.plan.lanes == 1
+    )
+    assert "e_row" not in c_text(lower_nest(fit_plan(region, core, plan), plan))
+    for other, own in ((region, cut_rows(plan)), (exp_over_sum(64, 128, "[{0},{1}] -> [i0, -i1 + 127]"), plan)):
+        case = nest_kernels.case(other, analyse(other).core, own)
+        assert "e_row" in c_text(case.kernel)
+        nest_kernels.check(nest_kernels.library([case], machine()), case, random_inputs(other, nan=True))
+
+
+def test_one_of_several_rows_lies_in_the_output() -> None:
+    """The output reads the weights of both softmaxes."""
+    x = tensor.input("x", (3, 17))
+    once = nn.softmax(x, -1)
+    program = optimize_and_compile(x * once + nn.softmax(once * 3, -1), cache=False)
+    assert len(program.kernels) == 1
+    program.verify()
 
 
 def test_what_is_cheap_or_read_once_is_not_kept() -> None:
