@@ -284,6 +284,30 @@ def short_sum(sizes: str) -> str:
 
 
 @Primitive
+def same_value(number: str, other: str) -> str:
+    """Two numbers of any dtypes have one value."""
+    return yes(parse_number(number) == parse_number(other))
+
+
+@Primitive
+def medium(number: str) -> str:
+    """`number` is positive, and its products with bytes and their quotients are no denormals and finite."""
+    return yes(2.0**-100 <= parse_number(number) <= 2.0**100)
+
+
+@Primitive
+def no_byte_below(element: str, number: str) -> str:
+    """`element` is i8 or u8, and none of its integers is below `number`."""
+    return yes(element in ("i8", "u8") and parse_number(number) <= dtype(element).lowest)
+
+
+@Primitive
+def no_byte_above(element: str, number: str) -> str:
+    """`element` is i8 or u8, and none of its integers is above `number`."""
+    return yes(element in ("i8", "u8") and parse_number(number) >= dtype(element).highest)
+
+
+@Primitive
 def one_of(text: str, words: str) -> str:
     """`text` is one of these words."""
     return yes(text in words.split())

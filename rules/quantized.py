@@ -3,6 +3,9 @@
 A dequantized tensor is (q − zero point)·scale. Once the scales have left a product of two such tensors, the product
 multiplies and sums integers below 2⁹, and has no rounding before the last one: a sum of so few terms fits into 32 bits.
 `rules.zero_points` then leaves the product of the stored 8-bit numbers.
+
+Bytes that are dequantized and quantized again in the same way are the bytes: |q·v/v - q| is below 383·2⁻²², so that
+rounding finds q; adding the zero point, and bounds that every byte keeps, change nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +13,27 @@ from __future__ import annotations
 from itertools import product
 
 from ir.term.language import Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, Term
-from ir.term.rule import Exactness, Rule, pattern_variables
-from rules.analyses import Short
+from ir.term.rule import Equal, Exactness, Rule, pattern_variables
+from rules.analyses import Byte, ProDtype, Short
 from rules.constants import finite
-from rules.primitives import invariant, short_sum, unreduced
+from rules.equations import add_equation
+from rules.primitives import (
+    byte,
+    invariant,
+    medium,
+    no_byte_above,
+    no_byte_below,
+    one_of,
+    same_value,
+    short_sum,
+    unreduced,
+)
 from rules.sides import SIDES, on_side, pair
 
 FAMILY = "quantized"
 
 B, p, q, y, b, k, s, v = pattern_variables("B:B p:P q:P y:P b:S k:S s:S v:S")
+o, t, z = pattern_variables("o:S t:S z:S")
 
 _wide = PUn("cast", "fp32", p)
 
@@ -33,6 +48,22 @@ def _leave_product(side: str, place: str, kind: str, scale: Term, outside: Term)
     return on_side(side, Rule(name, FAMILY, "", Fin(Contract("fp32", k, scaled, y)), rhs, when, Exactness.ROUNDING))
 
 
+_again = PBin(o, "fp32", PBin("mul", "fp32", _wide, Imm("fp32", v, s)), Imm("fp32", v, s))
+_centred = PUn("cast", "fp32", PBin("sub", "i32", p, Imm("i32", z, s)))
+
+ROUND_TRIP = (
+    Rule("rounded_again", FAMILY, "", PUn("round", "fp32", _again), _wide,
+         (Short(p), one_of(o, "fdiv quotient"), medium(v))),
+    Rule("zero_point_again", FAMILY, "", PBin("add", "fp32", _centred, Imm("fp32", v, s)), _wide,
+         (Byte(p), byte(z), same_value(z, v))),
+    Rule("bytes_above", FAMILY, "", PBin("max", "fp32", _wide, Imm("fp32", v, s)), _wide,
+         (no_byte_below(ProDtype(p), v),)),
+    Rule("bytes_below", FAMILY, "", PBin("min", "fp32", _wide, Imm("fp32", v, s)), _wide,
+         (no_byte_above(ProDtype(p), v),)),
+    Rule("bytes_again", FAMILY, "", PUn("cast", t, _wide), p, (one_of(t, "i8 u8"), Equal(ProDtype(p), t))),
+)  # fmt: skip
+"""Bytes that are dequantized and quantized again are the bytes, step by step."""
+
 RULES = (
     *(_leave_product(side, place, "scale", Load(B, b), Load(B, invariant(b, k)))
       for side, place in product(SIDES, SIDES)),
@@ -42,4 +73,5 @@ RULES = (
          Fin(Contract("fp32", k, _wide, PUn("cast", "fp32", q))),
          EUn("cast", "fp32", Fin(Contract("i32", k, PUn("cast", "i32", p), PUn("cast", "i32", q)))),
          (Short(p), Short(q), short_sum(k)), Exactness.REASSOCIATE),
+    *map(add_equation, ROUND_TRIP),
 )  # fmt: skip

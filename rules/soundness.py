@@ -24,7 +24,7 @@ from ir.term.rule import Condition, Equal, Exactness, Exists, Rule, steers
 from ir.term.text import parse_number
 from ir.term.types import IllTyped, term_type
 from ir.uop.table import ELEMENTARY
-from rules.analyses import Finite, Short
+from rules.analyses import Byte, Finite, Short
 from rules.counterexample import Difference, refuse, smallest
 from rules.instances import ELEMENTS, Instance
 from rules.primitives import SHORT, one_of
@@ -34,6 +34,8 @@ from rules.styles import LARGE, Style
 
 Array = NDArray[Any]
 
+_RANGES = {Byte: (-128, 255), Short: (-SHORT, SHORT)}
+"""The integers of which an analysis speaks."""
 TERMS = 16.0
 """The size of the terms that sums of ordinary numbers may have cancelled."""
 
@@ -172,9 +174,10 @@ def _holds(condition: Condition, instance: Instance) -> bool:
         case Fact(analysis=analysis, term=term) if analysis is Finite:
             values = evaluate(substitute(term, instance.binding), instance.inputs)
             return bool(np.isfinite(values.astype(np.float64)).all())
-        case Fact(analysis=analysis, term=term) if analysis is Short:
+        case Fact(analysis=analysis, term=term) if analysis in _RANGES:
             values = evaluate(substitute(term, instance.binding), instance.inputs)
-            return dtype(values.dtype).is_int and bool((np.abs(values.astype(np.float64)) <= SHORT).all())
+            low, high = _RANGES[analysis]
+            return dtype(values.dtype).is_int and bool(((low <= values) & (values <= high)).all())
         case _:
             return _compute(condition, instance) is not None
 

@@ -1,5 +1,9 @@
 """Barriers: uops whose readers do not compute them.
 
+A program sets barriers, and so does a quantized network: a tensor that is rounded to bytes is stored, since its readers
+load a quarter of the bytes from which it is computed. The network then falls into many small problems. Where only
+elementwise uops read the bytes, up to the next rounding, one kernel may compute them all.
+
 A rule that lets a reader compute a stored value has a read of a Store on its left side. In a program with barriers,
 these rules match only where the stored buffer is `Open`: where no uop with a barrier is loaded as this buffer. Other
 programs run the rules as they are.
@@ -13,19 +17,45 @@ from dataclasses import replace
 from eqsat.looping.uop_key import uop_key
 from ir.term.language import App, Sort, Store, sort_of, subterms
 from ir.term.rule import Condition, Rule
-from ir.tiny.graph import Graph, Imm, Ref
+from ir.tiny.graph import Graph, Imm, Node, Ref
+from ir.uop.table import UOpKind
 from rules.analyses import Open
 
 
 def closed_uops(graph: Graph) -> frozenset[Ref]:
-    """The uops with a barrier, and the uops that compute the same as these: the e-graph holds equal uops once."""
+    """The uops with a barrier, the `stored_bytes`, and the uops that compute the same as these: the e-graph holds equal
+    uops once."""
     first: dict[object, Ref] = {}
     same: dict[Ref, Ref] = {}
     for node in graph.nodes:
         operands = (read if isinstance(read, Imm) else same[read] for read in node.src)
         same[node.id] = first.setdefault(uop_key(node, operands), node.id)
-    closed = {same[node.id] for node in graph.nodes if node.barrier and node.uop != "INPUT"}
+    bytes_ = stored_bytes(graph)
+    closed = {same[node.id] for node in graph.nodes if (node.barrier and node.uop != "INPUT") or node.id in bytes_}
     return frozenset(uop for uop, equal in same.items() if equal in closed)
+
+
+def stored_bytes(graph: Graph) -> frozenset[Ref]:
+    """The uops that cast floats to 8-bit integers which more than elementwise uops read."""
+    read: set[Ref] = set()
+    stored: set[Ref] = set()
+    for node in reversed(graph.nodes):
+        rounds = _rounds_to_bytes(node, graph)
+        if rounds and node.id in read:
+            stored.add(node.id)
+        if node.op.kind not in _POINTWISE or (node.id in read and not rounds):
+            read.update(node.refs)
+    return frozenset(stored)
+
+
+_POINTWISE = (UOpKind.UNARY, UOpKind.BINARY, UOpKind.TERNARY, UOpKind.CAST, UOpKind.MOVEMENT, UOpKind.INPUT)
+
+
+def _rounds_to_bytes(node: Node, graph: Graph) -> bool:
+    if node.op.kind is not UOpKind.CAST:
+        return False
+    (source,), result = graph.operand_types(node), graph.types[node.id].dtype
+    return source.dtype.is_float and result.is_int and result.bytes == 1
 
 
 def respect_barriers(rules: Sequence[Rule]) -> list[Rule]:

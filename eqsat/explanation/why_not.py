@@ -10,7 +10,7 @@ import msgspec
 
 from eqsat.cost.fusion import fusion
 from eqsat.cost.roofline import Roofline
-from eqsat.egraph.barriers import closed_uops
+from eqsat.egraph.barriers import closed_uops, stored_bytes
 from eqsat.egraph.enode import ENode
 from eqsat.explanation.attempts import Attempts
 from eqsat.explanation.chain import Chosen
@@ -40,7 +40,7 @@ class WhyNot(msgspec.Struct, frozen=True):
              limits   the rules do, but one kernel may not hold the accumulators of both
              between  the second kernel reads a result that another kernel computes from the first's
              apart    neither kernel reads the other's result, and a kernel that writes both gains nothing
-             barrier  the second reads the result of a uop with a barrier
+             barrier  the second reads the result of a uop with a barrier, or bytes that are stored
              loop     one of them runs once per trip of a loop, or before it, the other one does not
              call     one of them belongs to a call that is optimized by itself, the other one does not
              same     they are the same kernel
@@ -170,7 +170,9 @@ class Pairs:
         classes, terms = self._history.classes, self._chosen.terms
         closed = [uop for uop in self._closed if self._history.view.tiny[uop] == classes[buffer]]
         if closed:
-            verdict = f"the uop {closed[0]} has a barrier: no kernel that reads {buffer} computes it"
+            rounds = closed[0] in stored_bytes(self._chosen.setting.bound.graph)
+            reason = "rounds floats to bytes, which are stored" if rounds else "has a barrier"
+            verdict = f"the uop {closed[0]} {reason}: no kernel that reads {buffer} computes it"
             return self._answer(one, other, "barrier", verdict)
         output = terms[second].outputs_reading(buffer)[0]
         read, written = classes[buffer], classes[other.writes[output]]

@@ -111,3 +111,37 @@ def test_the_bounds_of_short_integers() -> None:
     ]
     assert byte_fills.answer("[4] -> [i0 - 1] if 1<=i0<3 else 255")
     assert not byte_fills.answer("[4] -> [i0 - 1] if 1<=i0<3 else 256")
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("u8", 128), ("u8", 0), ("i8", 0), ("i8", -7), ("u8", 255)])
+def test_bytes_that_are_quantized_again_are_the_bytes(dtype: str, zero: int) -> None:
+    """Also through a movement; every byte is tried."""
+    q = tensor.input("q", (16, 16), dtype)
+    low, high = (0.0, 255.0) if dtype == "u8" else (-128.0, 127.0)
+    moved = dequantized(q, zero, 0.0371).permute(1, 0)
+    again = ((moved / 0.0371).round() + float(zero)).maximum(low).minimum(high).cast(dtype)
+    program = optimize_and_compile(again, cache=False)
+    assert all(program.stats.saturation.matches[name] for name in ("rounded_again", "bytes_again"))
+    every = np.arange(low, high + 1).astype(np.uint8 if dtype == "u8" else np.int8).reshape(16, 16)
+    np.testing.assert_array_equal(program(every), every.T)
+    assert "round" not in program.kernels[0].name
+
+
+def test_other_scales_and_bounds_round_anew() -> None:
+    q = tensor.input("q", (16, 16), "u8")
+    for scale, high in ((0.04, 255.0), (0.0371, 200.0)):
+        again = (dequantized(q, 0, 0.0371) / scale).round().maximum(0.0).minimum(high).cast("u8")
+        program = optimize_and_compile(again, cache=False)
+        assert not program.stats.saturation.matches["bytes_again"]
+        program.verify()
+
+
+def test_bytes_that_a_product_reads_are_stored() -> None:
+    """Bytes are a quarter of the floats from which they are computed. Elementwise readers compute them."""
+    x, w = tensor.input("x", (64, 64)), tensor.constant(WEIGHTS[:64])
+    rounded = (x / 0.02).round().maximum(-128.0).minimum(127.0).cast("i8")
+    product = optimize_and_compile(rounded.cast("i32") @ w.cast("i32"), cache=False)
+    assert [kernel.reads for kernel in product.kernels if "x" in kernel.reads] == [("x",)]
+    assert len(product.kernels) == 2
+    assert "rounds floats to bytes, which are stored" in str(product.why_not(0, 1))
+    assert len(optimize_and_compile(rounded.cast("fp32") * 0.02 + 1, cache=False).kernels) == 1
