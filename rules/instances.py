@@ -68,7 +68,7 @@ MAX_TERMS = 24
 """The most terms of one reduction, unless a single axis has more."""
 FILLS = (0.0, 0.0, 0.0, 1.0, -1.0, -0.0, 0.5, math.inf, -math.inf, math.nan)
 """The fills of maps of floats."""
-CONSTANTS = (0.0, 1.0, -2.0, 0.5, -0.0, -1.0, 3.0, math.log2(math.e), math.log(2))
+CONSTANTS = (0.0, 1.0, -2.0, 0.5, -0.0, -1.0, 3.0, 255.0, math.log2(math.e), math.log(2))
 """The floats for constants of patterns: rules name many of these numbers."""
 TAME = ("add", "sub", "mul", "max", "neg")
 """The ops in random values."""

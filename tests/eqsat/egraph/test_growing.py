@@ -27,7 +27,7 @@ from tests.support.programs import graphs
 def _programs() -> Iterator[Graph]:
     yield graphs.gemm_bias_relu()
     yield graphs.attention()
-    yield random_graph(np.random.default_rng(7), 16)
+    yield random_graph(np.random.default_rng(11), 16)  # without barriers, which change all rules
 
 
 @cache
