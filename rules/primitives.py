@@ -50,15 +50,7 @@ def domain(view: str) -> str:
 @Primitive
 def outer_sizes(read: str, sizes: str) -> str:
     """The sizes of the domain of `read`, without the reduced axes, which are the last."""
-    outer = parse_map(read).sizes
-    return sizes_text(outer[: len(outer) - len(parse_sizes(sizes))])
-
-
-@Primitive
-def unreduced(sizes: str, reduced: str) -> str:
-    """The sizes without the reduced axes, which are the last."""
-    counts = parse_sizes(sizes)
-    return sizes_text(counts[: len(counts) - len(parse_sizes(reduced))])
+    return _without_last(parse_map(read).sizes, sizes)
 
 
 @Primitive
@@ -384,8 +376,11 @@ def _drop_axes(read: str, dropped: Sequence[int], reduced: int) -> str:
 @Primitive
 def without_last(sizes: str, reduced: str) -> str:
     """The sizes of a domain without the reduced axes, which are the last."""
-    counts = parse_sizes(sizes)
-    return sizes_text(counts[: len(counts) - len(parse_sizes(reduced))])
+    return _without_last(parse_sizes(sizes), reduced)
+
+
+def _without_last(sizes: Sequence[int], last: str) -> str:
+    return sizes_text(sizes[: len(sizes) - len(parse_sizes(last))])
 
 
 @Primitive

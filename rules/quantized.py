@@ -26,7 +26,7 @@ from rules.primitives import (
     one_of,
     same_value,
     short_sum,
-    unreduced,
+    without_last,
 )
 from rules.sides import SIDES, on_side, pair
 
@@ -67,7 +67,7 @@ ROUND_TRIP = (
 RULES = (
     *(_leave_product(side, place, "scale", Load(B, b), Load(B, invariant(b, k)))
       for side, place in product(SIDES, SIDES)),
-    *(_leave_product(side, place, "number", Imm("fp32", v, s), Imm("fp32", v, unreduced(s, k)))
+    *(_leave_product(side, place, "number", Imm("fp32", v, s), Imm("fp32", v, without_last(s, k)))
       for side, place in product(SIDES, SIDES)),
     Rule("product_of_short_integers", FAMILY, "fp32(p)·fp32(q) ≈ fp32(i32(p)·i32(q))",
          Fin(Contract("fp32", k, _wide, PUn("cast", "fp32", q))),

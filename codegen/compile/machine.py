@@ -33,9 +33,9 @@ _FEATURES = (*_NEEDS["amx"], *("avx512_bf16", "avx512_fp16", "avx_vnni"))
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A CPU. arch: one of `ARCHES`, or "generic". features: Linux's names of the
-    instruction sets that code may use, in a fixed order. cores: the cores that this process may use. Cache sizes are in
-    bytes: L1 and L2 of one core, L3 of the machine."""
+    """A CPU. arch: one of `ARCHES`, or "generic". features: Linux's names of the instruction sets that code may use, in
+    a fixed order. cores: the cores that this process may use. Cache sizes are in bytes: L1 and L2 of one core, L3 of
+    the machine."""
 
     arch: str
     vector_bytes: int

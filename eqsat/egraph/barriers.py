@@ -43,12 +43,10 @@ def stored_bytes(graph: Graph) -> frozenset[Ref]:
         rounds = _rounds_to_bytes(node, graph)
         if rounds and node.id in read:
             stored.add(node.id)
-        if node.op.kind not in _POINTWISE or (node.id in read and not rounds):
+        pointwise = node.op.kind.is_elementwise or node.op.kind is UOpKind.MOVEMENT
+        if not pointwise or (node.id in read and not rounds):
             read.update(node.refs)
     return frozenset(stored)
-
-
-_POINTWISE = (UOpKind.UNARY, UOpKind.BINARY, UOpKind.TERNARY, UOpKind.CAST, UOpKind.MOVEMENT, UOpKind.INPUT)
 
 
 def _rounds_to_bytes(node: Node, graph: Graph) -> bool:

@@ -12,7 +12,7 @@ Picks may count, too: each element of max y or relu y is one of y, or a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from eqsat.egraph.enode import ENode
@@ -29,13 +29,7 @@ class SameValues:
     def __init__(self, view: EGraphView, picks: bool = False) -> None:
         numbers = {class_ for class_, nodes in view.classes.items() if any(map(_is_number, nodes))}
         values = {class_: nodes for class_, nodes in view.classes.items() if class_ not in numbers}
-        on_chip = {
-            class_
-            for class_, nodes in values.items()
-            if any(node.ctor == "Pure" and node.x in numbers for node in nodes)
-        }
-        uniform = numbers | on_chip
-        picked = {class_: tuple(_picked_classes(nodes, uniform)) for class_, nodes in values.items()} if picks else {}
+        picked = {class_: tuple(several) for class_, several in _picks(values, numbers)} if picks else {}
         origins = {class_: (*_origins(nodes), *picked.get(class_, ())) for class_, nodes in values.items()}
         self._origins = {class_: origins.get(class_, ()) for class_ in view.classes}
         edges = [(class_, origin) for class_, origins in self._origins.items() for origin in origins]
@@ -76,6 +70,15 @@ def _origins(nodes: Iterable[ENode]) -> Iterator[int]:
         if node.ctor in _PASSED_ON:
             first, *_ = node.children
             yield first
+
+
+def _picks(values: Mapping[int, Sequence[ENode]], numbers: set[int]) -> Iterator[tuple[int, Iterator[int]]]:
+    """Of each class, the classes that its nodes pick elements of. A number may stand on chip, in a class of its own."""
+    on_chip = {
+        class_ for class_, nodes in values.items() if any(node.ctor == "Pure" and node.x in numbers for node in nodes)
+    }
+    uniform = numbers | on_chip
+    return ((class_, _picked_classes(nodes, uniform)) for class_, nodes in values.items())
 
 
 def _picked_classes(nodes: Iterable[ENode], numbers: set[int]) -> Iterator[int]:

@@ -131,14 +131,18 @@ class _CpuCheck:
             case Inside():
                 for condition in value.conditions:
                     self._bound(condition.expr, scope)
+            case Load(mode="cell"):
+                last = 4 // DTYPES[self.dtypes.get(value.buffer, value.dtype)].bytes - 1
+                self._access(value.buffer, value.offset, scope)
+                self._access(value.buffer, value.offset.shift(last), scope)
+                self._require(value.dtype == "i32", f"a cell of {value.buffer} loaded as {value.dtype}")
             case Load():
                 if value.mode != "gather" and value.mask is None:
                     self._access(value.buffer, value.offset, scope)
-                own = self.dtypes.get(value.buffer, value.dtype)
-                if value.mode == "cell":
-                    self._access(value.buffer, value.offset.shift(4 // DTYPES[own].bytes - 1), scope)
-                fits = value.dtype == "i32" if value.mode == "cell" else accessed_as(own, value.dtype) is not None
-                self._require(fits, f"{value.buffer} loaded as {value.dtype}")
+                self._require(
+                    accessed_as(self.dtypes.get(value.buffer, value.dtype), value.dtype) is not None,
+                    f"{value.buffer} loaded as {value.dtype}",
+                )
 
     def _matrix(self, *numbers: int) -> None:
         self._require(all(0 <= number < REGISTERS for number in numbers), f"no matrix registers {numbers}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from codegen.compile.library import POOL, Library, build, pool_declarations, pool_source, vector_prelude
 from codegen.compile.machine import Machine
@@ -18,6 +19,7 @@ from codegen.poly.analyse import analyse
 from codegen.run.aligned_memory import allocate
 from codegen.run.executable import WorkspaceMemory
 from codegen.text.cpu_to_c import SUPPORT, c_text
+from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.kernel.cpu.kernel import CpuKernel
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
@@ -131,3 +133,11 @@ def _wrapper(name: str, threads: int) -> str:
         f'__attribute__((visibility("default"))) void run_{name}(void *const *buf) {{\n'
         f"  eq_run run;\n  eq_run_begin(&run, 0);\n  {name}(buf, {threads});\n  eq_run_end(&run);\n}}\n"
     )
+
+
+def assert_refused(region: Region, plan: CpuContractionPlan, kind: Kind, message: str) -> None:
+    """The plan does not fit the region, which a diagnostic of this kind says."""
+    with pytest.raises(EqsatError) as caught:
+        fit_plan(region, analyse(region).core, plan)
+    assert caught.value.kind == kind
+    assert message in str(caught.value)

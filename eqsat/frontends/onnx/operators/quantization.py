@@ -34,8 +34,8 @@ def _quantize(
 
 def quantize(x: Tensor, scale: Tensor, zero: Tensor | None, to: DType) -> Tensor:
     """x / scale to the nearest integer, half to even, plus the zero point, saturated to `to`."""
-    whole = (x.cast(fp32) / factor_of(scale)).round()
-    shifted = whole if zero is None else whole + factor_of(zero)
+    whole = (x.cast(fp32) / in_fp32(scale)).round()
+    shifted = whole if zero is None else whole + in_fp32(zero)
     return shifted.maximum(float(to.lowest)).minimum(float(to.highest)).cast(to)
 
 
@@ -46,7 +46,7 @@ def _dequantize(
     factor, offset = (spread(value, x, axis, block_size) for value in (scale, zero))
     assert factor is not None
     to = element_type(output_dtype) if output_dtype else scale.dtype
-    return (centre(x, offset).cast(fp32) * factor_of(factor)).cast(to)
+    return (centre(x, offset).cast(fp32) * in_fp32(factor)).cast(to)
 
 
 def centre(x: Tensor, zero: Tensor | None) -> Tensor:
@@ -65,8 +65,8 @@ def _known_number(value: Tensor) -> float | None:
     return float(numbers.flat[0]) if numbers.size and (numbers == numbers.flat[0]).all() else None
 
 
-def factor_of(scale: Tensor) -> Tensor | float:
-    """A scale in fp32, as a number where `_known_number` knows it."""
+def in_fp32(scale: Tensor) -> Tensor | float:
+    """A scale or a zero point in fp32, as a number where `_known_number` knows it."""
     number = _known_number(scale)
     return scale.cast(fp32) if number is None or not math.isfinite(number) else number
 

@@ -5,12 +5,15 @@ A quantized tensor comes as three inputs: its integers, their scale, and their z
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import add, mul
+
 from eqsat import nn, tensor
 from eqsat.frontends.onnx.operands import refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.frontends.onnx.operators.quantization import (
     centre,
-    factor_of,
+    in_fp32,
     integer_product,
     quantize,
     quantize_by_range,
@@ -29,32 +32,25 @@ class QuantizedPoolAttributes(PoolAttributes, frozen=True):
     channels_last: int = 0
 
 
-@operator("QLinearAdd", domain=DOMAIN)
-def _add(
-    a: Tensor,
-    a_scale: Tensor,
-    a_zero: Tensor | None,
-    b: Tensor,
-    b_scale: Tensor,
-    b_zero: Tensor | None,
-    scale: Tensor,
-    zero: Tensor | None = None,
-) -> Tensor:
-    return quantize(_widen(a, a_scale, a_zero) + _widen(b, b_scale, b_zero), scale, zero, a.dtype)
+def _register_binary(name: str, combine: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Registers an operator on two quantized tensors."""
+
+    @operator(name, domain=DOMAIN)
+    def lower(
+        a: Tensor,
+        a_scale: Tensor,
+        a_zero: Tensor | None,
+        b: Tensor,
+        b_scale: Tensor,
+        b_zero: Tensor | None,
+        scale: Tensor,
+        zero: Tensor | None = None,
+    ) -> Tensor:
+        return quantize(combine(_widen(a, a_scale, a_zero), _widen(b, b_scale, b_zero)), scale, zero, a.dtype)
 
 
-@operator("QLinearMul", domain=DOMAIN)
-def _mul(
-    a: Tensor,
-    a_scale: Tensor,
-    a_zero: Tensor | None,
-    b: Tensor,
-    b_scale: Tensor,
-    b_zero: Tensor | None,
-    scale: Tensor,
-    zero: Tensor | None = None,
-) -> Tensor:
-    return quantize(_widen(a, a_scale, a_zero) * _widen(b, b_scale, b_zero), scale, zero, a.dtype)
+_register_binary("QLinearAdd", add)
+_register_binary("QLinearMul", mul)
 
 
 @operator("QLinearSigmoid", domain=DOMAIN)
@@ -72,8 +68,7 @@ def _leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Tensor:
-    wide = _widen(x, x_scale, x_zero)
-    return quantize(tensor.where(wide < 0, wide * alpha, wide), scale, zero, x.dtype)
+    return quantize(nn.leaky_relu(_widen(x, x_scale, x_zero), alpha), scale, zero, x.dtype)
 
 
 @operator("QLinearSoftmax", domain=DOMAIN)
@@ -88,11 +83,8 @@ def _softmax(
     opset: int = 13,
 ) -> Tensor:
     """Before opset 13 the softmax is over all axes from `axis` on."""
-    wide, axes = _widen(x, x_scale, x_zero), axis % x.ndim
-    if opset < 13:
-        outer = x.shape[:axes]
-        wide = wide.reshape(*outer, -1)
-    return quantize(nn.softmax(wide, axes).reshape(*x.shape), scale, zero, x.dtype)
+    axes = axis if opset >= 13 else tuple(range(axis % x.ndim, x.ndim))
+    return quantize(nn.softmax(_widen(x, x_scale, x_zero), axes), scale, zero, x.dtype)
 
 
 @operator("QLinearAveragePool", domain=DOMAIN)
@@ -165,7 +157,7 @@ def _gemm(
     left, right = a.permute(1, 0) if transA else a, b.permute(1, 0) if transB else b
     total = centre(left, a_zero) @ centre(right, b_zero)
     total = total if bias is None else total + bias
-    result = total.cast(fp32) * (alpha * factor_of(a_scale)) * factor_of(b_scale)
+    result = total.cast(fp32) * (alpha * in_fp32(a_scale)) * in_fp32(b_scale)
     return result if scale is None else quantize(result, scale, zero, a.dtype if zero is None else zero.dtype)
 
 
@@ -182,7 +174,7 @@ def _integer_product_to_float(
     product = integer_product(a, b, a_zero, b_zero).cast(fp32)
     a_factor = rows_of(a_scale)
     assert a_factor is not None
-    result = product * (factor_of(a_factor) * factor_of(b_scale))
+    result = product * (in_fp32(a_factor) * in_fp32(b_scale))
     return result if bias is None else result + bias
 
 
@@ -196,7 +188,7 @@ def _dynamically_quantized_product(
 
 def _widen(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     """(x - zero point)·scale, fp32."""
-    return centre(x, zero).cast(fp32) * factor_of(scale)
+    return centre(x, zero).cast(fp32) * in_fp32(scale)
 
 
 def _channels_first(x: Tensor, channels_last: int) -> Tensor:
