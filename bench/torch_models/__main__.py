@@ -78,7 +78,10 @@ def row_of(workload: Workload, steps: int, rounds: int, peaks: tuple[float, floa
     """A row of the table."""
     row, ours = compare(workload, steps)
     row |= times(workload, rounds, [INDUCTOR] if f"no {INDUCTOR}" in row else [])
-    return {"model": workload.name, **row, "furthest from the roofline": furthest_from_roofline(ours.kernels, *peaks)}
+    row["forward kernels"] = furthest_from_roofline(ours.forward_kernels, *peaks)
+    if ours.step_kernels:
+        row["step kernels"] = furthest_from_roofline(ours.step_kernels, *peaks)
+    return {"model": workload.name, **row}
 
 
 def written_rows() -> dict[str, Row]:

@@ -25,34 +25,41 @@ class SystemFailedError(Exception):
 
 class FirstCalls(NamedTuple):
     """results: of a forward pass. losses: of training steps. forward_s, step_s: wall time of the first forward pass and
-    of the first step, with compiling. warnings: of operators that eqsat leaves to eager. kernels: of eqsat's forward
-    pass, measured."""
+    of the first step, with compiling. warnings: of operators that eqsat leaves to eager. forward_kernels, step_kernels:
+    eqsat's, measured."""
 
     results: list[np.ndarray]
     losses: list[float]
     forward_s: float
     step_s: float
     warnings: list[str]
-    kernels: Sequence[KernelReport]
+    forward_kernels: Sequence[KernelReport]
+    step_kernels: Sequence[KernelReport]
 
 
 def first_calls(workload: Workload, system: str, steps: int) -> FirstCalls:
     """Runs a forward pass and so many training steps. Call it in a new process, with the cache folders in its
     environment."""
-    programs: list[Any] = []
+    forward_programs: list[Any] = []
+    step_programs: list[Any] = []
+    ours = system == EQSAT
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqsatWarning)
-        forward = forward_pass(workload, system, programs.append if system == EQSAT else None)
+        forward = forward_pass(workload, system, forward_programs.append if ours else None)
         results, forward_s = _timed(forward)
         losses, step_s = [], 0.0
         if steps:
-            step = training_step(workload, system)
+            step = training_step(workload, system, step_programs.append if ours else None)
             loss, step_s = _timed(step)
             losses = [loss, *(step() for _ in range(steps - 1))]
-    kernels = [report for program in programs for report in program.profile(**program.random_inputs(), repeats=5)]
     arrays = [tensor.numpy() for tensor in tensors_of(results)]
     messages = [str(one.message) for one in caught if issubclass(one.category, EqsatWarning)]
-    return FirstCalls(arrays, losses, forward_s, step_s, messages, kernels)
+    kernels = [_profile(programs) for programs in (forward_programs, step_programs)]
+    return FirstCalls(arrays, losses, forward_s, step_s, messages, *kernels)
+
+
+def _profile(programs: Sequence[Any]) -> list[KernelReport]:
+    return [report for program in programs for report in program.profile(**program.random_inputs(), repeats=5)]
 
 
 def in_new_process(workload: Workload, system: str, steps: int) -> FirstCalls:

@@ -63,8 +63,13 @@ def forward_pass(workload: Workload, system: str, on_program: Callable[[Any], No
     return run
 
 
-def training_step(workload: Workload, system: str) -> Callable[[], float]:
-    """A function that runs a step of AdamW and returns the loss before the step."""
+def training_step(
+    workload: Workload, system: str, on_program: Callable[[Any], None] | None = None
+) -> Callable[[], float]:
+    """A function that runs a step of AdamW and returns the loss before the step.
+
+    on_program: is called with each program of eqsat when it is built.
+    """
     import torch
 
     model, inputs = workload.build()
@@ -72,7 +77,7 @@ def training_step(workload: Workload, system: str) -> Callable[[], float]:
     assert family.loss is not None
     loss_of, batch = family.loss, {**inputs, **family.labels(inputs)}
     model.train()
-    called = _compiled(model, system)
+    called = _compiled(model, system, on_program)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 
     def step() -> float:
