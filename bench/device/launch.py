@@ -14,6 +14,7 @@ from codegen.run.launch_log import note_launch
 from codegen.simt import EmulatedKernel, compile_kernels
 from codegen.simt.compile import Kernels
 from ir.diagnostics import Kind, fail
+from ir.kernel.gpu.limits import LIMITS
 
 Arguments = Sequence[np.ndarray | int]
 """Arrays in the order of a kernel's pointers, and its integers."""
@@ -36,6 +37,11 @@ class Device(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def has_warpgroups(self) -> bool:
+        """Whether four warps multiply together (wgmma)."""
+        ...
 
     def prepare(
         self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
@@ -77,13 +83,23 @@ class CudaDevice:
     def name(self) -> str:
         return self.gpu.name
 
+    @property
+    def has_warpgroups(self) -> bool:
+        return bool(LIMITS[self._arch].warpgroup_columns)
+
+    @property
+    def _arch(self) -> str:
+        """The architecture with the instructions of this device alone, where there are any."""
+        own = f"{self.gpu.arch}a"
+        return own if own in LIMITS else self.gpu.arch
+
     def prepare(
         self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
     ) -> Prepared:
         import cupy
 
         if text not in self._modules:
-            self._modules[text] = cupy.RawModule(path=str(build(text, self.gpu.arch).path))
+            self._modules[text] = cupy.RawModule(path=str(build(text, self._arch).path))
         function = self._modules[text].get_function(kernel)
         if shared_bytes > 48 * 1024:
             function.max_dynamic_shared_size_bytes = shared_bytes
@@ -119,6 +135,7 @@ class EmulatedDevice:
     """The emulator; it raises the errors that it detects in a kernel."""
 
     name = "emulator"
+    has_warpgroups = True
 
     def __init__(self) -> None:
         self._compiled: dict[str, Kernels] = {}

@@ -13,6 +13,7 @@ import numpy as np
 from bench.device.launch import Device, launch
 from bench.device.probes_memory import memory_probes
 from bench.device.probes_warp import warp_probes
+from bench.device.probes_warpgroup import warpgroup_probes
 from bench.device.samples import Probe, cell_of, numpy_of, samples
 from ir.dtype import DTYPES
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, DeviceFunction, Effect, parameters
@@ -31,12 +32,12 @@ class Recorded:
 
 def probes() -> list[Probe]:
     """All probes; every function of the table occurs in at least one."""
-    return [*_elementwise(), _places(), *memory_probes(), *warp_probes()]
+    return [*_elementwise(), _places(), *memory_probes(), *warp_probes(), *warpgroup_probes()]
 
 
 def run(device: Device, tried: list[Probe] | None = None) -> dict[str, Recorded]:
-    """The results of all functions on a device, by name; for a template by name and parameter."""
-    tried = probes() if tried is None else tried
+    """The results of all functions that a device has, by name; for a template by name and parameter."""
+    tried = [probe for probe in (probes() if tried is None else tried) if device.has_warpgroups or not probe.warpgroups]
     text = "\n".join(dict.fromkeys(probe.text for probe in tried))
     recorded: dict[str, Recorded] = {}
     for probe in tried:

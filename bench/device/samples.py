@@ -19,7 +19,7 @@ _SPECIAL = [np.inf, -np.inf, np.nan]
 @dataclass(frozen=True)
 class Probe:
     """A launch: arguments, arrays for results by the function that is probed, then integers. Probes may share a text
-    of several kernels."""
+    of several kernels. `warpgroups`: only devices that have them run it."""
 
     kernel: str
     text: str
@@ -29,6 +29,7 @@ class Probe:
     grid: tuple[int, ...] = (1,)
     threads: int = 32
     shared_bytes: int = 0
+    warpgroups: bool = False
 
 
 def cell_of(c_type: str) -> str:

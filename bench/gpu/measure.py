@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from bench.device.ceilings import Ceilings
@@ -16,9 +17,13 @@ from bench.gpu.lab import Lab, draw
 from bench.gpu.peers import AbsentError, peers_of, runner
 from bench.gpu.place import tell
 from eqsat import Program, optimize_and_compile
+from ir.kernel.gpu.limits import LIMITS
+from ir.target import Target
 
 Row = dict[str, Any]
 OURS = "eqsat"
+WARPGROUPS = "eqsat, sm_90a"
+"""eqsat's program for a target with warpgroups, which is an own target until hardware has run it."""
 NO_NUMBER = 1e30
 """The error of a result that is not finite, since JSON has no infinity."""
 
@@ -44,7 +49,8 @@ def measure_case(
     named = dict(zip(case.inputs, given, strict=True))
     with kernel_by_kernel(lambda kernel: tell(f"eqsat's kernel {kernel} runs"), lab.wait):
         program(named, out=out)
-    runs, errors, absent = _peers(case, lab, given, lab.get(out), left_out or {})
+    result = lab.get(out)
+    runs, errors, absent = _peers(case, lab, given, result, left_out or {})
     row: Row = {"case": case.name, "group": case.group, "flops": case.flops, "bytes": case.nbytes}
     row |= {"errors": errors, "absent": absent, "kernels": _kernels(program), "estimated us": program.cost / 1e3}
     if errors and not runs:
@@ -52,9 +58,39 @@ def measure_case(
         return row | {"failed": f"not timed: eqsat differs from {differences} of the norm"}
     if not errors:
         row["errors"] = {"playback of the small case": _verify_small(case, lab)}
+    runs |= _with_warpgroups(case, lab, named, result, row)
     tell(f"samples are taken: eqsat ({', '.join(kernel.function for kernel in program.kernels)}), {', '.join(runs)}")
     times = clock.measure({OURS: lambda: program(named, out=out), **runs}, seconds)
     return row | _figures(case, times, ceilings)
+
+
+def _with_warpgroups(case: Case, lab: Lab, named: Mapping[str, Any], result: np.ndarray, row: Row) -> dict[str, Runner]:
+    """The runner of eqsat's program with warpgroups, where the device has them, a kernel of the program takes them, and
+    its result agrees; the row has its error, or the reason why it is absent."""
+    target = warpgroup_target(lab.target)
+    if target is None:
+        return {}
+    tell(f"{WARPGROUPS} compiles")
+    program = optimize_and_compile(
+        case.lazy(), target=target, emulate=lab.emulate, exactness=case.exactness, tf32=case.tf32
+    )
+    if "eq_wgmma" not in program.source():
+        return {}
+    out = lab.allocate_poisoned(case.result, case.dtype)
+    with kernel_by_kernel(lambda kernel: tell(f"the kernel {kernel} of {WARPGROUPS} runs"), lab.wait):
+        program(named, out=out)
+    error = error_of(lab.get(out), result)
+    if error > case.tolerance:
+        row["absent"][WARPGROUPS] = f"differs from eqsat by {error:.1e} of the norm"
+        return {}
+    row["errors"][WARPGROUPS] = error
+    return {WARPGROUPS: lambda: program(named, out=out)}
+
+
+def warpgroup_target(target: Target) -> Target | None:
+    """The target with the instructions of its architecture alone; None if it has none, or has them already."""
+    arch = f"{target.arch}a"
+    return msgspec.structs.replace(target, arch=arch) if arch in LIMITS else None
 
 
 def error_of(result: np.ndarray, expected: np.ndarray) -> float:
@@ -111,7 +147,7 @@ def _kernels(program: Program) -> list[Row]:
 def _figures(case: Case, times: dict[str, Times], ceilings: Ceilings | None) -> Row:
     """Rates of eqsat, its share of the ceiling if that is known, and its speed relative to the fastest peer."""
     own = times[OURS].median
-    peers = {name: taken.median for name, taken in times.items() if name != OURS}
+    peers = {name: taken.median for name, taken in times.items() if name not in (OURS, WARPGROUPS)}
     best = min(peers, key=peers.__getitem__) if peers else None
     return {
         "times": {

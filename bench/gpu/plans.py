@@ -25,6 +25,7 @@ import msgspec
 from bench.device.facts import device_facts, device_key, require_device
 from bench.facts import RESULTS
 from bench.gpu.cases import cases, chosen
+from bench.gpu.measure import warpgroup_target
 from codegen.backends.backend_of import backend_of
 from codegen.poly.analyse import checked_core
 from eqsat import optimize_and_compile
@@ -82,7 +83,9 @@ def described(plan: Plan) -> str:
     """The choices of a plan in one line."""
     schedule = plan_to_schedule(plan)
     hints = {name: value for name, value in schedule.layout_hints.items() if name in ("split_k", "raster", "C_store")}
-    return f"tile {'×'.join(map(str, schedule.tile))}, warp {schedule.warp_tile}, stages {schedule.stages}, {hints}"
+    algorithm = ", ".join(schedule.algo_choice.values())
+    tiles = f"tile {'×'.join(map(str, schedule.tile))}, warp {schedule.warp_tile}, stages {schedule.stages}"
+    return f"{algorithm}: {tiles}, {hints}"
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -125,6 +128,7 @@ def main() -> None:
     facts, target = device_facts(device), target_of(device)
     if target is None:
         raise SystemExit(f"no kernels are written for {device.name}")
+    target = warpgroup_target(target) or target
     rows = list(measure(names, target, deadline))
     path = options.to / f"gpu_plans_{device_key(facts)}.json"
     document = {"facts": facts, "rows": rows}

@@ -24,7 +24,7 @@ from ir.serde import from_json, to_json
 
 _STAGE = "nvrtc"
 _FILE = "kernels.cu"
-_HEADERS = ("base", "scalar", "plain", "random", "memory", "warp")
+_HEADERS = ("base", "scalar", "plain", "random", "memory", "warp", "warpgroup")
 _HINT = "`pip install 'eqsat[cuda]'` (CuPy and NVRTC as wheels; neither needs a GPU)"
 _NO_CUPY = "NVRTC is called through CuPy, which is not installed; NVRTC's own wheel is not enough"
 _FIRST_ARCH = 80

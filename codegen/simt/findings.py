@@ -17,6 +17,7 @@ _WAITS = (
     "waits for its warp to multiply",
     "waits for its warp to shuffle",
     "waits for the ticket of a block that has not started",
+    "waits for its warp to work as a part of a warpgroup",
 )
 """The operations of a thread, in words, in the order of the engine's `Operation`."""
 _ALL_LANES = 0xFFFFFFFF
@@ -128,5 +129,15 @@ _MESSAGES: Mapping[FindingKind, Callable[[CFinding, str], str]] = {
     FindingKind.COUNTER_LEFT: lambda raw, where: (
         f"the counter at byte {raw.offset} of {where} is left at {raw.lanes}, from which the next launch would go on"
     ),
+    FindingKind.PRODUCT_UNDER_WAY: lambda raw, where: (
+        f"a store to {where} at byte {raw.offset}, which products of a warpgroup may still read"
+    ),
+    FindingKind.NOT_FENCED_FOR_PRODUCTS: lambda raw, where: (
+        f"products read {where} at byte {raw.offset}, with no proxy fence between the store to it and the barrier"
+    ),
+    FindingKind.ACCUMULATORS_TOUCHED: lambda raw, where: (
+        "accumulators of products are touched before a wait, or were set with no fence before the product"
+    ),
+    FindingKind.PRODUCT_NEVER_WAITED_FOR: lambda raw, where: "the kernel ends before its products do",
 }
 _WAITING = (FindingKind.DIVERGENT_WARP, FindingKind.DIVERGENT_BARRIER, FindingKind.DEADLOCK)

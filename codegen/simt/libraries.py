@@ -27,10 +27,11 @@ _ENGINE = (
     "tickets",
     "copies",
     "collectives",
+    "warpgroup",
     "schedule",
     "launch",
 )
-_PRELUDE = ("types", "convert", "scalar", "cuda/plain", "random", "memory", "warp")
+_PRELUDE = ("types", "convert", "scalar", "cuda/plain", "random", "memory", "warp", "warpgroup")
 """The headers of the device functions; the one in `cuda/` is plain C++ that GPUs read too."""
 _UNINITIALISED_PATTERN = {"gcc": 12, "clang": 13, "zig": 18}
 """The first versions that can fill uninitialised locals with a pattern."""

@@ -32,6 +32,10 @@ class FindingKind(enum.StrEnum):
     DEADLOCK = "deadlock"
     RUNAWAY = "runaway"
     COUNTER_LEFT = "counter_left"
+    PRODUCT_UNDER_WAY = "product_under_way"
+    NOT_FENCED_FOR_PRODUCTS = "not_fenced_for_products"
+    ACCUMULATORS_TOUCHED = "accumulators_touched"
+    PRODUCT_NEVER_WAITED_FOR = "product_never_waited_for"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -95,10 +99,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 class Counters(msgspec.Struct, frozen=True):
     """Counts of a whole launch, in the order of the engine's `Counters`. Loads, stores, ldmatrix, mma, shuffles and
-    copy requests are instructions of a warp. Groups and waits are those of lane 0 of a warp. Sectors are 32 bytes.
-    Conflicts are passes over the banks beyond the first. `copy_bytes` are the bytes that arrive in shared memory."""
+    copy requests are instructions of a warp, wgmma those of a warpgroup. Groups and waits are those of lane 0 of a
+    warp. Sectors are 32 bytes. Conflicts are passes over the banks beyond the first. `copy_bytes` are the bytes that
+    arrive in shared memory."""
 
     mma: int
+    wgmma: int
     mma_flops: int
     ldmatrix: int
     matrix_bank_conflicts: int

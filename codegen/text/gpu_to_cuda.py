@@ -18,6 +18,7 @@ from ir.index.strides import flat
 from ir.index.text import Writing, bounds, multiples, pieces
 from ir.kernel.gpu.device_functions import CELLS, REGISTER_C, called_function, register_suffix
 from ir.kernel.gpu.kernel import COUNTER, IDS, SWIZZLE_ATOM, WORD, GpuKernel, GpuParam
+from ir.kernel.gpu.limits import WARPGROUP_ROWS, WARPGROUP_TERMS
 from ir.kernel.gpu.nodes import (
     AnyLane,
     AnyThread,
@@ -40,6 +41,7 @@ from ir.kernel.gpu.nodes import (
     LoadGlobal,
     LoadShared,
     MmaSync,
+    ProxyFence,
     SetElement,
     Shuffle,
     StGlobal,
@@ -51,9 +53,14 @@ from ir.kernel.gpu.nodes import (
     TakeTicket,
     Value,
     WaitGroup,
+    Wgmma,
+    WgmmaCommit,
+    WgmmaFence,
+    WgmmaWait,
     used_variables,
 )
 from ir.kernel.gpu.places import narrow_box
+from ir.kernel.gpu.warpgroups import panel_bytes, warpgroup_columns
 from ir.kernel.nodes import Assign, Bind, Comment, Const, Let, Pick, Reg, Within, accessed_as
 
 _KEYWORDS = """
@@ -195,7 +202,34 @@ class _CudaEmitter:
                 parts = ((stmt.acc, stmt.acc_index), (stmt.a, stmt.a_index), (stmt.b, stmt.b_index))
                 operands = ", ".join(self._pointer(name, index) for name, index in parts)
                 return f"eq_mma_{stmt.shape}_{CELLS.get(stmt.dtype, stmt.dtype)}({operands})"
+            case ProxyFence() | WgmmaFence() | Wgmma() | WgmmaCommit() | WgmmaWait():
+                return self._warpgroup(stmt)
         return self._access(stmt)
+
+    def _warpgroup(self, stmt: ProxyFence | WgmmaFence | Wgmma | WgmmaCommit | WgmmaWait) -> str:
+        match stmt:
+            case ProxyFence():
+                return "eq_proxy_fence()"
+            case WgmmaCommit():
+                return "eq_wgmma_commit()"
+            case WgmmaFence():
+                return f"eq_wgmma_fence_n{warpgroup_columns(self.registers[stmt.acc])}({_name(stmt.acc)})"
+            case WgmmaWait():
+                columns = warpgroup_columns(self.registers[stmt.acc])
+                return f"eq_wgmma_wait_n{columns}<{stmt.pending}>({_name(stmt.acc)})"
+            case Wgmma():
+                panels = ", ".join(str(panel_bytes(self.shared[at.shared])) for at in (stmt.rows, stmt.columns))
+                places = ", ".join(self._linear_offset(at) for at in (stmt.rows, stmt.columns))
+                columns = warpgroup_columns(self.registers[stmt.acc])
+                name = f"eq_wgmma_m{WARPGROUP_ROWS}n{columns}k{WARPGROUP_TERMS}_{CELLS[stmt.dtype]}"
+                return f"{name}<{panels}>({_name(stmt.acc)}, {places})"
+
+    def _linear_offset(self, at: At) -> str:
+        """The byte in shared memory before any swizzle."""
+        shared = self.shared[at.shared]
+        strides = tuple(stride * DTYPES[shared.dtype].bytes for stride in shared.strides)
+        stage = (at.stage * shared.stage_bytes).shift(shared.start)
+        return self._narrow.flat((stage, *at.at), (1, *strides))
 
     def _access(self, stmt: Stmt) -> str:
         match stmt:
@@ -303,10 +337,10 @@ class _CudaEmitter:
     def _offset(self, at: At) -> str:
         """The byte in shared memory. Multiples of the swizzle's period are added after the swizzle."""
         shared = self.shared[at.shared]
+        if not shared.swizzle:
+            return self._linear_offset(at)
         strides = tuple(stride * DTYPES[shared.dtype].bytes for stride in shared.strides)
         stage = (at.stage * shared.stage_bytes).shift(shared.start)
-        if not shared.swizzle:
-            return self._narrow.flat((stage, *at.at), (1, *strides))
         far = tuple(_whole_periods(expr, stride, shared.period) for expr, stride in zip(at.at, strides, strict=True))
         near = tuple(expr - multiple for expr, multiple in zip(at.at, far, strict=True))
         turning = self._turning_chunk(flat(near, strides))

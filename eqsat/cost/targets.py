@@ -296,6 +296,7 @@ GPUS: Mapping[str, Target] = MappingProxyType(
         "rtx5090": RTX5090,
         "sm80": A100,
         "sm90": H100,
+        "sm90a": msgspec.structs.replace(H100, arch="sm90a"),
         "sm100": B200,
         "sm120": RTX5090,
     }

@@ -17,6 +17,8 @@ TF32 = "mma_tf32"
 """The algorithm of products on tensor cores whose operands are floats, rounded to tf32."""
 STREAM_ARCH = "sm80"
 """The architecture whose instructions and limits kernels of streams keep, on later architectures too."""
+MMA_ROWS = 16
+"""Rows of the sums that a warp has of one product on tensor cores."""
 MMA_LANES = 4
 """Neighbouring lanes of a warp that have the same rows of an mma's sums."""
 Store = Literal["staged", "vectors", "elements"]
@@ -71,6 +73,8 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
     raster   number of tiles of rows that are neighbours in the order of blocks, so that they share columns in the
              second-level cache
     split    number of blocks that share a tile of the result; every block sums a part of the terms
+    warpgroups
+             whether four warps multiply together, from shared memory; a warp has 16 rows and all columns
     """
 
     bm: int
@@ -86,6 +90,7 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
     thread: tuple[int, int] | None = None
     raster: int = 1
     split: int = 1
+    warpgroups: bool = False
 
     @property
     def tensor_cores(self) -> bool:
@@ -103,9 +108,11 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
 
     @property
     def algorithm(self) -> str:
-        """On tensor cores "mma" or "mma_tf32", on CUDA cores "fma"."""
+        """On tensor cores "mma", "mma_tf32" or "wgmma", on CUDA cores "fma"."""
         if not self.tensor_cores:
             return "fma"
+        if self.warpgroups:
+            return "wgmma"
         return TF32 if self.tf32 else "mma"
 
     @property
@@ -121,11 +128,17 @@ class ContractionTile(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fie
         steps = self.steps
         return (
             self.tensor_cores
+            and not self.warpgroups
             and not self.tf32
             and steps > 2
             and steps % 2 == 0
             and all(staging.copied for staging in self.stagings)
         )
+
+    @property
+    def lag(self) -> int:
+        """Turns whose products may still run when those of the next turn are started."""
+        return 1 if self.warpgroups else 0
 
     @property
     def warps(self) -> tuple[int, int]:

@@ -43,7 +43,9 @@ class MinBuffer(msgspec.Struct, frozen=True):
     depth: int = 1
 
 
-BarrierKind = Literal["cp.async.commit_group / wait_group", "bar.sync", "bar.warp.sync"]
+BarrierKind = Literal[
+    "cp.async.commit_group / wait_group", "bar.sync", "bar.warp.sync", "wgmma.commit_group / wait_group"
+]
 
 
 class BarrierNeed(msgspec.Struct, frozen=True):

@@ -25,14 +25,14 @@ from bench.gpu import session as gpu_session
 from bench.gpu.answers import Request
 from bench.gpu.answers import answers as real_answers
 from bench.gpu.case import Case
-from bench.gpu.cases import cases, chosen
+from bench.gpu.cases import cases, chosen, gemm
 from bench.gpu.lab import TorchLab, draw
 from bench.gpu.peers import AbsentError, peers_of
 from bench.gpu.results import Results
 from bench.gpu.tables import cells, missing, show, title
 from bench.gpu.worker import LostError, Worker, working
 from codegen.run.device import Device
-from eqsat.cost.targets import A100
+from eqsat.cost.targets import A100, H100
 from ir.diagnostics import EqsatError, Kind, note
 from ir.dtype import DTYPES
 from tests.support.gpu.answers import CEILINGS as KNOWN
@@ -160,6 +160,19 @@ def test_without_a_peer_the_small_case_is_played_back() -> None:
     assert row["times"].keys() == {"eqsat"}
     assert row["ratio"] is None
     assert cells(row, ())[5] == "alone"
+
+
+@pytest.mark.slow
+def test_programs_with_warpgroups_are_timed_beside_those_without() -> None:
+    class HopperLab(HostLab):
+        target = H100
+
+    row = gpu_measure.measure_case(gemm(512), HopperLab(), FakeClock(), CEILINGS, 0.1)
+    assert row["times"].keys() == {"eqsat", gpu_measure.WARPGROUPS}
+    assert 0 <= row["errors"][gpu_measure.WARPGROUPS] <= gemm(512).tolerance
+    assert row["best peer"] is None
+    small = gpu_measure.measure_case(gemm(72), HopperLab(), FakeClock(), CEILINGS, 0.1)
+    assert small["times"].keys() == {"eqsat"}  # which takes none
 
 
 @pytest.mark.slow

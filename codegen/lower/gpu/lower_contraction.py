@@ -2,6 +2,7 @@
 
 the block's product, tile of rows, tile of columns
 main_loop           a ring of stages in shared memory (operand_tile), and the products of a stage
+  warpgroup           wgmma; or
   tensor_core         ldmatrix, mma; or
   cuda_core           rows and columns in registers
 split_sum           where several blocks share a tile: the parts of its sums, added up by the last of them
@@ -19,6 +20,7 @@ from codegen.lower.gpu.operand_tile import OperandTile
 from codegen.lower.gpu.split_sum import whole_sums
 from codegen.lower.gpu.tensor_core import TensorCore
 from codegen.lower.gpu.thread_evaluator import ThreadEvaluator, params_of
+from codegen.lower.gpu.warpgroup import WarpgroupCore
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.gpu.contraction_shared import shared_tiles
 from codegen.plan.gpu.contraction_tiling import grid_of, turns_of, turns_of_block
@@ -49,15 +51,24 @@ def lower_contraction(view: Contraction, plan: GpuContractionPlan, name: str = "
     turns, own = turns_of(view, tile), turns_of_block(view, tile)
     part = block_part(view, tile, plan.places, writer)
     operands = (OperandTile(frame, tile.lhs, rows, frame.row), OperandTile(frame, tile.rhs, columns, frame.column))
-    product = (TensorCore if tile.tensor_cores else CudaCore)(frame, *operands)
+    product = _core(tile)(frame, *operands)
     if turns:
-        main_loop(block, operands, _products(product, tile), tile.stages, turns, TurnRange(part * own, own))
+        products, turns_of_part = _products(product, tile), TurnRange(part * own, own)
+        main_loop(block, operands, products, tile.stages, turns, turns_of_part, lag=tile.lag)
+        if isinstance(product, WarpgroupCore):
+            product.finish(block)
     with whole_sums(frame, block, product, (batch, row, column), part) as last:
         epilogue(frame, last, product, staged[0] if staged else None)
     return _kernel(name, view, plan, writer, block)
 
 
-def _products(product: TensorCore | CudaCore, tile: ContractionTile) -> Multiply | StepsAhead:
+def _core(tile: ContractionTile) -> type[TensorCore | CudaCore | WarpgroupCore]:
+    if tile.warpgroups:
+        return WarpgroupCore
+    return TensorCore if tile.tensor_cores else CudaCore
+
+
+def _products(product: TensorCore | CudaCore | WarpgroupCore, tile: ContractionTile) -> Multiply | StepsAhead:
     """The products as the main loop runs them."""
     if isinstance(product, TensorCore) and tile.loads_across_turns:
         return product

@@ -8,6 +8,9 @@ for the last turns, whose stages are filled: the same without copies
 
 Products that load fragments a step ahead may do so across turns: then the wait for the next turn's stage, the barrier
 and the load of its first fragments stand before the last step's products, which hide them.
+
+Products that run by themselves may lag: those of a turn still read its stage in the next turn. A stage is then filled a
+turn later, and threads show their writes to the products before the barrier.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import NamedTuple, Protocol
 from codegen.lower.gpu.builder import GpuBlock
 from codegen.lower.gpu.operand_tile import OperandTile
 from ir.index.expr import ZERO, AxisExpr, constant, mod
-from ir.kernel.gpu.nodes import Barrier, CommitGroup, WaitGroup
+from ir.kernel.gpu.nodes import Barrier, CommitGroup, ProxyFence, WaitGroup
 from ir.kernel.nodes import Comment, Within
 
 
@@ -94,11 +97,12 @@ def main_loop(
     turns: int,
     part: TurnRange = WHOLE,
     filled: Callable[[GpuBlock], None] = lambda _: None,
+    lag: int = 0,
 ) -> None:
     """Writes the main loop. The tile has `turns` turns, and the block runs the turns of `part`. `filled` writes code
     before the first turn, after the copies of the first stages have started. `StepsAhead` need operands that are all
-    copied."""
-    _MainLoop(block, operands, products, stages, turns, part).write(filled)
+    copied. `lag`: turns whose products may still run when those of the next turn are started."""
+    _MainLoop(block, operands, products, stages, turns, part, lag).write(filled)
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class _MainLoop:
     stages: int
     turns: int
     part: TurnRange
+    lag: int
 
     @property
     def own(self) -> int:
@@ -118,7 +123,7 @@ class _MainLoop:
     @property
     def ahead(self) -> int:
         """Turns before its products in which a stage is filled."""
-        return max(self.stages - 1, 1)
+        return max(self.stages - 1 - self.lag, 1)
 
     @property
     def copied(self) -> bool:
@@ -189,6 +194,8 @@ class _MainLoop:
         """Waits until all threads have the stage of the next products, and have read the stage before."""
         if self.copied:
             block.add(WaitGroup(self.ahead - 1))
+        if self.lag:
+            block.add(ProxyFence())
         block.add(Barrier())
 
     def _copies(self, turn: AxisExpr, *, fills: bool) -> Between:

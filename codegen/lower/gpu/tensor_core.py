@@ -28,9 +28,9 @@ from ir.index.expr import ZERO, AxisExpr, constant, mod
 from ir.kernel.gpu.kernel import WORD
 from ir.kernel.gpu.nodes import At, Call, Element, LdMatrix, LdSharedVec, MmaSync, SetElement
 from ir.kernel.nodes import Within
-from ir.plan.gpu import MMA_LANES, ContractionTile
+from ir.plan.gpu import MMA_LANES, MMA_ROWS, ContractionTile
 
-ROWS, COLUMNS = 16, 8
+ROWS, COLUMNS = MMA_ROWS, 8
 """Rows and columns of one mma."""
 ACC, A, B = 4, 4, 2
 """Registers of a lane per mma: sums, rows, columns."""

@@ -20,6 +20,7 @@ from ir.kernel.gpu.nodes import (
     StGlobalVec,
     Stmt,
     StSharedVec,
+    Wgmma,
 )
 from ir.kernel.nodes import values_of, walk
 
@@ -43,7 +44,7 @@ def _read(body: tuple[Stmt, ...]) -> Iterator[str]:
                 yield stmt.registers
             case MmaSync():
                 yield from (stmt.acc, stmt.a, stmt.b)
-            case Epilogue():
+            case Epilogue() | Wgmma():
                 yield stmt.acc
 
 

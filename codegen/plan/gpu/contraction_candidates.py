@@ -1,4 +1,4 @@
-"""Candidate plans of a contraction on a GPU: tile × warp tile × stages, for tensor cores or CUDA cores.
+"""Candidate plans of a contraction on a GPU: tile × warp tile × stages, for warpgroups, tensor cores or CUDA cores.
 
 A plan that does not fit is reduced in the order of seed 000 §8: fewer stages, then a smaller warp tile, then narrower
 vectors. Every reduction is a note of the plan.
@@ -25,9 +25,9 @@ from codegen.plan.gpu.operand_read import fits_tf32, on_tensor_cores
 from codegen.plan.gpu.plan_time import plan_time
 from codegen.plan.gpu.split_k import splits_of
 from codegen.poly.tail_axes import tail_axes
-from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
+from ir.kernel.gpu.limits import LIMITS, MAX_GRID, MAX_THREADS
 from ir.kernel.gpu.occupancy import shared_limit
-from ir.plan.gpu import BlockPlaces, ContractionTile, GpuContractionPlan
+from ir.plan.gpu import MMA_ROWS, BlockPlaces, ContractionTile, GpuContractionPlan
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
@@ -73,6 +73,16 @@ _MATRIX_TILES = (
     (32, 16, 64, 16, 16),
 )
 """Tensor cores: BM, BN, BK in fp16 or bf16 (half as many of fp32), rows and columns of a warp."""
+_WARPGROUP_TILES = (
+    (128, 256, 64),
+    (256, 128, 64),
+    (128, 128, 64),
+    (64, 256, 64),
+    (64, 128, 64),
+    (128, 64, 64),
+    (64, 64, 64),
+)
+"""Warpgroups: BM, BN, BK in fp16 or bf16."""
 _THREAD_TILES = (
     (128, 128, 16, 32, 64, 8, 8),
     (128, 64, 16, 32, 32, 4, 8),
@@ -120,12 +130,12 @@ def fitting_tiles(
     tiles: list[tuple[ContractionTile, tuple[str, ...], Work]] = []
     seen: set[tuple[object, ...]] = set()
     work = GpuContractionWork(view, target)
-    for shape in _shapes(view, tf32):
-        for whole, notes in _fitting_stages(view, shape, target):
+    for whole_shape in _shapes(view, target, tf32):
+        for whole, notes in _fitting_stages(view, whole_shape, target):
             for tile in (whole, *splits_of(view, whole, target)):
-                sizes = (tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.thread, tile.stages, tile.split)
-                if sizes not in seen:
-                    seen.add(sizes)
+                shape = (tile.bm, tile.bn, tile.bk, tile.warp_m, tile.warp_n, tile.thread, tile.stages, tile.split)
+                if (*shape, tile.warpgroups) not in seen:
+                    seen.add((*shape, tile.warpgroups))
                     tiles.append((tile, notes, work.of(tile)))
     return sorted(tiles, key=lambda candidate: (plan_time(candidate[2], target).whole, candidate[0].tf32))
 
@@ -133,12 +143,15 @@ def fitting_tiles(
 # --- tiles ----------------------------------------------------------------------------------------
 
 
-def _shapes(view: Contraction, tf32: bool) -> Iterator[ContractionTile]:
+def _shapes(view: Contraction, target: Target, tf32: bool) -> Iterator[ContractionTile]:
     """Tiles of one stage that are not mostly padding: for tensor cores where these are exact; else for CUDA cores, and
     with `tf32` for tensor cores too."""
     if on_tensor_cores(view):
         for bm, bn, bk, warp_m, warp_n in _without_padding(view, _MATRIX_TILES):
             yield make_tile(view, (bm, bn, bk), (warp_m, warp_n))
+        if LIMITS[target.arch].warpgroup_columns:
+            for bm, bn, bk in _without_padding(view, _WARPGROUP_TILES):
+                yield make_tile(view, (bm, bn, bk), (MMA_ROWS, bn), warpgroups=True)
         return
     if tf32 and fits_tf32(view):
         for bm, bn, bk, warp_m, warp_n in _without_padding(view, _MATRIX_TILES):
@@ -168,7 +181,8 @@ def _fitting_stages(
         notes += (f"warp_tile {tile.warp_m}x{tile.warp_n} → {smaller.warp_m}x{smaller.warp_n}: registers",)
         tile = smaller
     turns = turns_of(view, tile)
-    wanted = [stages for stages in _STAGES if stages <= max(turns, 2)] if turns > 1 else [1]
+    least = 2 + tile.lag
+    wanted = [stages for stages in _STAGES if min(least, turns) <= stages <= max(turns, 2)] if turns > 1 else [1]
     limit = shared_limit(target.arch, target)
     fitting = [stages for stages in wanted if shared_bytes(view, _with_stages(view, tile, stages)) <= limit]
     for stages in fitting[:2]:
@@ -185,6 +199,8 @@ def _with_stages(view: Contraction, tile: ContractionTile, stages: int) -> Contr
 
 def _with_smaller_warps(view: Contraction, tile: ContractionTile) -> ContractionTile | None:
     """The tile with warps of half their rows or columns."""
+    if tile.warpgroups:
+        return None
     sizes, least = (tile.warp_m, tile.warp_n), 16 if tile.thread is None else 1
     thread = tile.thread or (sizes[0] // 16, sizes[1] // 16)
     if max(thread) <= 1:

@@ -37,7 +37,9 @@ def shared_bytes(view: Contraction, tile: ContractionTile) -> int:
 
 
 def kernel_arch(view: Contraction, tile: ContractionTile) -> str:
-    """The least architecture whose blocks may have so much shared memory."""
+    """The least architecture whose blocks may have so much shared memory, and the one that has warpgroups."""
+    if tile.warpgroups and not view.is_empty:
+        return "sm90a"
     return least_arch(0 if view.is_empty else shared_bytes(view, tile))
 
 

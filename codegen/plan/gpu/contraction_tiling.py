@@ -14,9 +14,9 @@ from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
-from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
+from ir.kernel.gpu.limits import LIMITS, MAX_GRID, MAX_THREADS, WARPGROUP_COLUMNS, WARPGROUP_ROWS
 from ir.kernel.nodes import register_type
-from ir.plan.gpu import MMA_BYTES, BlockPlaces, ContractionTile, GpuContractionPlan, GridAxis, Staging, Store
+from ir.plan.gpu import MMA_BYTES, MMA_ROWS, BlockPlaces, ContractionTile, GpuContractionPlan, GridAxis, Staging, Store
 
 GRID_AXES: tuple[GridAxis, ...] = ("x", "y", "z")
 STORES: tuple[Store, ...] = ("staged", "vectors", "elements")
@@ -71,9 +71,11 @@ def make_tile(
     thread: tuple[int, int] | None = None,
     tf32: bool = False,
     raster: int = 1,
+    warpgroups: bool = False,
 ) -> ContractionTile:
     """The tile of these sizes; operands and results move as many elements at once as they allow. With `thread` the tile
-    is for CUDA cores, with `tf32` for tensor cores with fp32 operands, else for tensor cores with 16-bit operands."""
+    is for CUDA cores, with `tf32` for tensor cores with fp32 operands, else for tensor cores with 16-bit operands, with
+    `warpgroups` by four warps together."""
     bm, bn, bk = tile
     sides = zip((1 - view.vector, view.vector), (bm, bn), strict=True)
     narrow = thread is None and not tf32
@@ -82,7 +84,9 @@ def make_tile(
     if thread is not None:
         neighbours = 1 if columns.along_k else math.gcd(thread[1], 16 // DTYPES[view.accumulator].bytes)
     store, width = _store(view, neighbours, thread is None)
-    return ContractionTile(bm, bn, bk, *warp, stages, rows, columns, store, width, thread, raster)
+    return ContractionTile(
+        bm, bn, bk, *warp, stages, rows, columns, store, width, thread, raster, warpgroups=warpgroups
+    )
 
 
 def _store(view: Contraction, side_by_side: int, tensor_cores: bool) -> tuple[Store, int]:
@@ -113,6 +117,8 @@ def check_contraction_plan(view: Contraction, plan: GpuContractionPlan) -> None:
         fail_malformed(view, "tensor cores need both operands in fp16 or in bf16, and fp32 sums in any order")
     if tile.tf32 and not fits_tf32(view):
         fail_malformed(view, "tf32 needs operands that fp16 and bf16 do not hold exactly, and fp32 sums in any order")
+    if tile.warpgroups and not LIMITS[plan.arch].warpgroup_columns:
+        fail(Kind.UNKNOWN_TARGET, STAGE, f"{plan.arch} has no warpgroups", at=view.region.name, hint="sm90a")
     _check_shape(view, tile)
     _check_moves(view, tile)
     if (plan.operands, plan.sums, plan.result) != (operands_of(view, tile), view.name, view.region.yields[0].value):
@@ -150,13 +156,26 @@ def operands_of(view: Contraction, tile: ContractionTile) -> tuple[str, str]:
 def _check_moves(view: Contraction, tile: ContractionTile) -> None:
     """Operands and results move as the region allows; results may also be stored in a slower way."""
     sizes, warp = (tile.bm, tile.bn, tile.bk), (tile.warp_m, tile.warp_n)
-    allowed = make_tile(view, sizes, warp, tile.stages, thread=tile.thread, tf32=tile.tf32, raster=tile.raster)
+    kinds = {"tf32": tile.tf32, "warpgroups": tile.warpgroups}
+    allowed = make_tile(view, sizes, warp, tile.stages, thread=tile.thread, raster=tile.raster, **kinds)
     if STORES.index(tile.store) < STORES.index(allowed.store):
         fail_malformed(view, f"results can not leave {tile.store}: {allowed.store} at the most")
     if tile.store != allowed.store:
         allowed = msgspec.structs.replace(allowed, store=tile.store, store_width=2 if tile.store == "vectors" else 1)
     if tile != msgspec.structs.replace(allowed, split=tile.split):
         fail_misaligned(view, f"operands and results move as in {allowed}, not as in {tile}")
+
+
+def _check_warpgroups(view: Contraction, tile: ContractionTile) -> None:
+    whole = tile.bm % WARPGROUP_ROWS == 0 and tile.bn in WARPGROUP_COLUMNS and tile.warp_n == tile.bn
+    if not whole or tile.warp_m != MMA_ROWS or tile.bk * DTYPES[tile.rhs.dtype].bytes != _MOST_BYTES:
+        fail_misaligned(
+            view,
+            f"warpgroups take tiles of {WARPGROUP_ROWS} rows and {WARPGROUP_COLUMNS} columns, {MMA_ROWS} rows and all "
+            f"columns a warp, and rows of {_MOST_BYTES} bytes a stage",
+        )
+    if tile.stages < min(tile.lag + 2, turns_of_block(view, tile)):
+        fail_malformed(view, f"{tile.stages} stages are too few: products of the turn before still read one of them")
 
 
 def _check_shape(view: Contraction, tile: ContractionTile) -> None:
@@ -170,6 +189,8 @@ def _check_shape(view: Contraction, tile: ContractionTile) -> None:
         fail_malformed(view, f"{tile.stages} stages are too few: one is used while another is filled")
     if tile.raster > 1 and tiles_of(view, tile)[1] % tile.raster:
         fail_misaligned(view, f"{tile.raster} tiles of rows side by side do not divide {tiles_of(view, tile)[1]}")
+    if tile.warpgroups:
+        _check_warpgroups(view, tile)
     if tile.tensor_cores:
         fiber = tile.bk * DTYPES[tile.rhs.dtype].bytes
         if tile.warp_m % 16 or tile.warp_n % 16 or fiber % MMA_BYTES or fiber > _MOST_BYTES:

@@ -19,7 +19,7 @@ from codegen.plan.gpu.operand_read import bits_read, own_digits
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
-from ir.kernel.gpu.limits import HIDING_THREADS, MAX_REGISTERS
+from ir.kernel.gpu.limits import HIDING_THREADS, MAX_REGISTERS, WARPGROUP
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging
 from ir.pricer import Work
@@ -43,9 +43,12 @@ _COPY = 8.0
 """Instructions of one asynchronous copy."""
 _MOST_INDEPENDENT = 4
 """Products of one warp that run at once, at most: so many hide their own latency (`HIDING_THREADS`)."""
-MMA_SYNC = {"sm90": 0.64, "sm100": 0.25}
+MMA_SYNC = {"sm90": 0.64, "sm90a": 0.64, "sm100": 0.25}
 """The share of the tensor cores' peak that mma.sync reaches, where only wgmma or tcgen05 reaches the peak: 634 of 989
 TFLOP/s on an H100, from registers (`bench/device/ceilings.py`); of sm_100 it is assumed, the rate of an A100's SM."""
+_WGMMA = 0.8
+"""The share of the tensor cores' peak that wgmma is taken to reach: 798 of 989 TFLOP/s are what cuBLAS has at 8192³ on
+an H100. No plan with warpgroups has been timed."""
 _MMA_FRAGMENTS, _FMA_FRAGMENTS = 0.75, 0.5
 """The share of the fragments of a step that registers hold at one time: the compiler loads the rest later."""
 _MMA_ADDRESSES, _FMA_ADDRESSES = 28, 40
@@ -64,7 +67,7 @@ def registers_of(view: Contraction, tile: ContractionTile) -> int:
         pieces = max(pieces, sum(_per_piece(view, staging) * pieces_of(tile, staging) for staging in tile.stagings))
     if tile.thread is None:
         mi, ni = tile.warp_m // 16, tile.warp_n // 8
-        fragments = _MMA_FRAGMENTS * min(tile.steps, 2) * (4 * mi + 2 * ni)
+        fragments = 0 if tile.warpgroups else _MMA_FRAGMENTS * min(tile.steps, 2) * (4 * mi + 2 * ni)
         return int(4 * mi * ni + fragments + pieces + _MMA_ADDRESSES)
     rows, columns = tile.thread
     words = DTYPES[view.accumulator].bytes // 4
@@ -126,15 +129,18 @@ class GpuContractionWork:
         if not turns:
             return 1.0
         ideal = 2.0 * tile.bm * tile.bn * tile.bk / flops_per_cycle
-        products = idle * ideal / (MMA_SYNC.get(self.target.arch, 1.0) if tile.tensor_cores else 1.0)
+        products = idle * ideal / _tensor_share(tile, self.target)
         traffic = max(_traffic(tile) / self.target.shared_bytes, _tf32_slots(tile) / self.target.issue)
         filling = sum(self._filling(tile, staging) for staging in tile.stagings)
         warps = max(1.0, resident * tile.threads / self.target.issue)
         alone = TURN_ALONE[tile.loads_across_turns] / warps * (1 - 1 / turns)  # the first turn's is in FIRST_PRODUCT
-        stage = max(products, traffic) + _OVERLAP * min(products, traffic) + filling + alone
+        if tile.warpgroups:  # the products of the turn before run meanwhile, and read shared memory by themselves
+            alone = 0.0
+        overlap = 0.0 if tile.warpgroups else _OVERLAP * min(products, traffic)
+        stage = max(products, traffic) + overlap + filling + alone
         ends = FIRST_PRODUCT / resident + tile.bm * tile.bn * self._epilogue_slots / self.target.issue
         ends += meeting_cycles(self.view, tile)
-        return max(0.001, turns * ideal / (ring_clocks(turns, tile.stages, stage, resident) + ends))
+        return max(0.001, turns * ideal / (ring_clocks(turns, tile.stages - tile.lag, stage, resident) + ends))
 
     def _filling(self, tile: ContractionTile, staged: Staging) -> float:
         """Cycles to compute the elements of a stage one by one, or to copy them in pieces of less than 16 bytes."""
@@ -191,6 +197,13 @@ class GpuContractionWork:
         return sum(buffer.memref.nbytes for buffer in self.view.region.buffers)
 
 
+def _tensor_share(tile: ContractionTile, target: Target) -> float:
+    """The share of the peak that the instruction of a tile's products reaches."""
+    if not tile.tensor_cores:
+        return 1.0
+    return _WGMMA if tile.warpgroups else MMA_SYNC.get(target.arch, 1.0)
+
+
 def _resident(tile: ContractionTile, shared: int, registers: int, target: Target) -> int:
     """Blocks that share an SM."""
     return max(1, blocks_per_unit(target, tile.threads, registers, shared))
@@ -220,9 +233,11 @@ def _tf32_slots(tile: ContractionTile) -> float:
 
 
 def _traffic(tile: ContractionTile) -> float:
-    """Bytes through shared memory for one stage: into registers of every thread, and into the ring once."""
+    """Bytes through shared memory for one stage: into registers of every thread, or into the products of every
+    warpgroup, and into the ring once."""
     size = DTYPES[tile.lhs.dtype].bytes * tile.bk
     if tile.thread is None:
         rows, columns = tile.warps
+        rows //= WARPGROUP if tile.warpgroups else 1
         return size * (tile.bm * (columns + 1) + tile.bn * (rows + 1))
     return size * (tile.threads * sum(tile.thread) + tile.bm + tile.bn)

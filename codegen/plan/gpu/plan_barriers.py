@@ -3,6 +3,7 @@
 cp.async.commit_group / wait_group   copies into a ring, by the thread that started them
 bar.sync                             all threads of a block
 bar.warp.sync                        the lanes of a warp
+wgmma.commit_group / wait_group      products of a warpgroup, by its threads
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def _needs(region: Region, view: TemplateView, plan: Plan) -> Iterator[_Need]:
         case GpuContractionPlan(), Contraction():
             if 0 not in view.sizes:
                 yield from _ring(f"{plan.sums}.k", copied=any(staging.copied for staging in plan.tile.stagings))
+                if plan.tile.warpgroups:
+                    yield "wgmma.commit_group / wait_group", f"{plan.sums}.k"
             yield from _after(region, f"{plan.sums}.k.o", plan.tile.store == "staged", plan.tile.split)
         case GpuStreamPlan(), StreamView():
             yield from _of_stream(region, view.roles.score, plan)

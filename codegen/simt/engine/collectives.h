@@ -151,6 +151,8 @@ static void perform_shuffle(Warp &warp, uint32_t variant) {
   self->count->shuffles++;
 }
 
+static void perform_warpgroup(Warp &warp, uint32_t variant);
+
 static void perform(Warp &warp) {
   uint32_t variant = warp.waits[0] >> 8;
   switch (operation_of(warp.waits[0])) {
@@ -161,6 +163,7 @@ static void perform(Warp &warp) {
     case kLoadMatrix: perform_load_matrix(warp, variant); break;
     case kMultiply: perform_multiply(warp, variant); break;
     case kShuffle: perform_shuffle(warp, variant); break;
+    case kWarpgroup: perform_warpgroup(warp, variant); break;
     default: break;
   }
   count_requests(warp);

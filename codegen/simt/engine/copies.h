@@ -41,7 +41,7 @@ static void commit(int) {
   self->count->copy_groups += lane.lane == 0;
 }
 
-static void complete(const Copy &copy, uint32_t number, const Lane &lane) {
+static void complete(const Copy &copy, uint32_t number, Lane &lane) {
   uint64_t stamp = stamp_of(lane, lane.lane, copy.line);
   bool whole = true;
   each_cell(copy.offset, copy.bytes, [&](Cell &cell, unsigned) {
@@ -51,6 +51,7 @@ static void complete(const Copy &copy, uint32_t number, const Lane &lane) {
     }
     cell.copy = 0;
     cell.write = stamp;
+    cell.unfenced = lane.proxy_fences.size;
   });
   if (!whole) return;
   char *target = self->shared + copy.offset;

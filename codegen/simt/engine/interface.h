@@ -4,6 +4,14 @@
    calls passes the line of the kernel's text that called it. */
 #include <stdint.h>
 
+/* d (64 × columns) += a (64 × 16) · b (16 × columns): the accumulators of a lane, the bytes of shared memory at which
+   a and b start, and the bytes between panels of 64 rows or columns (0 where terms lie side by side). */
+struct eq_warpgroup_product {
+  float *d;
+  unsigned a, b;
+  int panel_a, panel_b, columns, format;
+};
+
 struct eq_engine {
   unsigned (*thread)(void);
   unsigned (*block)(int axis);
@@ -21,6 +29,11 @@ struct eq_engine {
   void (*sync_warp)(int line);
   void (*load_matrix)(unsigned *fragment, unsigned offset, int matrices, int transposed, int line);
   void (*multiply)(int format, float *d, const unsigned *a, const unsigned *b, int line);
+  void (*proxy_fence)(int line);
+  void (*warpgroup_fence)(float *d, int count, int line);
+  void (*warpgroup_multiply)(const eq_warpgroup_product *product, int line);
+  void (*warpgroup_commit)(int line);
+  void (*warpgroup_wait)(unsigned groups, int line);
   uint64_t (*shuffle)(int mode, uint64_t value, unsigned operand, int line);
   void (*beyond_registers)(int line); /* does not return */
 };

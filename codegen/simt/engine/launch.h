@@ -21,6 +21,31 @@ static void multiply(int format, float *d, const unsigned *a, const unsigned *b,
   meet_warp(kMultiply, (uint32_t)format, line);
 }
 
+static void warpgroup(WarpgroupOperation operation, uint32_t operand, int line) {
+  own_operands().operand = operand;
+  meet_warp(kWarpgroup, operation, line);
+}
+
+static void proxy_fence(int line) {
+  burn(line);
+  Lane &lane = *self->current;
+  lane.proxy_fences.push() = self->warps[lane.warp].seen[lane.warp] + 1;
+}
+
+static void warpgroup_fence(float *d, int count, int line) {
+  own_operands().result = d;
+  warpgroup(kOrderSums, (uint32_t)count, line);
+}
+
+static void warpgroup_multiply(const eq_warpgroup_product *product, int line) {
+  burn(line);
+  own_operands().result = (void *)product;
+  warpgroup(kStartProduct, 0, line);
+}
+
+static void warpgroup_commit(int line) { warpgroup(kCommitProducts, 0, line); }
+static void warpgroup_wait(unsigned groups, int line) { warpgroup(kWaitForProducts, groups, line); }
+
 static uint64_t shuffle(int mode, uint64_t value, unsigned operand, int line) {
   Operands &operands = own_operands();
   operands.operand = operand;
@@ -40,7 +65,10 @@ static void run_lane() {
   check_copies(lane);
   fall_asleep(lane, kFinished, 0, -1);
   Warp &warp = self->warps[lane.warp];
-  if (same_place(warp)) count_requests(warp);
+  if (same_place(warp)) {
+    count_requests(warp);
+    end_products(warp);
+  }
   if (--self->alive == 0) fiber_switch(&lane.fiber, &self->main);
   give_way();
   __builtin_unreachable();
@@ -64,13 +92,14 @@ static void start_block() {
   for (unsigned number = 0; number < self->warp_count; ++number) {
     Warp &warp = self->warps[number];
     warp.arrived = 0;
+    warp.product_groups = 0;
     memset(warp.waits, 0, sizeof warp.waits);
     for (unsigned other = 0; other < self->warp_count; ++other) warp.seen[other] = self->block_start - 1;
     set_ready(warp, kAllLanes);
   }
   for (unsigned thread = 0; thread < self->request->threads; ++thread) {
     Lane &lane = self->lanes[thread];
-    lane.copies.size = lane.groups.size = lane.uncommitted = lane.fenced = 0;
+    lane.copies.size = lane.groups.size = lane.uncommitted = lane.fenced = lane.proxy_fences.size = 0;
     self->stacks.prepare(&lane.fiber, thread, run_lane);
   }
 }
@@ -129,8 +158,12 @@ static void release_memory() {
   for (unsigned thread = 0; thread < self->request->threads; ++thread) {
     self->lanes[thread].copies.release();
     self->lanes[thread].groups.release();
+    self->lanes[thread].proxy_fences.release();
   }
-  for (unsigned warp = 0; warp < self->warp_count; ++warp) release_requests(self->warps[warp]);
+  for (unsigned warp = 0; warp < self->warp_count; ++warp) {
+    release_requests(self->warps[warp]);
+    release_products(self->warps[warp]);
+  }
   for (uint32_t index = 0; index < self->request->buffer_count; ++index) free(self->entries[index]);
   for (uint32_t index = 0; index < self->split.size; ++index) free(self->split[index]);
   self->split.release();
@@ -152,7 +185,8 @@ static void release_memory() {
 
 static const eq_engine engine = {
     own_thread, own_block, shared_access, global_access, copy_async, commit,      wait,     barrier, barrier_or,
-    fence,      ticket,    await_ticket,  sync_warp,     load_matrix, multiply, shuffle, beyond_registers,
+    fence,      ticket,    await_ticket,  sync_warp,     load_matrix, multiply, proxy_fence, warpgroup_fence,
+    warpgroup_multiply,    warpgroup_commit,             warpgroup_wait, shuffle, beyond_registers,
 };
 
 EQ_EXPORT const eq_engine *eq_simt_engine() { return &engine; }

@@ -10,6 +10,8 @@ struct Cell {
   uint64_t write;
   uint32_t copy;  /* 1 + the number of the asynchronous copy into this word that is not waited for, or 0 */
   uint32_t split; /* 1 + the number of the four cells that stand for this one, or 0 */
+  uint32_t products; /* products of warpgroups that read this word and are not waited for */
+  uint32_t unfenced; /* how many fences for products the lane had done that stored last */
   uint64_t read[];
 };
 
@@ -64,6 +66,8 @@ static inline void touch(Cell &cell, const SharedAccess &access, unsigned at, Wa
     report_shared(kSharedRace, access, at, cell.write, true);
   }
   if (access.stores) {
+    if (__builtin_expect(cell.products != 0, 0)) report_shared(kProductUnderWay, access, at, cell.read[me], false);
+    cell.unfenced = self->current->proxy_fences.size;
     for (unsigned other = 0; other < self->warp_count; ++other)
       if (__builtin_expect(!ordered(cell.read[other], warp, me, access.who), 0)) {
         report_shared(kSharedRace, access, at, cell.read[other], false);

@@ -46,6 +46,10 @@ enum FindingKind : uint32_t {
   kDeadlock,
   kRunaway,
   kCounterLeft,
+  kProductUnderWay,
+  kNotFencedForProducts,
+  kAccumulatorsTouched,
+  kProductNeverWaitedFor,
 };
 
 /* One finding. `first` is the earlier of two accesses, `line` the later; numbers are -1 where nothing is known. */
@@ -64,7 +68,7 @@ struct Finding {
 
 /* In the order of `COUNTERS` in report.py. */
 struct Counters {
-  uint64_t mma, mma_flops, ldmatrix, matrix_bank_conflicts;
+  uint64_t mma, wgmma, mma_flops, ldmatrix, matrix_bank_conflicts;
   uint64_t copy_requests, copy_bytes, copy_groups, copy_waits, copy_bank_conflicts;
   uint64_t shared_loads, shared_stores, shared_bank_conflicts;
   uint64_t global_loads, global_load_sectors, global_stores, global_store_sectors;
@@ -106,6 +110,7 @@ enum Operation : uint32_t {
   kMultiply,
   kShuffle,
   kAwaitTicket,
+  kWarpgroup,
 };
 
 static inline Operation operation_of(uint32_t waits) { return (Operation)(waits & 0xff); }
@@ -127,6 +132,25 @@ struct Copy {
   bool committed;
 };
 
+static constexpr unsigned kTerms = 16, kMostColumns = 256;
+
+/* A product of a warpgroup, as one of its warps sees it, from its start to the wait for its group. */
+struct Product {
+  eq_warpgroup_product product; /* of lane 0 */
+  uint32_t group;
+  int32_t line;
+  uint32_t sums; /* the number of its accumulators in Warp::sums */
+};
+
+/* Accumulators of a warp. While products add to them, their values lie here, lane by lane, and the lanes have NaNs. */
+struct Sums {
+  float *d[kLanes];
+  uint32_t count, products;
+  bool ordered; /* fenced since the last wait gave them back */
+  bool given;   /* `values` has what that wait gave back */
+  float *values;
+};
+
 struct Lane {
   Fiber fiber;
   uint32_t number, warp, lane;
@@ -134,6 +158,7 @@ struct Lane {
   Vector<uint32_t> groups; /* for each committed group that is not complete: its number of copies */
   uint32_t uncommitted;
   uint32_t fenced; /* 1 + the number of its last fence, or 0 */
+  Vector<uint64_t> proxy_fences; /* the warp's clock at each of its fences for products */
 };
 
 /* One memory instruction of a warp: which lanes take part, and their addresses. */
@@ -158,6 +183,9 @@ struct Warp {
   uint64_t seen[kMostWarps]; /* seen[v]: accesses of warp v up to this clock happen before what this warp does next */
   Vector<Site> sites;
   uint32_t pending_requests;
+  Vector<Product> products; /* started, not complete */
+  Vector<Sums> sums;
+  uint32_t product_groups;  /* committed in this block */
 };
 
 struct GlobalEntry {
@@ -219,6 +247,7 @@ struct Launch {
   uint32_t splits_used;
   Vector<Copy> copies;
   GlobalEntry **entries; /* by buffer; null where nothing writes it */
+  float rows[16][kTerms], columns[kTerms][kMostColumns]; /* the operands of one product of a warpgroup */
 };
 
 static thread_local Launch *self __attribute__((tls_model("initial-exec")));

@@ -7,6 +7,12 @@ block) therefore shows the order in which a tile (one stage of one buffer) is fi
     filled by stores → Barrier → may be read
     read → Barrier: all threads have read it → may be filled again
 
+The products of warpgroups read tiles, and write accumulators, while threads go on:
+
+    filled, and for copies waited for → ProxyFence → Barrier → products may read it
+    products read → WgmmaCommit, WgmmaWait: this warpgroup's have read it → Barrier → may be filled again
+    accumulators are touched → WgmmaFence → products add to them → WgmmaCommit, WgmmaWait → may be touched
+
 A tile is checked as a whole: accesses of different threads to different parts of it still need a barrier between them.
 """
 
@@ -17,7 +23,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ir.index.expr import AxisExpr
-from ir.kernel.gpu.effects import Branch, Commit, Effect, EffectLoop, Set, SharedAccess, Sync, Wait, axes_of, effects
+from ir.kernel.gpu.effects import (
+    Accumulate,
+    Branch,
+    Commit,
+    Effect,
+    EffectLoop,
+    OrderTouches,
+    Set,
+    SharedAccess,
+    ShowWrites,
+    Sync,
+    Touch,
+    Wait,
+    axes_of,
+    effects,
+)
 from ir.kernel.gpu.kernel import BLOCK_X, BLOCK_Y, BLOCK_Z, GpuKernel, Shared
 from ir.kernel.gpu.repeat import is_steady, period
 from ir.kernel.nodes import Within
@@ -61,6 +82,12 @@ class _StagedTile:
     """Other threads may still read the tile."""
     unread: bool = False
     """No thread has read the tile since it was filled."""
+    products: set[int] = field(default_factory=set)
+    """Groups of products that read the tile and that nothing has waited for."""
+    fenced: bool = False
+    """This thread's writes to the tile are fenced for products; those of other threads may not be."""
+    shown: bool = False
+    """Products may read the tile."""
 
     @property
     def name(self) -> str:
@@ -71,6 +98,16 @@ class _StagedTile:
         return self.shared.start + self.stage * self.shared.stage_bytes
 
 
+@dataclass
+class _Accumulators:
+    """The state of one array of accumulators of products."""
+
+    ordered: bool = False
+    """A fence has followed the last access of threads."""
+    products: set[int] = field(default_factory=set)
+    """Groups of products that add to it and that nothing has waited for."""
+
+
 class _AsyncRun:
     def __init__(self, kernel: GpuKernel, values: Values) -> None:
         self.kernel, self.values = kernel, values
@@ -78,6 +115,11 @@ class _AsyncRun:
         """The number of the group that the next commit ends."""
         self.started = False
         """Whether that group has copies."""
+        self.product_group = 0
+        """The number of the group of products that the next commit ends."""
+        self.multiplying = False
+        """Whether that group has products."""
+        self.accumulators: dict[str, _Accumulators] = {}
         tiles = [_StagedTile(shared, stage) for shared in kernel.shared for stage in range(shared.stages)]
         self.tiles = {(tile.shared.name, tile.stage): tile for tile in tiles}
         for a, b in itertools.permutations(tiles, 2):
@@ -92,16 +134,28 @@ class _AsyncRun:
         for tile in self.tiles.values():
             if tile.groups and not self.started:
                 yield f"copies to {tile.name} are still under way at the end"
+        for name, acc in self.accumulators.items():
+            if acc.products:
+                yield f"products are still added to {name} at the end"
 
     def _effects(self, tree: Sequence[Effect]) -> Iterator[str]:
         for effect in tree:
             match effect:
                 case SharedAccess():
                     yield from self._access(effect)
+                case Commit(products=True):
+                    self.product_group, self.multiplying = self.product_group + 1, False
                 case Commit():
                     self.group, self.started = self.group + 1, False
+                case Wait(products=True):
+                    yield from self._wait_for_products(effect.pending)
                 case Wait():
                     yield from self._wait(effect.pending)
+                case ShowWrites():
+                    for tile in self.tiles.values():
+                        tile.fenced |= tile.arrived or tile.stored
+                case Accumulate() | Touch() | OrderTouches():
+                    yield from self._use_accumulators(effect)
                 case Sync():
                     self._synchronize(effect.block)
                 case Set():
@@ -156,10 +210,15 @@ class _AsyncRun:
             (
                 max(tile.groups, default=0) - self.group if tile.groups else None,
                 (bool(tile.groups - {self.group}), tile.arrived, tile.stored, tile.held, tile.reading, tile.unread),
+                (frozenset(group - self.product_group for group in tile.products), tile.fenced, tile.shown),
             )
             for tile in self.tiles.values()
         ]
-        return (*tiles, self.started, self.group > 0)
+        sums = [
+            (name, acc.ordered, frozenset(group - self.product_group for group in acc.products))
+            for name, acc in self.accumulators.items()
+        ]
+        return (*tiles, *sums, self.started, self.group > 0, self.multiplying, self.product_group > 0)
 
     def _set(self, effect: Set) -> None:
         exprs = [self._value(expr) for expr in (effect.expr, *effect.most, *effect.least)]
@@ -177,6 +236,8 @@ class _AsyncRun:
         tile = self.tiles.get((access.shared, stage if stage is not None else -1))
         if tile is None:
             yield f"the stage of {access.shared} is unknown at an access"
+        elif access.kind == "product":
+            yield from self._multiply(tile)
         elif access.kind == "read":
             yield from self._read(tile)
         else:
@@ -193,10 +254,46 @@ class _AsyncRun:
             yield f"{tile.name} is read, but nothing was stored to it"
         tile.reading, tile.unread = True, False
 
+    def _multiply(self, tile: _StagedTile) -> Iterator[str]:
+        reading = tile.reading
+        yield from self._read(tile)
+        if tile.held and not tile.shown:
+            yield f"products read {tile.name} with no ProxyFence between the writes to it and the barrier"
+        tile.reading = reading
+        tile.products.add(self.product_group)
+
+    def _use_accumulators(self, effect: Accumulate | Touch | OrderTouches) -> Iterator[str]:
+        acc = self.accumulators.setdefault(effect.acc, _Accumulators())
+        match effect:
+            case OrderTouches():
+                acc.ordered = True
+            case Accumulate():
+                if not acc.ordered:
+                    yield f"products are added to {effect.acc} with no WgmmaFence since threads touched it"
+                acc.products.add(self.product_group)
+                self.multiplying = True
+            case Touch():
+                if acc.products:
+                    yield f"{effect.acc} is touched, and nothing has waited for the products that are added to it"
+                acc.ordered = False
+
+    def _wait_for_products(self, pending: int) -> Iterator[str]:
+        if not self.product_group:
+            yield "a WgmmaWait before any group was committed"
+        waited = self.product_group - pending
+        for tile in self.tiles.values():
+            if tile.products and max(tile.products) < waited:
+                tile.reading = True
+            tile.products = {group for group in tile.products if group >= waited}
+        for acc in self.accumulators.values():
+            acc.products = {group for group in acc.products if group >= waited}
+
     def _write(self, tile: _StagedTile, *, copied: bool) -> Iterator[str]:
         for other in (tile, *tile.over):
             if other.reading:
                 yield f"{tile.name} is filled, and others may still read {other.name}: no barrier since"
+            if other.products:
+                yield f"{tile.name} is filled, and nothing has waited for the products that read {other.name}"
             if other.groups - {self.group} or (other.groups and (other is not tile or not copied)):
                 yield f"{tile.name} is filled while copies to {other.name} are under way"
             if other.stored and (other is not tile or copied):
@@ -204,8 +301,8 @@ class _AsyncRun:
         if tile.unread and (tile.held or tile.arrived):
             yield f"{tile.name} is filled again before anything has read it"
         for other in tile.over:
-            other.held = other.arrived = other.unread = False
-        tile.unread, tile.arrived = True, False
+            other.held = other.arrived = other.unread = other.shown = False
+        tile.unread, tile.arrived, tile.fenced, tile.shown = True, False, False, False
         if copied:
             tile.groups.add(self.group)
             tile.held, self.started = False, True
@@ -224,7 +321,8 @@ class _AsyncRun:
         for tile in self.tiles.values():
             if block or tile.shared.scope == "warp":
                 tile.held |= tile.arrived or tile.stored
-                tile.arrived = tile.stored = tile.reading = False
+                tile.shown |= tile.fenced
+                tile.arrived = tile.stored = tile.reading = tile.fenced = False
 
     # --- the values that threads agree on ---
 

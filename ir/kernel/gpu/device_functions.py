@@ -38,6 +38,7 @@ import msgspec
 
 from ir.dtype import DTYPES
 from ir.kernel.elementwise import ElementwiseFunction, elementwise_functions
+from ir.kernel.gpu.limits import WARPGROUP_COLUMNS, WARPGROUP_ROWS, WARPGROUP_TERMS
 
 
 class Effect(enum.StrEnum):
@@ -69,6 +70,16 @@ class Effect(enum.StrEnum):
     """Closes the group of copies that this thread started since its last commit; the group may be empty."""
     WAIT = "wait"
     """Waits until all but the N latest groups of this thread are complete. Only this thread then sees them."""
+    PROXY_FENCE = "proxy_fence"
+    """Makes this thread's writes to shared memory visible to the products of warpgroups after the next barrier."""
+    WARPGROUP = "warpgroup"
+    """All threads of a warpgroup call the function: four warps, the first of which has a multiple of four as number."""
+    WARPGROUP_PRODUCT = "warpgroup_product"
+    """As WARPGROUP. Starts to read shared memory and to add to registers, until the warpgroup has waited for it."""
+
+
+WARPGROUP_EFFECTS = (Effect.PROXY_FENCE, Effect.WARPGROUP, Effect.WARPGROUP_PRODUCT)
+"""Those of functions that only architectures with warpgroups have ("sm90a")."""
 
 
 class DeviceFunction(msgspec.Struct, frozen=True):
@@ -399,8 +410,46 @@ def _collectives() -> Iterator[DeviceFunction]:
     )
 
 
+def _warpgroups() -> Iterator[DeviceFunction]:
+    yield DeviceFunction(
+        "eq_proxy_fence",
+        "void eq_proxy_fence()",
+        Effect.PROXY_FENCE,
+        "what this thread stored and copied to shared memory is visible to products that follow the next barrier",
+    )
+    for n in WARPGROUP_COLUMNS:
+        yield DeviceFunction(
+            f"eq_wgmma_fence_n{n}",
+            f"void eq_wgmma_fence_n{n}(float *d)",
+            Effect.WARPGROUP,
+            f"what the threads did to the {n // 2} accumulators d comes before later products",
+        )
+        for t in ("f16", "bf16"):
+            name = f"eq_wgmma_m{WARPGROUP_ROWS}n{n}k{WARPGROUP_TERMS}_{t}"
+            yield DeviceFunction(
+                name,
+                f"template <int panel_a, int panel_b> void {name}(float *d, unsigned a, unsigned b)",
+                Effect.WARPGROUP_PRODUCT,
+                f"starts d (64 × {n}) += a (64 × 16) · b (16 × {n}). With g = lane//4, t = lane%4: d[i] of warp w is "
+                "at (16(w%4) + g + 8(i//2%2), 8(i//4) + 2t + i%2). a and b start at these bytes of shared memory. "
+                "Terms side by side (panel 0): row r of a, and column r of b, is in 128 bytes from 128r on. Rows, or "
+                "columns, side by side: term k of numbers 64p to 64p + 63 is in 128 bytes from panel·p + 128k on. All "
+                "is swizzled as by eq_swizzle<3>",
+            )
+        yield DeviceFunction(
+            f"eq_wgmma_wait_n{n}",
+            f"template <int pending> void eq_wgmma_wait_n{n}(float *d)",
+            Effect.WARPGROUP,
+            "until at most `pending` of the warpgroup's groups are incomplete; d may then be touched where none of "
+            "these adds to it",
+        )
+    yield DeviceFunction(
+        "eq_wgmma_commit", "void eq_wgmma_commit()", Effect.WARPGROUP, "ends a group of products; it may be empty"
+    )
+
+
 def _table() -> Mapping[str, DeviceFunction]:
-    rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives())
+    rows = (*_ids(), *_scalars(), *_conversions(), *_memory(), *_copies(), *_blocks(), *_collectives(), *_warpgroups())
     return MappingProxyType({row.name: row for row in rows})
 
 

@@ -16,35 +16,74 @@ from ir.kernel.gpu.nodes import (
     Barrier,
     CommitGroup,
     CpAsync,
+    Element,
     Epilogue,
     GpuFor,
     GpuIf,
+    LdGlobalVec,
     LdMatrix,
     LdSharedVec,
     LoadShared,
+    MmaSync,
+    ProxyFence,
+    SetElement,
+    StGlobalVec,
     Stmt,
     StShared,
     StSharedVec,
     SyncWarp,
     WaitGroup,
+    Wgmma,
+    WgmmaCommit,
+    WgmmaFence,
+    WgmmaWait,
 )
-from ir.kernel.nodes import Bind, Pick, Within, values_of
+from ir.kernel.nodes import Bind, Pick, Within, values_of, walk
+
+Kind: TypeAlias = Literal["read", "store", "copy", "product"]
 
 
 class SharedAccess(msgspec.Struct, frozen=True):
-    """An access to one stage of a shared buffer; "copy" is an asynchronous write."""
+    """An access to one stage of a shared buffer; "copy" is an asynchronous write, "product" an asynchronous read."""
 
-    kind: Literal["read", "store", "copy"]
+    kind: Kind
     shared: str
     stage: AxisExpr
 
 
 class Commit(msgspec.Struct, frozen=True):
-    pass
+    """Closes a group of copies, or of products."""
+
+    products: bool = False
 
 
 class Wait(msgspec.Struct, frozen=True):
+    """Waits for all but the `pending` latest groups of copies, or of products."""
+
     pending: int
+    products: bool = False
+
+
+class ShowWrites(msgspec.Struct, frozen=True):
+    """This thread's writes to shared memory may be shown to products by the next barrier."""
+
+
+class Accumulate(msgspec.Struct, frozen=True):
+    """Products are started that add to these accumulators."""
+
+    acc: str
+
+
+class Touch(msgspec.Struct, frozen=True):
+    """Accumulators of products are read or written by threads."""
+
+    acc: str
+
+
+class OrderTouches(msgspec.Struct, frozen=True):
+    """Earlier accesses of threads to these accumulators come before later products."""
+
+    acc: str
 
 
 class Sync(msgspec.Struct, frozen=True):
@@ -80,12 +119,15 @@ class Branch(msgspec.Struct, frozen=True):
     orelse: tuple[Effect, ...]
 
 
-Effect: TypeAlias = "SharedAccess | Commit | Wait | Sync | Set | EffectLoop | Branch"
+Effect: TypeAlias = (
+    "SharedAccess | Commit | Wait | ShowWrites | Accumulate | Touch | OrderTouches | Sync | Set | EffectLoop | Branch"
+)
 
 
 def effects(kernel: GpuKernel) -> tuple[Effect, ...]:
     """The effects of a kernel, in order; statements without effect are left out."""
-    return tuple(_block(kernel.body))
+    accumulators = frozenset(stmt.acc for stmt in walk(kernel.body) if isinstance(stmt, Wgmma))
+    return tuple(_block(kernel.body, accumulators))
 
 
 def axes_of(tree: Sequence[Effect]) -> frozenset[int]:
@@ -105,16 +147,40 @@ def axes_of(tree: Sequence[Effect]) -> frozenset[int]:
     return used
 
 
-def _block(body: Sequence[Stmt]) -> Iterator[Effect]:
+def _block(body: Sequence[Stmt], accumulators: frozenset[str]) -> Iterator[Effect]:
     for stmt in body:
         for value in values_of(stmt):
             if isinstance(value, LoadShared):
                 yield _access("read", value.source)
-        yield from _stmt(stmt)
+        yield from (Touch(name) for name in sorted(accumulators & _registers_of(stmt)))
+        yield from _stmt(stmt, accumulators)
 
 
-def _stmt(stmt: Stmt) -> Iterator[Effect]:
+def _registers_of(stmt: Stmt) -> set[str]:
+    """The arrays of registers that threads read or write in a statement itself."""
+    names = {value.registers for value in values_of(stmt) if isinstance(value, Element)}
     match stmt:
+        case SetElement() | LdMatrix() | LdGlobalVec() | StGlobalVec() | LdSharedVec() | StSharedVec():
+            names.add(stmt.registers)
+        case MmaSync():
+            names |= {stmt.acc, stmt.a, stmt.b}
+    return names
+
+
+def _stmt(stmt: Stmt, accumulators: frozenset[str]) -> Iterator[Effect]:
+    match stmt:
+        case Wgmma():
+            yield Accumulate(stmt.acc)
+            yield _access("product", stmt.rows)
+            yield _access("product", stmt.columns)
+        case WgmmaFence():
+            yield OrderTouches(stmt.acc)
+        case WgmmaCommit():
+            yield Commit(products=True)
+        case WgmmaWait():
+            yield Wait(stmt.pending, products=True)
+        case ProxyFence():
+            yield ShowWrites()
         case CpAsync():
             yield _access("copy", stmt.to)
         case LdMatrix() | LdSharedVec():
@@ -137,11 +203,11 @@ def _stmt(stmt: Stmt) -> Iterator[Effect]:
         case Pick() | AnyLane():
             yield Set(stmt.variable, known=False)
         case GpuFor():
-            yield from _loop(stmt.variable, stmt.start, stmt.stop, stmt.step, tuple(_block(stmt.body)))
+            yield from _loop(stmt.variable, stmt.start, stmt.stop, stmt.step, tuple(_block(stmt.body, accumulators)))
         case Epilogue():
-            yield from _loop(stmt.variable, ZERO, constant(1), 1, tuple(_block(stmt.body)))
+            yield from _loop(stmt.variable, ZERO, constant(1), 1, tuple(_block(stmt.body, accumulators)))
         case GpuIf():
-            then, orelse = tuple(_block(stmt.then)), tuple(_block(stmt.orelse))
+            then, orelse = (tuple(_block(body, accumulators)) for body in (stmt.then, stmt.orelse))
             if then or orelse:
                 yield Branch(stmt.conditions, then, orelse)
 
@@ -149,9 +215,9 @@ def _stmt(stmt: Stmt) -> Iterator[Effect]:
 def _loop(variable: int, start: AxisExpr, stop: AxisExpr, step: int, body: tuple[Effect, ...]) -> Iterator[EffectLoop]:
     if any(not isinstance(effect, Set) for effect in body):
         kinds = {effect.kind for effect in body if isinstance(effect, SharedAccess)}
-        plain = all(isinstance(effect, SharedAccess) for effect in body) and len(kinds) == 1
+        plain = all(isinstance(effect, SharedAccess | Touch) for effect in body) and len(kinds) <= 1
         yield EffectLoop(variable, start, stop, step, plain and variable not in axes_of(body), body)
 
 
-def _access(kind: Literal["read", "store", "copy"], at: At) -> SharedAccess:
+def _access(kind: Kind, at: At) -> SharedAccess:
     return SharedAccess(kind, at.shared, at.stage)

@@ -29,12 +29,20 @@ class Mma(msgspec.Struct, frozen=True):
 
 
 class GpuLimits(msgspec.Struct, frozen=True):
-    """`shared_bytes`: most shared memory of a block. `mma`: the tiles by shape and dtype of the operands."""
+    """`shared_bytes`: most shared memory of a block. `mma`: the tiles by shape and dtype of the operands.
+    `warpgroup_columns`: the numbers of columns of a `Wgmma`; () without warpgroups."""
 
     shared_bytes: int
     mma: Mapping[tuple[str, str], Mma]
+    warpgroup_columns: tuple[int, ...] = ()
 
 
+WARPGROUP = 4
+"""Warps of a warpgroup."""
+WARPGROUP_ROWS, WARPGROUP_TERMS = 64, 16
+"""Rows and terms of a `Wgmma`."""
+WARPGROUP_COLUMNS = (64, 128, 256)
+"""Columns of a `Wgmma`: those that plans use, of all multiples of 8 up to 256 (PTX ISA, wgmma.mma_async)."""
 _SYNC = MappingProxyType(
     {
         ("m16n8k16", "fp16"): Mma(16, 8, 16, 4, 4, 2),
@@ -46,11 +54,13 @@ LIMITS: Mapping[str, GpuLimits] = MappingProxyType(
     {
         "sm80": GpuLimits(163 * 1024, _SYNC),
         "sm90": GpuLimits(227 * 1024, _SYNC),
+        "sm90a": GpuLimits(227 * 1024, _SYNC, WARPGROUP_COLUMNS),
         "sm100": GpuLimits(227 * 1024, _SYNC),
         "sm120": GpuLimits(99 * 1024, _SYNC),
     }
 )
-"""Limits by architecture. Source: CUDA C++ Programming Guide, compute capabilities 8.0, 9.0, 10.0 and 12.0."""
+"""Limits by architecture. Source: CUDA C++ Programming Guide, compute capabilities 8.0, 9.0, 10.0 and 12.0. "sm90a" is
+9.0 with the instructions that no later architecture has."""
 
 
 def least_arch(shared_bytes: int) -> str:

@@ -201,6 +201,43 @@ class MmaSync(KernelNode, frozen=True):
     b_index: AxisExpr
 
 
+class ProxyFence(KernelNode, frozen=True):
+    """Makes this thread's writes to shared memory visible to products of warpgroups, once a barrier has followed."""
+
+
+class WgmmaFence(KernelNode, frozen=True):
+    """Orders the threads' accesses to the accumulators `acc` before the products that a `Wgmma` adds to them next."""
+
+    acc: str
+
+
+class Wgmma(KernelNode, frozen=True):
+    """Starts acc += rows · columns for 16 terms: 64 rows of a warpgroup (four warps from a multiple of four on) and as
+    many columns as its accumulators hold. Until a `WgmmaWait` the accumulators may not be touched, nor the operands
+    overwritten.
+
+    `rows` and `columns` are the first elements of the operands in shared memory whose rows of 128 bytes are swizzled:
+    (row, term) where neighbours are terms; (panel, term, 0) where a panel has 64 rows, or columns, side by side.
+    """
+
+    dtype: str
+    acc: str
+    rows: At
+    columns: At
+
+
+class WgmmaCommit(KernelNode, frozen=True):
+    """Closes the warpgroup's current group of products."""
+
+
+class WgmmaWait(KernelNode, frozen=True):
+    """Waits until all but the `pending` latest groups of products of this warpgroup are complete. The accumulators
+    `acc` may be touched again when all products are complete that add to them."""
+
+    acc: str
+    pending: int
+
+
 class Epilogue(KernelNode, frozen=True):
     """`body` for every register of `acc`, numbered by `variable`, unrolled: the ops applied to the accumulator in
     registers. `ops` are their names, for people."""
@@ -295,6 +332,11 @@ Stmt: TypeAlias = (
     | AwaitTicket
     | LdMatrix
     | MmaSync
+    | ProxyFence
+    | WgmmaFence
+    | Wgmma
+    | WgmmaCommit
+    | WgmmaWait
     | Epilogue
     | LdGlobalVec
     | StGlobalVec

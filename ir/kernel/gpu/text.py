@@ -24,6 +24,7 @@ from ir.kernel.gpu.nodes import (
     LoadGlobal,
     LoadShared,
     MmaSync,
+    ProxyFence,
     SetElement,
     Shuffle,
     StGlobal,
@@ -33,6 +34,10 @@ from ir.kernel.gpu.nodes import (
     SyncWarp,
     TakeTicket,
     WaitGroup,
+    Wgmma,
+    WgmmaCommit,
+    WgmmaFence,
+    WgmmaWait,
 )
 from ir.kernel.nodes import For, KernelNode, Pick, Within
 from ir.kernel.text import KernelPrinter
@@ -54,6 +59,16 @@ class GpuPrinter(KernelPrinter):
                 return f"{self.variable(stmt.variable)} = {self.value(stmt.value)}, held inside"
             case SetElement():
                 return f"{stmt.registers}[{self.index(stmt.index)}] := {self.value(stmt.value)}"
+            case ProxyFence():
+                return "proxy_fence"
+            case WgmmaFence():
+                return f"wgmma_fence {stmt.acc}"
+            case WgmmaCommit():
+                return "wgmma_commit"
+            case WgmmaWait():
+                return f"wgmma_wait {stmt.acc} {stmt.pending}"
+            case Wgmma():
+                return f"wgmma {stmt.dtype} {stmt.acc} += {self.at(stmt.rows)} · {self.at(stmt.columns)}"
             case CommitGroup():
                 return "commit_group"
             case WaitGroup():

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import DTYPES
-from ir.index.expr import AxisExpr, Box, FloorDiv, interval
+from ir.index.expr import ZERO, AxisExpr, Box, FloorDiv, interval
 from ir.index.strides import flat
 from ir.index.text import bounds
 from ir.kernel.gpu import declared as gpu_declared
 from ir.kernel.gpu.async_copies import hazards
 from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, called_function, parameters
-from ir.kernel.gpu.kernel import COUNTER, IDS, WORD, GpuKernel, GpuParam, Registers, Shared
-from ir.kernel.gpu.limits import LIMITS
+from ir.kernel.gpu.kernel import COUNTER, IDS, WARP_LANES, WORD, GpuKernel, GpuParam, Registers, Shared
+from ir.kernel.gpu.limits import LIMITS, WARPGROUP, WARPGROUP_ROWS
 from ir.kernel.gpu.meeting import workspace_hazards
 from ir.kernel.gpu.nodes import (
     AnyLane,
@@ -49,9 +49,14 @@ from ir.kernel.gpu.nodes import (
     TakeTicket,
     Value,
     WaitGroup,
+    Wgmma,
+    WgmmaCommit,
+    WgmmaFence,
+    WgmmaWait,
 )
 from ir.kernel.gpu.places import divisor, narrow_box, outside, value_range
 from ir.kernel.gpu.uniform import ID_SPREADS, Spread, spread, spread_of
+from ir.kernel.gpu.warpgroups import Matrix, matrix_problems, warpgroup_columns
 from ir.kernel.nodes import (
     Assign,
     Bind,
@@ -170,6 +175,8 @@ class _GpuCheck:
                     scope.control <= Spread.WARP, f"a {_class_name(stmt)} that not all lanes reach together"
                 )
                 yield from self._load_matrix(stmt, scope) if isinstance(stmt, LdMatrix) else self._mma(stmt, scope)
+            case Wgmma() | WgmmaFence() | WgmmaCommit() | WgmmaWait():
+                yield from self._warpgroup(stmt, scope)
             case LdGlobalVec() | StGlobalVec() | LdSharedVec() | StSharedVec():
                 yield from self._vector(stmt, scope)
             case StGlobal():
@@ -299,6 +306,30 @@ class _GpuCheck:
         yield from self._read(stmt.acc, stmt.acc_index, tile.acc, "fp32", scope)
         yield from self._read(stmt.a, stmt.a_index, tile.a, WORD, scope)
         yield from self._read(stmt.b, stmt.b_index, tile.b, WORD, scope)
+
+    def _warpgroup(self, stmt: Wgmma | WgmmaFence | WgmmaCommit | WgmmaWait, scope: _GpuScope) -> Problems:
+        together = scope.control is Spread.BLOCK and self.kernel.threads % (WARPGROUP * WARP_LANES) == 0
+        yield from _unless(together, f"a {_class_name(stmt)} that not all threads of whole warpgroups reach together")
+        limits = LIMITS.get(self.kernel.arch)
+        if limits is None or not limits.warpgroup_columns:
+            yield _WRONG, f"{self.kernel.arch} has no {_class_name(stmt)}"
+            return
+        if isinstance(stmt, WgmmaWait):
+            yield from _unless(stmt.pending >= 0, "a WgmmaWait for fewer than no groups")
+        if isinstance(stmt, WgmmaCommit):
+            return
+        acc = self.registers.get(stmt.acc)
+        columns = 0 if acc is None or acc.dtype != "fp32" else warpgroup_columns(acc)
+        known = columns in limits.warpgroup_columns
+        yield from _unless(known, f"{stmt.acc} is no array of the sums of a warpgroup")
+        if isinstance(stmt, Wgmma):
+            yield from self._read(stmt.acc, ZERO, 1, "fp32", scope)
+            yield from _unless(stmt.dtype in ("fp16", "bf16"), f"a Wgmma of {stmt.dtype}")
+            for at, extent in ((stmt.rows, WARPGROUP_ROWS), (stmt.columns, columns)):
+                yield from self._place(at, 1, 2, scope)
+                if at.shared in self.shared:
+                    matrix = Matrix(at, self.shared[at.shared], extent, stmt.dtype)
+                    yield from matrix_problems(matrix, self.kernel, scope.facts, scope.variables)
 
     def _vector(self, stmt: LdGlobalVec | StGlobalVec | LdSharedVec | StSharedVec, scope: _GpuScope) -> Problems:
         registers = self.registers.get(stmt.registers)

@@ -13,7 +13,13 @@ from codegen.compile import nvrtc
 from codegen.compile.nvrtc_log import errors, resources
 from codegen.text.gpu_to_cuda import cuda_text
 from ir.diagnostics import EqsatError, Kind
-from ir.kernel.gpu.device_functions import DEVICE_FUNCTIONS, REGISTER_C, DeviceFunction, parameters
+from ir.kernel.gpu.device_functions import (
+    DEVICE_FUNCTIONS,
+    REGISTER_C,
+    WARPGROUP_EFFECTS,
+    DeviceFunction,
+    parameters,
+)
 from ir.kernel.gpu.kernel import GpuKernel
 from tests.support.gpu.gemm import gemm_kernel
 from tests.support.gpu.instruction_counts import disassembler, ptx_counts, sass, sass_counts
@@ -73,8 +79,15 @@ def _taken(function: DeviceFunction) -> str:
     """C++ that compiles only if the prelude's function has the signature of the table."""
     result, takes = parameters(function)
     types = ", ".join(parameter.rpartition("*")[0] + "*" if "*" in parameter else parameter for parameter in takes)
-    name = f"{function.name}<1>" if function.signature.startswith("template") else function.name
-    return f"  {{ {result} (*taken)({types}) = {name}; (void)taken; }}"
+    return f"  {{ {result} (*taken)({types}) = {_instance(function)}; (void)taken; }}"
+
+
+def _instance(function: DeviceFunction) -> str:
+    """The function's name, with a parameter for each of a template."""
+    parameters_of_template = re.match(r"template <(.*?)>", function.signature)
+    if parameters_of_template is None:
+        return function.name
+    return f"{function.name}<{', '.join('1024' for _ in parameters_of_template[1].split(','))}>"
 
 
 @needs_nvrtc
@@ -86,6 +99,11 @@ def test_the_prelude_defines_the_table() -> None:
         nvrtc.assemble(f"__device__ void eq_all() {{\n{wrong}\n}}\n{ONE}", "sm_80")
 
 
+_REGISTERS = 128
+EVERYWHERE = [function for function in DEVICE_FUNCTIONS.values() if function.effect not in WARPGROUP_EFFECTS]
+"""The functions that all architectures have."""
+
+
 def _called(function: DeviceFunction) -> str:
     """A block that calls it on data, so that the assembler sees its instructions."""
     lines, arguments, after = list[str](), list[str](), list[str]()
@@ -95,14 +113,14 @@ def _called(function: DeviceFunction) -> str:
         if "*" not in parameter:
             arguments.append(f"(({kind} *)in)[{number}]")
         elif kind in REGISTER_C.values():
-            lines.append(f"{kind} r{number}[16]; for (int j = 0; j < 16; j++) r{number}[j] = (({kind} *)in)[j];")
-            after.append(f"for (int j = 0; j < 16; j++) (({kind} *)out)[j] = r{number}[j];")
+            each = f"EQ_UNROLL for (int j = 0; j < {_REGISTERS}; j++)"
+            lines.append(f"{kind} r{number}[{_REGISTERS}]; {each} r{number}[j] = (({kind} *)in)[j];")
+            after.append(f"{each} (({kind} *)out)[j] = r{number}[j];")
             arguments.append(f"r{number}")
         else:
             arguments.append(f"({kind} *){'in' if 'const' in parameter else 'out'}")
-    name = f"{function.name}<1>" if function.signature.startswith("template") else function.name
     kept = "" if result == "void" else f"(({result} *)out)[0] = "
-    return f"{{ {' '.join(lines)} {kept}{name}({', '.join(arguments)}); {' '.join(after)} }}"
+    return f"{{ {' '.join(lines)} {kept}{_instance(function)}({', '.join(arguments)}); {' '.join(after)} }}"
 
 
 def _all_called(functions: list[DeviceFunction]) -> str:
@@ -118,9 +136,7 @@ _INSTRUCTIONS = re.compile("f16|tf32|max_f32|min_f32|shfl|cp_async|ldmatrix|mma|
 @pytest.mark.slow
 @needs_nvrtc
 def test_every_instruction_assembles() -> None:
-    chosen = [
-        function for name, function in DEVICE_FUNCTIONS.items() if _INSTRUCTIONS.search(name) and "f16x" not in name
-    ]
+    chosen = [one for one in EVERYWHERE if _INSTRUCTIONS.search(one.name) and "f16x" not in one.name]
     for arch in ARCHES:
         assert resources(nvrtc.assemble(_all_called(chosen), arch).log)
 
@@ -128,7 +144,17 @@ def test_every_instruction_assembles() -> None:
 @needs_nvrtc
 @pytest.mark.slow
 def test_every_function_assembles() -> None:
-    assert resources(nvrtc.assemble(_all_called(list(DEVICE_FUNCTIONS.values())), "sm_80").log)
+    assert resources(nvrtc.assemble(_all_called(EVERYWHERE), "sm_80").log)
+
+
+@needs_nvrtc
+def test_functions_of_warpgroups_assemble_for_hopper_alone() -> None:
+    functions = [function for function in DEVICE_FUNCTIONS.values() if function.effect in WARPGROUP_EFFECTS]
+    for number in range(0, len(functions), 4):
+        text = _all_called(functions[number : number + 4])
+        assert resources(nvrtc.assemble(text, "sm_90a").log)
+        with pytest.raises(EqsatError):
+            nvrtc.assemble(text, "sm_90")
 
 
 # --- the cache ---

@@ -80,8 +80,9 @@ def test_differences_are_reported(emulated: dict[str, Recorded]) -> None:
 @needs_nvrtc
 @pytest.mark.slow
 def test_the_probes_compile_for_hardware() -> None:
-    text = "\n".join(dict.fromkeys(probe.text for probe in probes()))
-    assert all(not resource.lints for resource in resources(assemble(text, "sm_80").log))
+    for warpgroups, arch in ((False, "sm_80"), (True, "sm_90a")):
+        text = "\n".join(dict.fromkeys(probe.text for probe in probes() if probe.warpgroups is warpgroups))
+        assert all(not resource.lints for resource in resources(assemble(text, arch).log))
 
 
 def test_without_a_gpu_the_recorder_says_so(

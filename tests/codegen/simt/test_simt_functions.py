@@ -267,11 +267,13 @@ def test_every_function_of_the_table_is_there() -> None:
     """Each can be called with the types that the table names, and gives the type it names."""
     checks = []
     for function in DEVICE_FUNCTIONS.values():
-        plain = function.signature.removeprefix("template <int bits> ").removeprefix("template <int pending> ")
+        parts_of_signature = re.fullmatch(r"(?:template <(.*?)> )?(.*)", function.signature)
+        assert parts_of_signature
+        template, plain = parts_of_signature.groups()
         head, arguments = plain[:-1].split("(", 1)
         result, name = head.rsplit(" ", 1)
         types = [re.sub(r"\w+$", "", argument).strip() for argument in arguments.split(", ") if argument]
-        called = f"{name}<1>" if plain != function.signature else name
+        called = f"{name}<{', '.join('1' for _ in template.split(', '))}>" if template else name
         checks.append(f"static_assert(__is_same(decltype({called}({', '.join(f'({t})0' for t in types)})), {result}));")
     compile_kernels("\n".join(checks) + '\nextern "C" EQ_KERNEL(32, 1) void eq_nothing() { }')
     assert len(checks) == len(DEVICE_FUNCTIONS) > 500

@@ -17,6 +17,7 @@ from eqsat.cost.targets import A100
 from eqsat.runtime.verify import TOLERANCE
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import GpuKernel
+from ir.kernel.gpu.limits import LIMITS
 from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
 from ir.plan.plan import Plan
 from ir.pricer import Work
@@ -67,8 +68,11 @@ def launched(
 ) -> tuple[Report, dict[str, Array]]:
     """What was found in one of the compiled kernels, and its outputs by name."""
     arguments, outputs = arguments_of(region, kernel, inputs)
-    launch = kernels[kernel.name].launch
-    return launch(kernel.grid, arguments, shared_bytes=kernel.shared_bytes, order=order, seed=seed), outputs
+    limit = LIMITS[kernel.arch].shared_bytes
+    report = kernels[kernel.name].launch(
+        kernel.grid, arguments, shared_bytes=kernel.shared_bytes, shared_limit=limit, order=order, seed=seed
+    )
+    return report, outputs
 
 
 def order_matters(report: Report) -> bool:
