@@ -25,9 +25,6 @@ from bench.peers.systems import (
 )
 from bench.turns import Case, Times, measure
 
-MODEL_TOLERANCE = 1e-3
-"""Relative to the largest value of a model's output."""
-
 
 def kernel_case(name: str, folder: Path) -> Case:
     """A kernel in every system that is installed; its file lies in the folder, if torch could export it."""
@@ -56,7 +53,7 @@ def model_case(name: str, folder: Path) -> Case:
     if model.build and is_installed("torch"):
         builders["torch"] = partial(module_in_torch, model.build, model.inputs)
         builders["inductor"] = partial(module_in_inductor, model.build, model.inputs)
-    return Case(name, MODEL_TOLERANCE, builders)
+    return Case(name, model.tolerance, builders)
 
 
 def compare(name: str, threads: int, rounds: int, of_cpu: bool) -> tuple[dict[str, Times], dict[str, str]]:

@@ -1,5 +1,6 @@
-"""The models of `bench.peers`: the light models of the `onnx` package, an encoder of BERT-base's size, and one step of
-a decoder of GPT-2's size over a cache of keys and values."""
+"""The models of `bench.peers`: the light models of the `onnx` package, an encoder of BERT-base's size, one step of a
+decoder of GPT-2's size over a cache of keys and values, and two of these models in bytes, as onnxruntime's quantizer
+writes them (QDQ)."""
 
 # mypy: allow-subclassing-any, allow-untyped-calls
 from __future__ import annotations
@@ -14,15 +15,19 @@ from bench.arguments import LIGHT
 
 LAYERS, HEADS, WIDTH, TOKENS = 12, 12, 768, 128
 """Of BERT-base and of GPT-2, small; the encoder reads so many tokens, the decoder has so many behind it."""
+_PER_CHANNEL = 13
+_TOLERANCE_OF_BYTES = 0.1
+"""A number that lies between two bytes may be rounded to either; so may all that follow from it."""
 
 
 class Model(NamedTuple):
     """A model and its inputs. write: writes the model in ONNX's format. build: makes the module of torch, if it has
-    one; that is also what `write` exports."""
+    one; that is also what `write` exports. tolerance: relative to the largest value of an output."""
 
     inputs: dict[str, np.ndarray]
     write: Callable[[Path], None]
     build: Callable[[], Any] | None = None
+    tolerance: float = 1e-3
 
 
 def models() -> dict[str, Model]:
@@ -32,11 +37,13 @@ def models() -> dict[str, Model]:
     step = {"x": rng.standard_normal((1, 1, WIDTH), dtype=np.float32)}
     cache = (LAYERS, HEADS, TOKENS, WIDTH // HEADS)
     step |= {name: rng.standard_normal(cache, dtype=np.float32) for name in ("keys", "values")}
-    built = {
-        f"encoder of BERT-base, {TOKENS} tokens": Model(text, lambda path: _export(encoder(), text, path), encoder),
+    bert = f"encoder of BERT-base, {TOKENS} tokens"
+    whole = {
+        bert: Model(text, lambda path: _export(encoder(), text, path), encoder),
         f"decoder step of GPT-2 after {TOKENS}": Model(step, lambda path: _export(decoder(), step, path), decoder),
+        **{name: _light(name) for name in LIGHT},
     }
-    return built | {name: _light(name) for name in LIGHT}
+    return whole | {f"{name}, bytes": _in_bytes(whole[name]) for name in (bert, "resnet50")}
 
 
 def encoder() -> Any:
@@ -119,3 +126,50 @@ def _light(name: str) -> Model:
         path.write_bytes(light_model(name).SerializeToString())
 
     return Model({"image": rng.standard_normal((1, 3, size, size), dtype=np.float32)}, write)
+
+
+def _in_bytes(model: Model) -> Model:
+    """The model with weights of i8 and activations of u8, whose ranges are those of its inputs."""
+
+    def write(path: Path) -> None:
+        from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+
+        class Inputs(CalibrationDataReader):
+            def __init__(self) -> None:
+                self.rest = iter([dict(zip(names, model.inputs.values(), strict=True))])
+
+            def get_next(self) -> dict[str, np.ndarray] | None:
+                return next(self.rest, None)
+
+        whole, prepared = path.with_suffix(".whole.onnx"), path.with_suffix(".prepared.onnx")
+        model.write(whole)
+        _raise_version(whole)
+        quant_pre_process(str(whole), str(prepared), skip_symbolic_shape=True)
+        names = _input_names(prepared)
+        kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+        quantize_static(str(prepared), str(path), Inputs(), per_channel=True, **kinds)
+
+    return Model(model.inputs, write, tolerance=_TOLERANCE_OF_BYTES)
+
+
+def _raise_version(path: Path) -> None:
+    """Rewrites an old model in the first version of ONNX's operators that has scales per channel."""
+    import onnx
+
+    model = onnx.load(str(path))
+    if model.opset_import[0].version >= _PER_CHANNEL:
+        return
+    known = {declared.name for declared in model.graph.input}
+    for tensor in model.graph.initializer:  # the converter looks for them there
+        if tensor.name not in known:
+            shape = list(tensor.dims)
+            model.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, shape))
+    onnx.save(onnx.version_converter.convert_version(model, _PER_CHANNEL), str(path))
+
+
+def _input_names(path: Path) -> list[str]:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return [argument.name for argument in session.get_inputs()]

@@ -15,9 +15,11 @@ from typing import NamedTuple
 from codegen.lower.cpu.buffer_names import unused_name
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
+from codegen.lower.cpu.lane_values import convert
 from codegen.lower.cpu.pack import NarrowTerms, Panel, pack
-from codegen.plan.contraction_view import Contraction
+from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.cell_operands import CellOperands, cell_operands, turns_rows
+from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, interval
 from ir.kernel.cpu.kernel import Scratch
 from ir.kernel.cpu.matrix import ROWS
@@ -133,25 +135,43 @@ class _Numbers(NamedTuple):
     size: int
 
 
-def _pack_numbers(frame: CpuContractionFrame, block: CpuBlock, numbers: _Numbers, depth: DepthBlock) -> str:
-    """The scratch buffer with an operand's numbers [k][width] in the dtype of sums, and zeros after the last term."""
+class _Packed(NamedTuple):
+    """A scratch buffer of numbers, and their dtype."""
+
+    buffer: str
+    dtype: str
+
+
+def _pack_numbers(frame: CpuContractionFrame, block: CpuBlock, numbers: _Numbers, depth: DepthBlock) -> _Packed:
+    """The scratch buffer with an operand's numbers [k][width], and zeros after the last term."""
     view, writer, width, operands = frame.view, frame.writer, numbers.width, operands_of(frame)
-    name = unused_name(f"numbers{numbers.side}", view.region)
-    writer.private.append(Scratch(writer.buffer(name), view.accumulator, operands.padded(depth.most) * width))
+    name, dtype = unused_name(f"numbers{numbers.side}", view.region), _dtype_of_numbers(frame, numbers.side)
+    writer.private.append(Scratch(writer.buffer(name), dtype, operands.padded(depth.most) * width))
     side, group, start, _, size = numbers
-    pack(frame, block, Panel(side, group, start, width, size, name, ZERO, width, 1), depth)
+    narrow = None if dtype == view.accumulator else NarrowTerms(dtype)
+    pack(frame, block, Panel(side, group, start, width, size, name, ZERO, width, 1, narrow), depth)
     if operands.padded(view.depth) != view.depth:
-        _zero(block, name, ZERO, depth.count * width, _whole_steps(frame, depth) * width, view.accumulator)
-    return writer.buffer(name)
+        _zero(block, name, ZERO, depth.count * width, _whole_steps(frame, depth) * width, dtype)
+    return _Packed(writer.buffer(name), dtype)
 
 
-def _cells(frame: CpuContractionFrame, block: CpuBlock, numbers: str, cell: AxisExpr, width: int) -> list[Value]:
+def _dtype_of_numbers(frame: CpuContractionFrame, side: int) -> str:
+    """The dtype in which an operand's numbers wait for their cells: bytes stay bytes, a quarter of the memory, unless
+    squares of them are transposed, which are of the dtype of sums."""
+    view, dtype = frame.view, operands_of(frame).dtypes[side]
+    group = view.columns if side == view.vector else view.rows
+    in_squares = not group or lanes_along_k(view, side, group, frame.lanes)
+    return view.accumulator if in_squares or not DTYPES[dtype].is_int else dtype
+
+
+def _cells(frame: CpuContractionFrame, block: CpuBlock, numbers: _Packed, cell: AxisExpr, width: int) -> list[Value]:
     """Row `cell` of cells of a buffer of numbers, a register after another."""
-    terms, dtype, lanes = operands_of(frame).terms, frame.view.accumulator, frame.lanes
+    terms, lanes, accumulator = operands_of(frame).terms, frame.lanes, frame.view.accumulator
     registers: list[Value] = []
     for j in range(width // lanes):
         places = ((cell * (terms * width)).shift(t * width + j * lanes) for t in range(terms))
-        parts = tuple(block.let("term", Load(numbers, place, dtype)) for place in places)
+        loads = (Load(numbers.buffer, place, register_type(numbers.dtype)) for place in places)
+        parts = tuple(block.let("term", convert(load, numbers.dtype, accumulator)) for load in loads)
         registers.append(CpuCall("pair" if terms == 2 else "quad", parts, "i32"))
     return registers
 

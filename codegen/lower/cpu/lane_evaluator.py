@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
@@ -27,7 +27,9 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
+from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, FloorDiv, Term
+from ir.index.map import AxisMap
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, Inside, Lanes, Load, Value
 from ir.kernel.nodes import BITS_OF_HALF, Const, Pick, Within, register_type
@@ -35,6 +37,15 @@ from ir.region.region import Number, Op, Operand, behind
 
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
+
+
+class _Held(NamedTuple):
+    """An operand of fp32 within bounds, and the maps from the point of a cast to the point of the operand's op."""
+
+    operand: Operand | Number
+    views: Sequence[AxisMap]
+    low: float
+    high: float
 
 
 class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
@@ -80,6 +91,37 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             if row is not None:
                 home.store(row.buffer.name, self.offset(row.buffer.name, row.place(point)), value)
         return value
+
+    def _elementwise(self, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
+        held = self._held(op)
+        if held is None:
+            return (yield super()._elementwise(op, point, block, where))
+        for view in held.views:
+            point = self.writer.at(view.exprs, point)
+        value = yield self._operand(held.operand, point, block, where)
+        bounds = (Const(held.low, "fp32"), Const(held.high, "fp32"))
+        return CpuCall(f"hold_{op.dtype}", (value, *bounds), op.dtype)
+
+    def _held(self, op: Op) -> _Held | None:
+        """A cast of fp32 to bytes whose operand is held within bounds that bytes keep: NaN, which the cast makes 0, and
+        the bounds then take one call."""
+        if op.kind != "cast" or op.dtype not in ("i8", "u8"):
+            return None
+        views, bounds = [], []
+        (operand,) = op.inputs
+        for fn in ("min", "max"):
+            if not isinstance(operand, Operand) or operand.map.guards or operand.value in (*self.provided, *self.rows):
+                return None
+            inner = self.ops.get(operand.value)
+            if inner is None or inner.fn != fn or inner.dtype != "fp32" or not isinstance(inner.inputs[1], Number):
+                return None
+            views.append(operand.map)
+            bounds.append(float(inner.inputs[1].number))
+            operand = inner.inputs[0]
+        high, low = bounds
+        element = DTYPES[op.dtype]
+        fits = element.lowest <= low <= 0 <= high <= element.highest
+        return _Held(operand, views, low, high) if fits else None
 
     def keep(self, rows: Mapping[str, Row]) -> None:
         """Keeps these values in rows."""

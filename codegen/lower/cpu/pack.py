@@ -28,7 +28,8 @@ from codegen.lower.cpu.contraction_frame import (
 from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.lane_values import convert
 from codegen.plan.contraction_view import lanes_along_k
-from ir.dtype import DTYPES
+from ir.dtype import DTYPES, is_widening
+from ir.dtype import dtype as ir_dtype
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Scratch
 from ir.kernel.cpu.nodes import CpuCall, Load, Store, Transpose, Value
@@ -77,6 +78,21 @@ def operand_value(frame: CpuContractionFrame, side: int, block: CpuBlock) -> Val
     return convert(ev.operand(operand, frame.point(), block), ev.dtype(operand.value), view.accumulator)
 
 
+def _panel_value(frame: CpuContractionFrame, panel: Panel, block: CpuBlock) -> Value:
+    """As `operand_value`, or in the dtype of a narrow panel where that was widened to the operand."""
+    view, ev = frame.view, frame.evaluator
+    operand = view.operand(panel.side)
+    op = view.ops.get(operand.value)
+    if panel.narrow is None or panel.narrow.bias or op is None or op.kind != "cast" or operand.map.guards:
+        return operand_value(frame, panel.side, block)
+    (source,) = op.inputs
+    if ev.operand_dtype(source) != panel.narrow.dtype or not is_widening(
+        ir_dtype(panel.narrow.dtype), ir_dtype(op.dtype)
+    ):
+        return operand_value(frame, panel.side, block)
+    return ev.operand(source, frame.writer.at(operand.map.exprs, frame.point()), block)
+
+
 def pack(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
     """Adds the packing of one panel, for one block of k, to `block`."""
     view = frame.view
@@ -104,7 +120,7 @@ def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, dept
     left = [panel.start.shift(panel.width) - at, constant(panel.size) - at]
     lanes_along(body, x, left[even:], whole=even and panel.size % lanes == 0 and frame.aligned)
     placed = frame.with_digits(frame.along(panel.group, at))
-    over_terms(placed, body, depth, lambda f, b, term: _put(f, b, panel, term, at, operand_value(f, panel.side, b)))
+    over_terms(placed, body, depth, lambda f, b, term: _put(f, b, panel, term, at, _panel_value(f, panel, b)))
     block.loop(body, x, panel.start, panel.start.shift(panel.width), lanes, panel.size)
 
 
@@ -156,7 +172,7 @@ def _segment(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
         placed,
         body,
         depth,
-        lambda f, b, term: _put(f, b, panel, term, segment.origin + at, operand_value(f, panel.side, b)),
+        lambda f, b, term: _put(f, b, panel, term, segment.origin + at, _panel_value(f, panel, b)),
     )
     block.loop(body, x, segment.first, segment.last, frame.lanes)
 
@@ -166,8 +182,10 @@ def _segment(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
 
 def _fill(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock, fill: float) -> None:
     """Sets the panel to `fill`; elements that the interiors do not overwrite are padding."""
-    writer, lanes, accumulator = frame.writer, frame.lanes, frame.view.accumulator
-    number = fill if DTYPES[accumulator].is_float else int(fill)
+    writer, lanes = frame.writer, frame.lanes
+    dtype = register_type(frame.view.accumulator if panel.narrow is None else panel.narrow.dtype)
+    bias = 0 if panel.narrow is None else panel.narrow.bias
+    number = fill + bias if DTYPES[dtype].is_float else int(fill) + bias
     total = depth.most * panel.width
     x = writer.variable("z", 0, -(-total // lanes) * lanes)
     body = block.inner({x})
@@ -176,7 +194,7 @@ def _fill(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: Dept
         if panel.width % lanes == 0
         else tail_lanes(body, [depth.count * panel.width - writer.axis(x)], whole=False)
     )
-    body.add(Store(writer.buffer(panel.buffer), panel.base + writer.axis(x), Const(number, accumulator), count))
+    body.add(Store(writer.buffer(panel.buffer), panel.base + writer.axis(x), Const(number, dtype), count))
     block.loop(body, x, ZERO, depth.count * panel.width, lanes)
 
 
@@ -201,7 +219,7 @@ def _padded_segment(
             placed,
             body,
             depth,
-            lambda g, b, term: _put(g, b, panel, term, segment.origin + at, _raw(g, b, read, x)),
+            lambda g, b, term: _put(g, b, panel, term, segment.origin + at, _raw(g, b, panel, read, x)),
             done=tested,
         )
         guarded.loop(body, x, start, stop, frame.lanes)
@@ -239,8 +257,8 @@ def _ceildiv(expr: AxisExpr, by: int, box: tuple[tuple[int, int], ...]) -> AxisE
     return floordiv(expr.shift(by - 1), by, box)
 
 
-def _raw(frame: CpuContractionFrame, block: CpuBlock, read: OperandRead, x: int) -> Value:
-    """The elements of the buffer, inside the image."""
+def _raw(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, read: OperandRead, x: int) -> Value:
+    """The elements of the buffer, inside the image, in the dtype of a narrow panel where that is the buffer's."""
     view = frame.view
     offset = frame.place((view.offset(read),))[0]
     dtype, name = view.buffer(read).memref.dtype, frame.writer.buffer(read.buffer)
@@ -253,7 +271,9 @@ def _raw(frame: CpuContractionFrame, block: CpuBlock, read: OperandRead, x: int)
         load = Load(name, offset, register, "splat")
     else:
         load = Load(name, offset, register, "unit" if step == 1 else "strided", lane.count, step)
-    return convert(block.let(read.buffer, load), dtype, view.accumulator)
+    value = block.let(read.buffer, load)
+    is_narrow = panel.narrow is not None and panel.narrow.dtype == dtype and not panel.narrow.bias
+    return value if is_narrow else convert(value, dtype, view.accumulator)
 
 
 # --- lanes along k --------------------------------------------------------------------------------
@@ -333,5 +353,5 @@ def _run_in_lanes(
     length = run.stop - run.start
     lanes_along(body, k, [run.stop - at], whole=not length.terms and length.const % frame.lanes == 0)
     placed = frame.with_digits(frame.along(run.group, at))
-    _put(placed, body, panel, term_of(placed, depth), x, operand_value(placed, panel.side, body))
+    _put(placed, body, panel, term_of(placed, depth), x, _panel_value(placed, panel, body))
     block.loop(body, k, run.start, run.stop, frame.lanes)

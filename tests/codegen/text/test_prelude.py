@@ -156,6 +156,16 @@ def test_cast(lanes: Lanes, t: str, to: str) -> None:
     assert_same(lanes.map(f"cast_{t}_{to}", REGISTERS[to], x), want, "cast")
 
 
+@pytest.mark.parametrize(("t", "bounds"), [("u8", [(0, 255), (0, 0), (0, 7)]), ("i8", [(-128, 127), (-5, 0), (0, 3)])])
+def test_numbers_held_within_bytes(lanes: Lanes, t: str, bounds: list[tuple[int, int]]) -> None:
+    x = np.concatenate([floats("f32"), np.linspace(-300, 300, 2401), np.array([np.nan, np.inf, -np.inf])])
+    x = x.astype(np.float32)
+    for low, high in bounds:
+        limits = (np.full_like(x, low), np.full_like(x, high))
+        want = np.where(np.isnan(x), 0, np.clip(x, *limits)).astype(np.int32).astype(REGISTERS[t])
+        assert_same(lanes.map(f"hold_{t}_f32", REGISTERS[t], x, *limits), want, f"{low} to {high}")
+
+
 @pytest.mark.parametrize("t", [*FLOATS, *INTS])
 def test_folds(lanes: Lanes, t: str) -> None:
     vl = lanes.vl

@@ -97,7 +97,7 @@ def units() -> dict[str, str]:
             _wrap(f"tail_{t}", f"eq_store_n_{t}(p[1], eq_load_n_{t}(p[0], k), k);"),
             _wrap(f"loadn_{t}", f"eq_store_{t}(p[1], eq_load_n_{t}(p[0], k));"),
             _wrap(f"splat_{t}", f"eq_store_{t}({_at(1, t)}, eq_splat_{t}(p[0] + i / EQ_VL * {size}));"),
-            _wrap(f"strided_{t}", f"eq_store_{t}(p[1], eq_strided_{t}(p[0], 3, k));"),
+            *(_wrap(f"strided{step}_{t}", f"eq_store_{t}(p[1], eq_strided_{t}(p[0], {step}, k));") for step in (2, 3)),
             _wrap(f"scatter_{t}", f"eq_store_strided_{t}(p[1], 3, eq_load_{t}(p[0]), k);"),
             _wrap(
                 f"gather_{t}",
@@ -110,6 +110,9 @@ def units() -> dict[str, str]:
                 f"eq_store_{t}({_at(2, t)}, eq_load_m_{t}(p[0], m));",
             ),
         ]
+    for t in ("i8", "u8"):
+        held = ", ".join(f"eq_load_f32({_at(place, 'f32')})" for place in range(3))
+        casts.append(_wrap(f"hold_{t}_f32", f"eq_store_{t}({_at(3, t)}, eq_hold_{t}_f32({held}));"))
     for t, word in (("f16", "u16"), ("bf16", "u16"), ("f32", "u32"), ("f64", "u64")):
         held = t if t in REGISTERS else "f32"
         read, bits = f"eq_load_{held}({_at(0, held)})", f"eq_load_{word}({_at(0, word)})"

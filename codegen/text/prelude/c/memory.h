@@ -248,18 +248,25 @@ EQ_FN eq_f32 eq_round_f16(eq_f32 x) { return eq_decode_f16(eq_encode_f16(x)); }
    machine has masked moves. */
 #define EQ_MOVE_STRIDED(W) \
   EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) { return eq_move_strided_##W(p, s, n); }
-EQ_MOVE_STRIDED(8)
+#define EQ_MOVE_TWO_APART(W)                                                                            \
+  EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) {                                  \
+    if (!__builtin_constant_p(s) || s != 2) return eq_move_strided_##W(p, s, n);                        \
+    int span = 2 * n - 1, low = span < 0 ? 0 : span < EQ_VL ? span : EQ_VL;                             \
+    const char *further = (const char *)p + W / 8 * EQ_VL;                                              \
+    eq_i##W a = eq_move_load_n_##W(p, low), b = eq_move_load_n_##W(further, span > EQ_VL ? span - EQ_VL : 0); \
+    return EQ_SHUFFLE(eq_i##W, a, b, EQ_LANES(EQ_LANE_TWICE));                                          \
+  }
 EQ_MOVE_STRIDED(16)
 EQ_MOVE_STRIDED(64)
 #if EQ_X86
-EQ_FN eq_i32 eq_move_apart_32(const void *p, ptrdiff_t s, int n) {
-  if (!__builtin_constant_p(s) || s != 2) return eq_move_strided_32(p, s, n);
-  int span = 2 * n - 1, low = span < 0 ? 0 : span < EQ_VL ? span : EQ_VL;
-  eq_i32 a = eq_move_load_n_32(p, low), b = eq_move_load_n_32((const char *)p + 4 * EQ_VL, span > EQ_VL ? span - EQ_VL : 0);
-  return EQ_SHUFFLE(eq_i32, a, b, EQ_LANES(EQ_LANE_TWICE));
-}
+EQ_MOVE_TWO_APART(32)
 #else
 EQ_MOVE_STRIDED(32)
+#endif
+#if EQ_X86_MOVES == 512
+EQ_MOVE_TWO_APART(8)
+#else
+EQ_MOVE_STRIDED(8)
 #endif
 
 #define EQ_SAME(v) (v)

@@ -107,6 +107,14 @@ EQ_OP3(f64h, fma, a *b + c)
 EQ_FLOAT_OPS(f32, i32)
 EQ_FLOAT_OPS(f64h, i64h)
 
+/* x within [low, high], as a byte: low <= 0 <= high, and NaN is 0. */
+#define EQ_HOLD(B, x)                                                                \
+  EQ_FN eq_##B eq_hold_##B##_f32(eq_f32 a, eq_f32 low, eq_f32 high) {                \
+    return eq_wrapped_##B(EQ_TO(eq_i32, eq_least_f32(eq_most_f32(x, low), high)));   \
+  }
+EQ_HOLD(u8, a) /* low is 0, which eq_most takes beside NaN */
+EQ_HOLD(i8, EQ_FLOAT(EQ_BITS(a) & (a == a)))
+
 #define EQ_UNSIGNED_OPS(T) EQ_OP1(T, abs, a) EQ_OP1(T, relu, a)
 EQ_UNSIGNED_OPS(u8)
 EQ_UNSIGNED_OPS(u16)

@@ -140,6 +140,18 @@ def squares(m: int, n: int, kind: str) -> Region:
     return r.region("squares", [r.buffer("X", over, kind)], body, (m,), dtype=kind)
 
 
+def quantized(kind: str, low: float, high: float, n: int = 83) -> Region:
+    """Y = kind(min(max(round(X[1 - i]), low), high)), the first one padded with 3."""
+    over = (n,)
+    body = [
+        r.ewise("R", "round", over, r.read("X", over, "i0 - 1", pad={0: n}, fill=3.0)),
+        r.ewise("M", "max", over, r.same("R", over), Number(low, "fp32")),
+        r.ewise("N", "min", over, r.same("M", over), Number(high, "fp32")),
+        r.ewise("Q", "cast", over, r.same("N", over), dtype=kind),
+    ]
+    return r.region("quantized", [r.buffer("X", over)], body, over, dtype=kind)
+
+
 STRUCTURES = [
     *(r.pointwise(), r.pointwise((1,)), r.pointwise((4, 33)), r.pointwise((0, 4)), r.pointwise((100, 1000))),
     *(r.outer_sum(), r.transpose(), r.transpose(40, 50), r.transpose(300, 410), reshaped(5, 9), reshaped(40, 30)),
@@ -175,6 +187,8 @@ EXACT = [
       for fn in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("fp16", "fp32", "fp64", *INTEGERS)),
     *(ewise("cast", a, 37, 1, b) for a in DTYPES for b in DTYPES if a != b),
     *(where(kind) for kind in DTYPES),
+    *(quantized(kind, low, high) for kind, low, high in (("u8", 0, 255), ("u8", 0, 1), ("i8", -128, 127))),
+    *(quantized(kind, low, high) for kind, low, high in (("u8", -3, 255), ("i8", 1, 9), ("i8", -9, 200))),
     *(gather_elements(axis, kind) for axis in (0, 1) for kind in ("bf16", "i8", "fp64", "u32")),
     *(gather_elements(axis, "fp32", index=kind) for axis in (0, 1) for kind in ("u8", "u64")),
     *(reduced(fn, kind, 5, n, rows=rows)
@@ -367,6 +381,16 @@ def test_a_sum_of_products_takes_multiply_adds() -> None:
     ]
     kept = r.region("kept", [r.buffer("X", over)], body, (5,))
     assert "eq_fma_f32" not in c_text(lowered(kept)), "the product is read as well"
+
+
+def test_bounds_and_the_cast_to_bytes_are_one_call() -> None:
+    for kind, low, high in (("u8", 0, 255), ("i8", -128, 127), ("i8", -3, 0)):
+        text = c_text(lowered(quantized(kind, low, high)))
+        assert f"eq_hold_{kind}_f32" in text
+        assert "eq_cast" not in text
+    for kind, low, high in (("u8", -3, 255), ("u8", 1, 255), ("i8", -128, 128)):
+        text = c_text(lowered(quantized(kind, low, high)))
+        assert "eq_hold" not in text, "these bounds are not those of a byte, or NaN, which is 0, is not within them"
 
 
 def test_a_value_of_outer_axes_is_computed_outside() -> None:
