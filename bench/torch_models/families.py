@@ -221,10 +221,11 @@ def _detr(small: bool) -> Any:
 def _whisper_encoder(small: bool) -> Any:
     import transformers as hf
 
-    sizes = {"d_model": 64, "encoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
-    sizes |= {"encoder_ffn_dim": 128, "max_source_positions": 30}
-    large = {"d_model": 512, "encoder_layers": 6, "encoder_attention_heads": 8, "encoder_ffn_dim": 2048}
-    return hf.WhisperModel(hf.WhisperConfig(**(sizes if small else large), decoder_layers=1)).encoder
+    width, heads, layers = (64, 4, 2) if small else (512, 8, 6)
+    sizes = {"d_model": width, "encoder_layers": layers, "encoder_ffn_dim": 2 * width if small else 4 * width}
+    sizes |= {"encoder_attention_heads": heads, "decoder_attention_heads": heads, "decoder_layers": 1}
+    sizes |= {"max_source_positions": 30} if small else {}
+    return hf.WhisperModel(hf.WhisperConfig(**sizes)).encoder
 
 
 def _clip(small: bool) -> Any:
