@@ -3,7 +3,8 @@
     python -m bench.torch_models [--only bert,gpt2] [--small] [--steps 20] [--rounds 10] [--update] [--resume]
 
 Needs torch, torchvision, transformers and onnxscript. Each system runs in processes of its own. First calls are timed
-with empty caches, and with the caches that these calls wrote. Then the systems take turns, as in `bench.peers`.
+with empty caches, and with the caches that these calls wrote. Then the systems take turns, as in `bench.peers`; in
+inference, inductor and eqsat also with frozen parameters.
 
 `--update` writes the rows into `bench/results/torch_models.json`, a model at a time; `--resume` leaves out the models
 that the file has. A model that fails has a row that says why, and `--resume` tries it again.

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from bench.torch_models.families import Batch, Family, families
 
 EAGER, INDUCTOR, ONNXRUNTIME, EQSAT = "eager", "inductor", "onnxruntime", "eqsat"
-RUN_MODELS = (EAGER, INDUCTOR, ONNXRUNTIME, EQSAT)
+FROZEN = ", frozen"
+"""The end of the name of a system whose parameters are constants (`options={"freezing": True}`), as onnxruntime's are."""
+RUN_MODELS = (EAGER, INDUCTOR, INDUCTOR + FROZEN, ONNXRUNTIME, EQSAT, EQSAT + FROZEN)
 TRAIN_MODELS = (EAGER, INDUCTOR, EQSAT)
 """The systems for forward passes and for training."""
 RESULT_TOLERANCE, LOSS_TOLERANCE = 1e-3, 1e-2
@@ -108,8 +110,10 @@ def _compiled(model: Any, system: str, on_program: Callable[[Any], None] | None 
 
     if system == EAGER:
         return model
-    options = {"on_program": on_program} if on_program else None
-    return torch.compile(model, backend=system, options=options)
+    options: dict[str, Any] = {"on_program": on_program} if on_program else {}
+    if system.endswith(FROZEN):
+        options["freezing"] = True
+    return torch.compile(model, backend=system.removesuffix(FROZEN), options=options or None)
 
 
 def _in_onnxruntime(workload: Workload, model: Any, inputs: Batch) -> Callable[[], Any]:

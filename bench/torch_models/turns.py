@@ -10,6 +10,7 @@ from bench.facts import load
 from bench.torch_models.first_calls import SystemFailedError, in_new_process
 from bench.torch_models.systems import (
     EQSAT,
+    FROZEN,
     LOSS_TOLERANCE,
     ONNXRUNTIME,
     RESULT_TOLERANCE,
@@ -44,10 +45,10 @@ def step_case(workload: Workload, systems: Sequence[str]) -> Case:
 
 def times(workload: Workload, rounds: int, absent: Sequence[str]) -> dict[str, Any]:
     """Median milliseconds of a forward pass and of a training step, and how many times as fast as the best other system
-    eqsat is. absent: the systems that cannot run the model."""
+    eqsat is, as it is or frozen. absent: the systems that cannot run the model."""
     row: dict[str, Any] = {"load": load()}
     systems, obstacle = _systems_for_forward(workload)
-    systems = [system for system in systems if system not in absent]
+    systems = [system for system in systems if system.removesuffix(FROZEN) not in absent]
     if obstacle:
         row[f"no {ONNXRUNTIME}"] = obstacle
     times = {"forward": measure(partial(forward_case, workload, systems), workload.threads, rounds)}
@@ -56,12 +57,12 @@ def times(workload: Workload, rounds: int, absent: Sequence[str]) -> dict[str, A
         times["step"] = measure(partial(step_case, workload, trainers), workload.threads, rounds)
     for kind, taken in times.items():
         row[f"{kind} ms"] = {system: round(time.median * 1e3, 3) for system, time in taken.items()}
-        row[f"{kind} times as fast"] = round(_best_of_others(taken) / taken[EQSAT].median, 2)
+        row[f"{kind} times as fast"] = round(_best(taken, ours=False) / _best(taken, ours=True), 2)
     return row
 
 
-def _best_of_others(taken: Mapping[str, Times]) -> float:
-    return min(time.median for system, time in taken.items() if system != EQSAT)
+def _best(taken: Mapping[str, Times], *, ours: bool) -> float:
+    return min(time.median for system, time in taken.items() if (system.removesuffix(FROZEN) == EQSAT) is ours)
 
 
 def _systems_for_forward(workload: Workload) -> tuple[Sequence[str], str]:
