@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from ir.term.language import Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, Term
+from ir.term.language import Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, Reduce, Store, Term
 from ir.term.rule import Equal, Exactness, Rule, pattern_variables
-from rules.analyses import Byte, ProDtype, Short
-from rules.constants import finite
+from rules.analyses import BufDtype, Byte, ProDtype, Short
+from rules.constants import finite, positive
 from rules.equations import add_equation
 from rules.primitives import (
     byte,
@@ -24,16 +24,18 @@ from rules.primitives import (
     no_byte_above,
     no_byte_below,
     one_of,
+    outer_sizes,
     same_value,
     short_sum,
     without_last,
 )
 from rules.sides import SIDES, on_side, pair
+from rules.windows import integers_in_windows
 
 FAMILY = "quantized"
 
 B, p, q, y, b, k, s, v = pattern_variables("B:B p:P q:P y:P b:S k:S s:S v:S")
-o, t, z = pattern_variables("o:S t:S z:S")
+m, o, t, z = pattern_variables("m:S o:S t:S z:S")
 
 _wide = PUn("cast", "fp32", p)
 
@@ -64,7 +66,20 @@ ROUND_TRIP = (
 )  # fmt: skip
 """Bytes that are dequantized and quantized again are the bytes, step by step."""
 
+_dequantized = Store(Pure(PBin("mul", "fp32", PUn("cast", "fp32", Load(B, b)), Imm("fp32", v, s))), t)
+_greatest = Fin(Reduce(o, BufDtype(B), k, Load(B, integers_in_windows(b, m, o, BufDtype(B), k))))
+
+EXTREMUM = Rule(
+    "extremum_of_dequantized", FAMILY, "max fp32(B)·v = fp32(max B)·v, v > 0",
+    Fin(Reduce(o, "fp32", k, Load(_dequantized, m))),
+    EBin("mul", "fp32", EUn("cast", "fp32", _greatest), Pure(Imm("fp32", v, outer_sizes(m, k)))),
+    (one_of(o, "max min"), positive(v)),
+)  # fmt: skip
+"""The greatest of a window of an image is that of its integers. Padding, which is −∞, is then the least integer: every
+window holds a pixel."""
+
 RULES = (
+    EXTREMUM,
     *(_leave_product(side, place, "scale", Load(B, b), Load(B, invariant(b, k)))
       for side, place in product(SIDES, SIDES)),
     *(_leave_product(side, place, "number", Imm("fp32", v, s), Imm("fp32", v, without_last(s, k)))

@@ -11,7 +11,7 @@ from bench.torch_models.families import Batch, Family, families
 
 EAGER, INDUCTOR, ONNXRUNTIME, EQSAT = "eager", "inductor", "onnxruntime", "eqsat"
 FROZEN = ", frozen"
-"""The end of the name of a system whose parameters are constants (`options={"freezing": True}`), as onnxruntime's are."""
+"""The end of the name of a system whose parameters are constants (`freezing`), as those of onnxruntime are."""
 RUN_MODELS = (EAGER, INDUCTOR, INDUCTOR + FROZEN, ONNXRUNTIME, EQSAT, EQSAT + FROZEN)
 TRAIN_MODELS = (EAGER, INDUCTOR, EQSAT)
 """The systems for forward passes and for training."""

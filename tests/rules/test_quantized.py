@@ -92,6 +92,26 @@ def test_floats_multiply(name: str) -> None:
     program.verify(limits(program))
 
 
+@pytest.mark.parametrize("element", ["u8", "i8", "u16"])
+@pytest.mark.parametrize(("size", "padding"), [((7, 10), 1), ((8, 6), 0)])
+def test_the_greatest_of_a_window_is_a_byte(element: str, size: tuple[int, int], padding: int) -> None:
+    """A max pool of a dequantized image reads the image, also at the level exact."""
+    image = tensor.input("x", (1, 5, *size), element)
+    pooled = nn.max_pool2d(image.cast("fp32") * 0.03, 3, 2, padding)
+    program = optimize_and_compile(pooled, cache=False, exactness="exact")
+    assert program.stats.saturation.matches["extremum_of_dequantized"]
+    assert [kernel.reads for kernel in program.kernels] == [("x",)]
+    for arrays in (program.random_inputs(), limits(program), {"x": np.zeros_like(limits(program)["x"])}):
+        program.verify(arrays)
+
+
+def test_the_greatest_of_negative_multiples_is_no_greatest_byte() -> None:
+    pooled = nn.max_pool2d(tensor.input("x", (1, 5, 7, 10), "u8").cast("fp32") * -0.03, 3, 2, 1)
+    program = optimize_and_compile(pooled, cache=False)
+    assert not program.stats.saturation.matches["extremum_of_dequantized"]
+    program.verify(limits(program))
+
+
 def test_exact_programs_keep_their_floats() -> None:
     program = optimize_and_compile(INTEGERS["no scales"](), cache=False, exactness="exact")
     assert "product_of_short_integers" not in program.stats.saturation.matches
