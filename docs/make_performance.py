@@ -1,4 +1,5 @@
-"""Writes `docs/performance.md` from `bench/results/peers_cpu.json`: eqsat beside its peers, case by case, and why.
+"""Writes `docs/performance.md`: eqsat beside its peers, case by case, and why, from `bench/results/peers_cpu.json` and
+`torch_models.json`.
 
 python -m docs.make_performance
 """
@@ -15,7 +16,8 @@ from bench.peers.kernels import kernels
 from bench.peers.systems import OURS
 
 FILE = Path(__file__).parent / "performance.md"
-RESULTS = Path(__file__).parent.parent / "bench" / "results" / "peers_cpu.json"
+RESULTS = Path(__file__).parent.parent / "bench" / "results"
+PEERS, TORCH = RESULTS / "peers_cpu.json", RESULTS / "torch_models.json"
 NAMES = {"xla": "XLA", "openvino": "OpenVINO"}
 """Systems as their makers write them, where that differs."""
 SHOWN_FACTS = (
@@ -41,6 +43,26 @@ The other systems: {systems}.
 
 A call's inputs and results are NumPy arrays or the system's own; weights are constants.
 """
+TORCH_HEAD = """## Models under torch.compile
+
+From `bench/results/torch_models.json`, which `python -m bench.torch_models` writes: the models of transformers and
+torchvision with random weights, in eager, in inductor, in onnxruntime (inference alone) and in eqsat, all by torch's
+tensors. Results of inference, and the losses of 20 steps of AdamW, are compared with eager's first. Parameters are
+arguments, which every call may find changed; *frozen* ones are constants (`options={{"freezing": True}}`), as those of
+onnxruntime are. The machine:
+
+{machine}
+
+- *ratio*: the time of the fastest other system as a multiple of eqsat's, frozen where that is faster.
+- *first call*: seconds of the first call in inference and of the first step, with empty caches, then with the caches
+  that these calls wrote.
+- *kernels*: where eqsat is slower than the fastest other system, the kernels that lose most time against the roofline:
+  their share of the time of all kernels, and the share of the machine's peak that they reach; then the cause, where it
+  is known. Kernels of inference are those without frozen parameters.
+
+Rows of inference without a time of frozen parameters were measured without these systems.
+
+"""
 WHY: Mapping[str, str] = {
     "linear 128×768×768 bf16": "without AMX, products are widened to fp32; oneDNN multiplies pairs of bf16",
     "stem 7×7/2+relu+maxpool": "the pool is a kernel of its own, with loads two elements apart",
@@ -49,11 +71,16 @@ WHY: Mapping[str, str] = {
     "vgg19": "at exactness range its convolutions go by Winograd's tiles",
 }
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
+WHY_TORCH: Mapping[str, str] = {
+    "deeplab": "windows of dilation 12 to 36 read mostly padding, whose products onnxruntime leaves out: a convolution "
+    "of 2048 channels takes it 22.3 ms at dilation 1 and 4.1 ms at 36",
+}
+"""Model → the known cause where its inference is slower."""
 
 
 def text() -> str:
     """The whole page."""
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results = json.loads(PEERS.read_text(encoding="utf-8"))
     facts, rows = results["facts"], results["rows"]
     systems = sorted({system for row in rows for system in row["ms"] if system not in OURS})
     parts = [HEAD.format(machine=_machine(facts), systems=", ".join(NAMES.get(name, name) for name in systems))]
@@ -62,6 +89,8 @@ def text() -> str:
         ("Models", [row for row in rows if row["case"] not in kernels()]),
     ):
         parts.append(f"## {title}\n\n{_table(chosen)}")
+    trained = json.loads(TORCH.read_text(encoding="utf-8"))
+    parts.append(TORCH_HEAD.format(machine=_machine(trained["facts"])) + _torch_table(trained["rows"]))
     return "\n".join(parts)
 
 
@@ -88,6 +117,34 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     ahead = sum(ratio >= 1 for ratio in ratios)
     mean = f"{geometric_mean(ratios):.2f}" if ratios else "–"
     return "\n".join([*lines, "", f"Geometric mean of the {len(ratios)} ratios: {mean}; {ahead} are 1 or more.", ""])
+
+
+def _torch_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        "| model | | eqsat, ms | frozen, ms | fastest other, ms | ratio | first call, s | kernels |",
+        "|---|---|--:|--:|---|--:|--:|---|",
+    ]
+    ratios: dict[str, list[float]] = {"forward": [], "step": []}
+    for row in rows:
+        for place, kind in enumerate(ratios):
+            if f"{kind} ms" not in row:
+                continue
+            times, ratio = row[f"{kind} ms"], row[f"{kind} times as fast"]
+            ratios[kind].append(ratio)
+            other = min((name for name in times if not name.startswith("eqsat")), key=times.__getitem__)
+            frozen = f"{times['eqsat, frozen']:.4g}" if "eqsat, frozen" in times else ""
+            calls = " / ".join(f"{row[f'eqsat {cache} s'][place]:.1f}" for cache in ("first calls", "from cache"))
+            cause = f". {WHY_TORCH[row['model']]}" if place == 0 and row["model"] in WHY_TORCH else ""
+            kernels = row[f"{kind} kernels"] + cause if ratio < 1 else ""
+            lines.append(
+                f"| {row['model'] if place == 0 else ''} | {'inference' if place == 0 else 'step'} "
+                f"| {times['eqsat']:.4g} | {frozen} | {other} {times[other]:.4g} | {ratio:.2f} | {calls} | {kernels} |"
+            )
+    means = [
+        f"{name}: {geometric_mean(found):.2f}, {sum(ratio >= 1 for ratio in found)} of {len(found)} are 1 or more"
+        for name, found in zip(("inference", "step"), ratios.values(), strict=True)
+    ]
+    return "\n".join([*lines, "", f"Geometric means of the ratios: {'; '.join(means)}.", ""])
 
 
 if __name__ == "__main__":
