@@ -178,7 +178,7 @@ def test_a_size_that_no_input_tells_is_unbound_at_the_call() -> None:
 def test_unknown_choices_say_what_there_is() -> None:
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target="tpu"))
     assert "cpu" in str(refused(Kind.UNKNOWN_TARGET, linear(), target=None))
-    for unknown in ("sm_70", "sm_90a", "H1000"):
+    for unknown in ("sm_70", "sm_100a", "H1000"):
         message = str(refused(Kind.UNKNOWN_TARGET, linear(), target=unknown))
         assert "sm80" in message
         assert "calibrated" in message
