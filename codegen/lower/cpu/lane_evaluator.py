@@ -113,11 +113,13 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             if not isinstance(operand, Operand) or operand.map.guards or operand.value in (*self.provided, *self.rows):
                 return None
             inner = self.ops.get(operand.value)
-            if inner is None or inner.fn != fn or inner.dtype != "fp32" or not isinstance(inner.inputs[1], Number):
+            if inner is None or (inner.kind, inner.fn, inner.dtype) != ("ewise", fn, "fp32"):
                 return None
             views.append(operand.map)
-            bounds.append(float(inner.inputs[1].number))
-            operand = inner.inputs[0]
+            operand, bound = inner.inputs
+            if not isinstance(bound, Number):
+                return None
+            bounds.append(float(bound.number))
         high, low = bounds
         element = DTYPES[op.dtype]
         fits = element.lowest <= low <= 0 <= high <= element.highest

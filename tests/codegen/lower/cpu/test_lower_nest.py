@@ -152,6 +152,16 @@ def quantized(kind: str, low: float, high: float, n: int = 83) -> Region:
     return r.region("quantized", [r.buffer("X", over)], body, over, dtype=kind)
 
 
+def saturated_rows(fn: str, m: int = 5, n: int = 37) -> Region:
+    """Y = u8(min(fn of the rows of X, 255)), where fn is a reduction."""
+    body = [
+        r.reduction("M", fn, (m, n), 1, r.same("X", (m, n))),
+        r.ewise("N", "min", (m,), r.same("M", (m,)), Number(255, "fp32")),
+        r.ewise("Q", "cast", (m,), r.same("N", (m,)), dtype="u8"),
+    ]
+    return r.region("saturated_rows", [r.buffer("X", (m, n))], body, (m,), dtype="u8")
+
+
 STRUCTURES = [
     *(r.pointwise(), r.pointwise((1,)), r.pointwise((4, 33)), r.pointwise((0, 4)), r.pointwise((100, 1000))),
     *(r.outer_sum(), r.transpose(), r.transpose(40, 50), r.transpose(300, 410), reshaped(5, 9), reshaped(40, 30)),
@@ -187,6 +197,7 @@ EXACT = [
       for fn in ("lt", "le", "gt", "ge", "eq", "ne") for kind in ("fp16", "fp32", "fp64", *INTEGERS)),
     *(ewise("cast", a, 37, 1, b) for a in DTYPES for b in DTYPES if a != b),
     *(where(kind) for kind in DTYPES),
+    *(saturated_rows(fn) for fn in ("max", "min")),
     *(quantized(kind, low, high) for kind, low, high in (("u8", 0, 255), ("u8", 0, 1), ("i8", -128, 127))),
     *(quantized(kind, low, high) for kind, low, high in (("u8", -3, 255), ("i8", 1, 9), ("i8", -9, 200))),
     *(gather_elements(axis, kind) for axis in (0, 1) for kind in ("bf16", "i8", "fp64", "u32")),
@@ -388,6 +399,7 @@ def test_bounds_and_the_cast_to_bytes_are_one_call() -> None:
         text = c_text(lowered(quantized(kind, low, high)))
         assert f"eq_hold_{kind}_f32" in text
         assert "eq_cast" not in text
+    assert "eq_hold" not in c_text(lowered(saturated_rows("max"))), "this maximum is a reduction"
     for kind, low, high in (("u8", -3, 255), ("u8", 1, 255), ("i8", -128, 128)):
         text = c_text(lowered(quantized(kind, low, high)))
         assert "eq_hold" not in text, "these bounds are not those of a byte, or NaN, which is 0, is not within them"
