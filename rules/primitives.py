@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 from ir.dtype import dtype, is_widening, promote
 from ir.index import map as axis_map
@@ -22,6 +26,8 @@ YES = "yes"
 
 PIECEWISE = 12
 """The most floor divisions of a map: a map with more is not composed, and the buffer between is stored."""
+_POINTS = 1 << 18
+"""The most points at which the guards of windows are tried."""
 
 
 def yes(holds: bool) -> str:
@@ -193,6 +199,37 @@ def fill_of_contraction(view: str, sizes: str) -> str:
 
 def _is_zero(fill: Number) -> bool:
     return fill == 0 and not str(float(fill)).startswith("-")
+
+
+@Primitive
+def fill_of_windows(view: str, op: str, element: str, reduced: str) -> str:
+    """The view by which windows read integers instead of floats: the fill, −∞ for "max" and ∞ for "min", becomes the
+    least or the greatest integer. "" where another number fills it, or a window holds nothing but fills."""
+    kind = dtype(element)
+    infinity, end = (-math.inf, kind.lowest) if op == "max" else (math.inf, kind.highest)
+    if not kind.is_int or not _every_window_reads(view, len(parse_sizes(reduced))):
+        return ""
+    return _refill(view, lambda fill: (end,) if fill == infinity else None, 0)
+
+
+@lru_cache(maxsize=1 << 14)
+def _every_window_reads(view: str, reduced: int) -> bool:
+    """Whether every window of the last `reduced` axes reads an element. Only the axes of guards are looked at."""
+    map_ = parse_map(view)
+    bounds = [bound for guard in map_.guards for bound in guard.bounds]
+    axes = sorted({axis for bound in bounds for axis in bound.expr.axes})
+    sizes = [map_.sizes[axis] for axis in axes]
+    if 0 in map_.sizes or math.prod(sizes) > _POINTS:
+        return False
+    point: list[Any] = [0] * len(map_.sizes)
+    for place, axis in enumerate(axes):
+        point[axis] = np.arange(sizes[place]).reshape([-1 if one == place else 1 for one in range(len(axes))])
+    inside = np.ones(sizes, np.bool_)
+    for bound in bounds:
+        value = bound.expr.eval(point)
+        inside &= (bound.lo <= value) & (value < bound.hi)
+    window = tuple(place for place, axis in enumerate(axes) if axis >= len(map_.sizes) - reduced)
+    return bool(inside.any(axis=window).all())
 
 
 def _lift(view: str, sizes: Sequence[int]) -> str:

@@ -19,6 +19,8 @@ from rules.constants import finite, positive
 from rules.equations import add_equation
 from rules.primitives import (
     byte,
+    compose,
+    fill_of_windows,
     invariant,
     medium,
     no_byte_above,
@@ -30,7 +32,6 @@ from rules.primitives import (
     without_last,
 )
 from rules.sides import SIDES, on_side, pair
-from rules.windows import integers_in_windows
 
 FAMILY = "quantized"
 
@@ -67,7 +68,7 @@ ROUND_TRIP = (
 """Bytes that are dequantized and quantized again are the bytes, step by step."""
 
 _dequantized = Store(Pure(PBin("mul", "fp32", PUn("cast", "fp32", Load(B, b)), Imm("fp32", v, s))), t)
-_greatest = Fin(Reduce(o, BufDtype(B), k, Load(B, integers_in_windows(b, m, o, BufDtype(B), k))))
+_greatest = Fin(Reduce(o, BufDtype(B), k, Load(B, compose(b, fill_of_windows(m, o, BufDtype(B), k)))))
 
 EXTREMUM = Rule(
     "extremum_of_dequantized", FAMILY, "max fp32(B)·v = fp32(max B)·v, v > 0",

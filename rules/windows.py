@@ -1,4 +1,4 @@
-"""Windows of an image: index algebra, on texts, of rules that enlarge kernels or take the greatest byte of a window.
+"""A small window inside a larger one: index algebra, on texts, of the rules that enlarge kernels.
 
 Σₖ x(m(i, k))·c(n(i, k)) is also a sum over the points of a larger box j, if another product reads x at u over j and
 u(i, k + o) = m(i, k) for one offset o: the weights c are 0 at all other points. Strides, dilations and padding are
@@ -10,13 +10,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from ir.dtype import dtype
 from ir.index import map as axis_map
-from ir.index.guard import Guard
 from ir.index.map import AxisMap, parse_map
 from ir.index.moves import pad, shrink
 from ir.term.language import Primitive
@@ -24,46 +20,8 @@ from ir.term.text import parse_sizes
 from rules.primitives import part_of
 
 _CACHE = 1 << 14
-_POINTS = 1 << 18
-"""The most points at which the guards of a window are tried."""
 _OFFSETS = 256
 """The most offsets of one window in another that are tried."""
-
-
-@Primitive
-def integers_in_windows(read: str, view: str, op: str, element: str, reduced: str) -> str:
-    """The map by which windows read integers: `view`, filled with the least integer (for "min" the greatest) instead of
-    infinity, of the map `read`; "" where another number fills it, or a window holds nothing but fills."""
-    map_, kind = parse_map(view), dtype(element)
-    if not kind.is_int:
-        return ""
-    infinity, fill = (-math.inf, kind.lowest) if op == "max" else (math.inf, kind.highest)
-    if any(guard.fill != infinity for guard in map_.guards) or not _all_read(map_, len(parse_sizes(reduced))):
-        return ""
-    guards = [Guard(guard.bounds, fill) for guard in map_.guards]
-    filled = axis_map.axis_map(map_.sizes, map_.exprs, guards)
-    return str(axis_map.compose(parse_map(read), filled))
-
-
-@lru_cache(maxsize=_CACHE)
-def _all_read(view: AxisMap, reduced: int) -> bool:
-    """Whether every window of the last `reduced` axes reads an element. Only the axes of its guards are looked at."""
-    if 0 in view.sizes:
-        return False
-    bounds = [bound for guard in view.guards for bound in guard.bounds]
-    axes = sorted({axis for bound in bounds for axis in bound.expr.axes})
-    sizes = [view.sizes[axis] for axis in axes]
-    if math.prod(sizes) > _POINTS:
-        return False
-    point: list[Any] = [0] * len(view.sizes)
-    for place, axis in enumerate(axes):
-        point[axis] = np.arange(sizes[place]).reshape([-1 if one == place else 1 for one in range(len(axes))])
-    inside = np.ones(sizes, np.bool_)
-    for bound in bounds:
-        value = bound.expr.eval(point)
-        inside &= (bound.lo <= value) & (value < bound.hi)
-    window = tuple(place for place, axis in enumerate(axes) if axis >= len(view.sizes) - reduced)
-    return bool(inside.any(axis=window).all())
 
 
 class Enlarged(NamedTuple):

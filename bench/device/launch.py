@@ -14,7 +14,7 @@ from codegen.run.launch_log import note_launch
 from codegen.simt import EmulatedKernel, compile_kernels
 from codegen.simt.compile import Kernels
 from ir.diagnostics import Kind, fail
-from ir.kernel.gpu.limits import LIMITS
+from ir.kernel.gpu.limits import LIMITS, own_arch
 
 Arguments = Sequence[np.ndarray | int]
 """Arrays in the order of a kernel's pointers, and its integers."""
@@ -85,13 +85,8 @@ class CudaDevice:
 
     @property
     def has_warpgroups(self) -> bool:
-        return bool(LIMITS[self._arch].warpgroup_columns)
-
-    @property
-    def _arch(self) -> str:
-        """The architecture with the instructions of this device alone, where there are any."""
-        own = f"{self.gpu.arch}a"
-        return own if own in LIMITS else self.gpu.arch
+        limits = LIMITS.get(own_arch(self.gpu.arch))
+        return limits is not None and bool(limits.warpgroup_columns)
 
     def prepare(
         self, text: str, kernel: str, grid: Sequence[int], threads: int, arguments: Arguments, shared_bytes: int = 0
@@ -99,7 +94,7 @@ class CudaDevice:
         import cupy
 
         if text not in self._modules:
-            self._modules[text] = cupy.RawModule(path=str(build(text, self._arch).path))
+            self._modules[text] = cupy.RawModule(path=str(build(text, own_arch(self.gpu.arch)).path))
         function = self._modules[text].get_function(kernel)
         if shared_bytes > 48 * 1024:
             function.max_dynamic_shared_size_bytes = shared_bytes

@@ -17,7 +17,7 @@ from bench.gpu.lab import Lab, draw
 from bench.gpu.peers import AbsentError, peers_of, runner
 from bench.gpu.place import tell
 from eqsat import Program, optimize_and_compile
-from ir.kernel.gpu.limits import LIMITS
+from ir.kernel.gpu.limits import own_arch
 from ir.target import Target
 
 Row = dict[str, Any]
@@ -89,8 +89,8 @@ def _with_warpgroups(case: Case, lab: Lab, named: Mapping[str, Any], result: np.
 
 def warpgroup_target(target: Target) -> Target | None:
     """The target with the instructions of its architecture alone; None if it has none, or has them already."""
-    arch = f"{target.arch}a"
-    return msgspec.structs.replace(target, arch=arch) if arch in LIMITS else None
+    arch = own_arch(target.arch)
+    return msgspec.structs.replace(target, arch=arch) if arch != target.arch else None
 
 
 def error_of(result: np.ndarray, expected: np.ndarray) -> float:

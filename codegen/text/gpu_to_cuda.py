@@ -207,22 +207,21 @@ class _CudaEmitter:
         return self._access(stmt)
 
     def _warpgroup(self, stmt: ProxyFence | WgmmaFence | Wgmma | WgmmaCommit | WgmmaWait) -> str:
+        if isinstance(stmt, ProxyFence):
+            return "eq_proxy_fence()"
+        if isinstance(stmt, WgmmaCommit):
+            return "eq_wgmma_commit()"
+        acc, columns = _name(stmt.acc), warpgroup_columns(self.registers[stmt.acc])
         match stmt:
-            case ProxyFence():
-                return "eq_proxy_fence()"
-            case WgmmaCommit():
-                return "eq_wgmma_commit()"
             case WgmmaFence():
-                return f"eq_wgmma_fence_n{warpgroup_columns(self.registers[stmt.acc])}({_name(stmt.acc)})"
+                return f"eq_wgmma_fence_n{columns}({acc})"
             case WgmmaWait():
-                columns = warpgroup_columns(self.registers[stmt.acc])
-                return f"eq_wgmma_wait_n{columns}<{stmt.pending}>({_name(stmt.acc)})"
+                return f"eq_wgmma_wait_n{columns}<{stmt.pending}>({acc})"
             case Wgmma():
                 panels = ", ".join(str(panel_bytes(self.shared[at.shared])) for at in (stmt.rows, stmt.columns))
                 places = ", ".join(self._linear_offset(at) for at in (stmt.rows, stmt.columns))
-                columns = warpgroup_columns(self.registers[stmt.acc])
                 name = f"eq_wgmma_m{WARPGROUP_ROWS}n{columns}k{WARPGROUP_TERMS}_{CELLS[stmt.dtype]}"
-                return f"{name}<{panels}>({_name(stmt.acc)}, {places})"
+                return f"{name}<{panels}>({acc}, {places})"
 
     def _linear_offset(self, at: At) -> str:
         """The byte in shared memory before any swizzle."""

@@ -29,7 +29,6 @@ from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_r
 from codegen.lower.cpu.lane_values import convert
 from codegen.plan.contraction_view import lanes_along_k
 from ir.dtype import DTYPES, is_widening
-from ir.dtype import dtype as ir_dtype
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Scratch
 from ir.kernel.cpu.nodes import CpuCall, Load, Store, Transpose, Value
@@ -86,9 +85,8 @@ def _panel_value(frame: CpuContractionFrame, panel: Panel, block: CpuBlock) -> V
     if panel.narrow is None or panel.narrow.bias or op is None or op.kind != "cast" or operand.map.guards:
         return operand_value(frame, panel.side, block)
     (source,) = op.inputs
-    if ev.operand_dtype(source) != panel.narrow.dtype or not is_widening(
-        ir_dtype(panel.narrow.dtype), ir_dtype(op.dtype)
-    ):
+    narrow = panel.narrow.dtype
+    if ev.operand_dtype(source) != narrow or not is_widening(DTYPES[narrow], DTYPES[op.dtype]):
         return operand_value(frame, panel.side, block)
     return ev.operand(source, frame.writer.at(operand.map.exprs, frame.point()), block)
 

@@ -134,10 +134,10 @@ class GpuContractionWork:
         filling = sum(self._filling(tile, staging) for staging in tile.stagings)
         warps = max(1.0, resident * tile.threads / self.target.issue)
         alone = TURN_ALONE[tile.loads_across_turns] / warps * (1 - 1 / turns)  # the first turn's is in FIRST_PRODUCT
+        beside = _OVERLAP * min(products, traffic)
         if tile.warpgroups:  # the products of the turn before run meanwhile, and read shared memory by themselves
-            alone = 0.0
-        overlap = 0.0 if tile.warpgroups else _OVERLAP * min(products, traffic)
-        stage = max(products, traffic) + overlap + filling + alone
+            alone = beside = 0.0
+        stage = max(products, traffic) + beside + filling + alone
         ends = FIRST_PRODUCT / resident + tile.bm * tile.bn * self._epilogue_slots / self.target.issue
         ends += meeting_cycles(self.view, tile)
         return max(0.001, turns * ideal / (ring_clocks(turns, tile.stages - tile.lag, stage, resident) + ends))

@@ -33,6 +33,12 @@ static inline void each_operand_chunk(const eq_warpgroup_product &product, unsig
   each_chunk(product.b, product.panel_b, 0, (unsigned)product.columns, chunk);
 }
 
+/* Frees the operands of a product that is complete or forgotten. */
+static void release_operands(const Product &done, unsigned warp) {
+  each_operand_chunk(done.product, warp,
+                     [&](unsigned at) { each_cell(at, kChunk, [](Cell &cell, unsigned) { cell.products--; }); });
+}
+
 static Sums &sums_at(Warp &warp, float *d, uint32_t count) {
   for (uint32_t index = 0; index < warp.sums.size; ++index)
     if (warp.sums[index].d[0] == d) return warp.sums[index];
@@ -141,8 +147,7 @@ static void add_product(const eq_warpgroup_product &product, unsigned warp, Sums
 static void finish_product(Warp &warp, const Product &done, int line) {
   Sums &sums = warp.sums[done.sums];
   unsigned number = warp.lanes[0].warp;
-  each_operand_chunk(done.product, number,
-                     [&](unsigned at) { each_cell(at, kChunk, [](Cell &cell, unsigned) { cell.products--; }); });
+  release_operands(done, number);
   if (done.product.format == EQ_MMA_F16) add_product<from_half>(done.product, number, sums);
   else add_product<from_bf16>(done.product, number, sums);
   if (--sums.products) return;
@@ -170,19 +175,22 @@ static void perform_warpgroup(Warp &warp, uint32_t variant) {
   }
 }
 
-/* Reports products for which the warp did not wait, and forgets them and its accumulators, whose stack ends. */
-static void end_products(Warp &warp) {
-  if (warp.products.size) report_of_warp(kProductNeverWaitedFor, warp, warp.products[0].line);
-  for (uint32_t index = 0; index < warp.products.size; ++index)
-    each_operand_chunk(warp.products[index].product, warp.lanes[0].warp,
-                       [&](unsigned at) { each_cell(at, kChunk, [](Cell &cell, unsigned) { cell.products--; }); });
-  warp.products.size = 0;
+static void free_sums(Warp &warp) {
   for (uint32_t index = 0; index < warp.sums.size; ++index) free(warp.sums[index].values);
   warp.sums.size = 0;
 }
 
+/* Reports products for which the warp did not wait, and forgets them and its accumulators, whose stack ends. */
+static void end_products(Warp &warp) {
+  if (warp.products.size) report_of_warp(kProductNeverWaitedFor, warp, warp.products[0].line);
+  for (uint32_t index = 0; index < warp.products.size; ++index)
+    release_operands(warp.products[index], warp.lanes[0].warp);
+  warp.products.size = 0;
+  free_sums(warp);
+}
+
 static void release_products(Warp &warp) {
-  for (uint32_t index = 0; index < warp.sums.size; ++index) free(warp.sums[index].values);
+  free_sums(warp);
   warp.products.release();
   warp.sums.release();
 }

@@ -117,8 +117,6 @@ class _AsyncRun:
         """Whether that group has copies."""
         self.product_group = 0
         """The number of the group of products that the next commit ends."""
-        self.multiplying = False
-        """Whether that group has products."""
         self.accumulators: dict[str, _Accumulators] = {}
         tiles = [_StagedTile(shared, stage) for shared in kernel.shared for stage in range(shared.stages)]
         self.tiles = {(tile.shared.name, tile.stage): tile for tile in tiles}
@@ -144,7 +142,7 @@ class _AsyncRun:
                 case SharedAccess():
                     yield from self._access(effect)
                 case Commit(products=True):
-                    self.product_group, self.multiplying = self.product_group + 1, False
+                    self.product_group += 1
                 case Commit():
                     self.group, self.started = self.group + 1, False
                 case Wait(products=True):
@@ -218,7 +216,7 @@ class _AsyncRun:
             (name, acc.ordered, frozenset(group - self.product_group for group in acc.products))
             for name, acc in self.accumulators.items()
         ]
-        return (*tiles, *sums, self.started, self.group > 0, self.multiplying, self.product_group > 0)
+        return (*tiles, *sums, self.started, self.group > 0, self.product_group > 0)
 
     def _set(self, effect: Set) -> None:
         exprs = [self._value(expr) for expr in (effect.expr, *effect.most, *effect.least)]
@@ -271,7 +269,6 @@ class _AsyncRun:
                 if not acc.ordered:
                     yield f"products are added to {effect.acc} with no WgmmaFence since threads touched it"
                 acc.products.add(self.product_group)
-                self.multiplying = True
             case Touch():
                 if acc.products:
                     yield f"{effect.acc} is touched, and nothing has waited for the products that are added to it"

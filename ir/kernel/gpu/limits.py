@@ -63,6 +63,13 @@ LIMITS: Mapping[str, GpuLimits] = MappingProxyType(
 9.0 with the instructions that no later architecture has."""
 
 
+def own_arch(arch: str) -> str:
+    """The architecture with the instructions that this one alone has ("sm90" → "sm90a"), where kernels use any; else
+    the same."""
+    own = f"{arch}a"
+    return own if own in LIMITS else arch
+
+
 def least_arch(shared_bytes: int) -> str:
     """The least architecture whose blocks may have `shared_bytes` bytes of shared memory."""
     return "sm80" if shared_bytes <= LIMITS["sm80"].shared_bytes else "sm90"
