@@ -27,6 +27,9 @@ BLOCK_K = 1024
 """Terms of a block of k, at most."""
 _SUM_BYTES = _ROW_BYTES = 1 << 20
 """Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
+_ROWS = 2048
+"""Packed rows of a block, at most. Few terms make rows short, and the sums of a block are then longer than its rows: a
+second-level cache has to hold them too, and what the rows are computed from."""
 _STREAMED = 1 << 18
 """Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
 _CELL_DEPTHS = (2048, 8192)
@@ -68,7 +71,7 @@ def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]],
     tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
     seen = set()
     for bk in _depths(view, tiles_m):
-        tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (bk * item * mr))
+        tall = _tall(bk * item, mr, target)
         rows = min(tall, tiles_m) * mr
         wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
         for cuts_m, cuts_n in cuts:
@@ -77,6 +80,11 @@ def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]],
             if (bm, bn, bk) not in seen:
                 seen.add((bm, bn, bk))
                 yield Blocks(mr, nr, bm, bn, bk, target.lanes)
+
+
+def _tall(row_bytes: int, mr: int, target: Target) -> int:
+    """Tiles of `mr` rows of a block whose packed rows stay in the second-level cache, at most."""
+    return max(1, min(min(target.l2_bytes, _ROW_BYTES) // row_bytes, _ROWS) // mr)
 
 
 def even_tiles(view: Contraction, target: Target) -> Iterator[tuple[int, int]]:
@@ -156,7 +164,7 @@ def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, targe
     item = 4 // operands.terms
     tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
     for bk in sorted(length for length in lengths if splits_terms(view, algorithm, length)):
-        tall = max(1, min(target.l2_bytes, _ROW_BYTES) // (max(bk, 1) * item * mr))
+        tall = _tall(max(bk, 1) * item, mr, target)
         grids = set()
         for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
             bm = _even(tiles_m, min(tall, -(-tiles_m // cuts_m))) * mr

@@ -117,8 +117,7 @@ class CompiledGraph:
 
     def _freeze(self, arguments: Sequence[Any]) -> _State:
         """The programs for the present values of the frozen parameters."""
-        tensors = {self._given.names[place]: arguments[place] for place in self._frozen}
-        stamp = stamp_of([*tensors.values()])
+        stamp = stamp_of([arguments[place] for place in self._frozen])
         if self._current.stamp == stamp:
             return self._current
         with self._freezing:
@@ -126,6 +125,7 @@ class CompiledGraph:
                 return self._current
             self._changes += 1
             if self._changes <= MOST_CHANGES:
+                tensors = {self._given.names[place]: arguments[place] for place in self._frozen}
                 state = self._current = self._state(stamp, copies_of(tensors))
                 return state
             message = (

@@ -16,7 +16,7 @@ from ir.host.memory import memory_for
 MOST_CHANGES = 4
 """After so many changes of its parameters, a graph takes them as arguments again."""
 
-Stamp = tuple[tuple[int, int], ...]
+Stamp = tuple[int, ...]
 
 
 def parameters() -> tuple[int, ...]:
@@ -34,7 +34,11 @@ def parameters() -> tuple[int, ...]:
 
 def stamp_of(tensors: Sequence[Any]) -> Stamp:
     """Addresses and versions of tensors: other ones after a change. Tensors made in inference mode have no version."""
-    return tuple((tensor.data_ptr(), -1 if tensor.is_inference() else tensor._version) for tensor in tensors)
+    try:
+        versions = [tensor._version for tensor in tensors]
+    except RuntimeError:
+        versions = [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
+    return (*[tensor.data_ptr() for tensor in tensors], *versions)
 
 
 def copies_of(tensors: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -15,10 +15,12 @@
 
    One translation unit of a library defines EQ_POOL_IMPLEMENTATION before this file.
 
-   The loop lives in one cache line. `ticket` holds its number (upper half) and its next task (lower half); a
-   task is claimed by a compare-and-swap of the whole ticket, so that a worker which read the fields of one
-   loop cannot take a task of another. The caller waits for tasks, never for workers: a worker that is asleep
-   or descheduled delays no loop. */
+   Every thread has a share of the tasks, neighbours in their order: what one loop leaves in a core's cache the
+   next loop often reads on the same core. A thread whose share is done takes tasks of the others' shares. The
+   ticket of a share holds the loop's number (upper half) and the tasks left (lower half); tasks are claimed by
+   a compare-and-swap of the whole ticket, so that a worker which read the fields of one loop cannot take a
+   task of another. The caller waits for tasks, never for workers: a worker that is asleep or descheduled
+   delays no loop. */
 #include <stdint.h>
 
 typedef void (*eq_task)(void *ctx, int32_t task, int32_t thread);
@@ -43,14 +45,14 @@ EQ_HIDDEN void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n
 #define EQ_MAX_THREADS 256
 #define EQ_SPIN_IN_RUN_NS 1000000 /* longer than a run's serial parts: a wake costs 40 to 55 us */
 #define EQ_SPIN_IDLE_NS 50000     /* longer than the gap before a run that follows at once */
-#define EQ_SHARES 8 /* a thread claims an eighth of its share of the tasks that are left, one at least */
+#define EQ_PIECES 8 /* a thread claims an eighth of the tasks that are left of a share, one at least */
 #define EQ_MAX_CPUS 1024
 #define EQ_CPU_BITS (8 * sizeof(unsigned long))
 typedef struct { unsigned long bits[EQ_MAX_CPUS / EQ_CPU_BITS]; } eq_cpus;
 
 static struct {
-  _Alignas(64) _Atomic uint64_t ticket;
-  _Atomic(eq_task) fn;
+  _Alignas(64) _Atomic uint64_t ticket[EQ_MAX_THREADS]; /* the first is written last: its number is the loop's */
+  _Alignas(64) _Atomic(eq_task) fn;
   _Atomic(void *) ctx;
   _Atomic uint64_t fp_mode;
   _Atomic int32_t n_tasks, n_threads;
@@ -96,29 +98,43 @@ static int64_t eq_now_ns(void) {
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Runs tasks until none is left. `seen` is a ticket that this thread has read. */
-static void eq_take_tasks(uint64_t seen, int32_t thread) {
+/* The first task of a share, or the end of the share before. */
+static int32_t eq_share_start(int32_t share, int32_t n_tasks, int32_t n_threads) {
+  return (int32_t)((int64_t)n_tasks * share / n_threads);
+}
+
+/* Runs tasks of one share of the loop `number` until none is left. */
+static void eq_take_share(int32_t share, uint32_t number, int32_t thread) {
+  uint64_t seen = atomic_load_explicit(&eq_pool.ticket[share], memory_order_acquire);
   for (;;) {
-    int32_t task = (int32_t)(uint32_t)seen;
+    int32_t left = (int32_t)(uint32_t)seen;
+    if (left == 0 || (uint32_t)(seen >> 32) != number) return;
     int32_t n_tasks = atomic_load_explicit(&eq_pool.n_tasks, memory_order_acquire);
     int32_t n_threads = atomic_load_explicit(&eq_pool.n_threads, memory_order_acquire);
-    if (task >= n_tasks || thread >= n_threads) return;
+    if (thread >= n_threads) return;
     eq_task fn = atomic_load_explicit(&eq_pool.fn, memory_order_acquire);
     void *ctx = atomic_load_explicit(&eq_pool.ctx, memory_order_acquire);
     uint64_t mode = atomic_load_explicit(&eq_pool.fp_mode, memory_order_acquire);
     /* Success proves that the fields belong to the loop of `seen`, which cannot end before these tasks. */
-    int32_t count = (n_tasks - task) / (EQ_SHARES * n_threads);
+    int32_t count = left / EQ_PIECES;
     if (count < 1) count = 1;
-    if (!atomic_compare_exchange_strong(&eq_pool.ticket, &seen, seen + (uint32_t)count)) continue;
+    if (!atomic_compare_exchange_strong(&eq_pool.ticket[share], &seen, seen - (uint32_t)count)) continue;
     if (thread && (eq_fp_mode() & EQ_FP_CONTROL) != mode) eq_set_fp_mode(mode);
+    int32_t task = eq_share_start(share + 1, n_tasks, n_threads) - left;
     for (int32_t end = task + count; task < end; task++) fn(ctx, task, thread);
     atomic_fetch_add_explicit(&eq_pool.done, count, memory_order_release);
-    seen += (uint32_t)count;
+    seen -= (uint32_t)count;
   }
 }
 
+/* Runs tasks of the loop `number` until none is left: first those of the thread's own share. */
+static void eq_take_tasks(uint32_t number, int32_t thread) {
+  int32_t n_threads = atomic_load_explicit(&eq_pool.n_threads, memory_order_acquire);
+  for (int32_t n = 0; n < n_threads && thread < n_threads; n++) eq_take_share((thread + n) % n_threads, number, thread);
+}
+
 static uint32_t eq_loop_number(void) {
-  return (uint32_t)(atomic_load_explicit(&eq_pool.ticket, memory_order_acquire) >> 32);
+  return (uint32_t)(atomic_load_explicit(&eq_pool.ticket[0], memory_order_acquire) >> 32);
 }
 
 #ifdef __linux__
@@ -162,7 +178,7 @@ static void eq_await_loop(uint32_t last) {
   }
   pthread_mutex_lock(&eq_pool.lock);
   atomic_fetch_add(&eq_pool.asleep, 1);
-  while ((uint32_t)(atomic_load(&eq_pool.ticket) >> 32) == last && !atomic_load(&eq_pool.closing))
+  while ((uint32_t)(atomic_load(&eq_pool.ticket[0]) >> 32) == last && !atomic_load(&eq_pool.closing))
     pthread_cond_wait(&eq_pool.wake, &eq_pool.lock);
   atomic_fetch_sub(&eq_pool.asleep, 1);
   int moved = eq_pool.moved;
@@ -184,25 +200,20 @@ static void *eq_work(void *number) {
   uint32_t last = 0; /* loops are numbered from 1: a new worker joins a loop that is under way */
   while (!atomic_load_explicit(&eq_pool.closing, memory_order_relaxed)) {
     eq_await_loop(last);
-    uint64_t seen = atomic_load_explicit(&eq_pool.ticket, memory_order_acquire);
-    last = (uint32_t)(seen >> 32);
-    eq_take_tasks(seen, thread);
+    last = eq_loop_number();
+    eq_take_tasks(last, thread);
   }
   return NULL;
-}
-
-/* Closes the last loop, which is over: no task can be claimed any more, so its fields may change. */
-static uint64_t eq_shut_ticket(void) {
-  uint64_t number = atomic_load_explicit(&eq_pool.ticket, memory_order_relaxed) >> 32;
-  atomic_store(&eq_pool.ticket, number << 32 | INT32_MAX);
-  return number;
 }
 
 /* A forked child has none of the parent's workers, and the locks may be held: start from an empty pool. */
 static void eq_after_fork(void) {
   pthread_mutex_init(&eq_pool.lock, NULL);
   pthread_cond_init(&eq_pool.wake, NULL);
-  eq_shut_ticket();
+  for (int share = 0; share < EQ_MAX_THREADS; share++) {
+    uint64_t number = atomic_load(&eq_pool.ticket[share]) >> 32;
+    atomic_store(&eq_pool.ticket[share], number << 32);
+  }
   atomic_store(&eq_pool.busy, 0);
   atomic_store(&eq_pool.runs, 0);
   atomic_store(&eq_pool.asleep, 0);
@@ -240,8 +251,8 @@ void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n_threads) 
     return;
   }
   if (atomic_load_explicit(&eq_pool.n_workers, memory_order_relaxed) < n_threads - 1) eq_grow(n_threads);
-  uint32_t number = (uint32_t)eq_shut_ticket() + 1;
-  uint64_t first = (uint64_t)(number ? number : 1) << 32;
+  uint32_t number = eq_loop_number() + 1;
+  if (number == 0) number = 1;
   atomic_store_explicit(&eq_pool.done, 0, memory_order_relaxed);
   atomic_store_explicit(&eq_pool.fn, fn, memory_order_release);
   atomic_store_explicit(&eq_pool.ctx, ctx, memory_order_release);
@@ -249,9 +260,12 @@ void eq_parallel_for(eq_task fn, void *ctx, int32_t n_tasks, int32_t n_threads) 
   atomic_store_explicit(&eq_pool.n_threads, n_threads, memory_order_release);
   atomic_store_explicit(&eq_pool.n_tasks, n_tasks, memory_order_release);
   /* Sequentially consistent with `asleep`: this thread sees the sleeper, or the sleeper sees this loop. */
-  atomic_store(&eq_pool.ticket, first);
+  for (int32_t share = n_threads - 1; share >= 0; share--) {
+    int32_t size = eq_share_start(share + 1, n_tasks, n_threads) - eq_share_start(share, n_tasks, n_threads);
+    atomic_store(&eq_pool.ticket[share], (uint64_t)number << 32 | (uint32_t)size);
+  }
   if (atomic_load(&eq_pool.asleep)) eq_wake_workers();
-  eq_take_tasks(first, 0);
+  eq_take_tasks(number, 0);
   eq_await_tasks(n_tasks);
   atomic_store_explicit(&eq_pool.busy, 0, memory_order_release);
 }
