@@ -75,8 +75,8 @@ def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]],
         rows = min(tall, tiles_m) * mr
         wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
         for cuts_m, cuts_n in cuts:
-            bm = _even(tiles_m, max(1, min(tall, -(-tiles_m // cuts_m)))) * mr
-            bn = _even(tiles_n, max(1, min(wide, -(-tiles_n // cuts_n)))) * nr
+            bm = _piece(tiles_m, tall, cuts_m) * mr
+            bn = _piece(tiles_n, wide, cuts_n) * nr
             if (bm, bn, bk) not in seen:
                 seen.add((bm, bn, bk))
                 yield Blocks(mr, nr, bm, bn, bk, target.lanes)
@@ -112,8 +112,8 @@ def even_grids(view: Contraction, mr: int, nr: int, target: Target, *, boxed: bo
                 boxes = (bm for bm, size in boxed_blocks(view) if size <= elements // 2)
                 bm = next((bm for bm in boxes if bm <= most and bm % mr == 0), 0)
             else:
-                bm = _even(tiles_m, max(1, min(most, elements // max(view.depth, 1)) // mr)) * mr
-            bn = _even(tiles_n, max(1, -(-tiles_n // cuts_n))) * nr
+                bm = _piece(tiles_m, max(1, elements // max(view.depth, 1) // mr), cuts_m) * mr
+            bn = _piece(tiles_n, tiles_n, cuts_n) * nr
             if bm and (bm, bn, bk) not in seen:
                 seen.add((bm, bn, bk))
                 yield Blocks(mr, nr, bm, bn, bk, target.lanes)
@@ -167,9 +167,9 @@ def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, targe
         tall = _tall(max(bk, 1) * item, mr, target)
         grids = set()
         for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
-            bm = _even(tiles_m, min(tall, -(-tiles_m // cuts_m))) * mr
+            bm = _piece(tiles_m, tall, cuts_m) * mr
             wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (4 * bm * nr))
-            grids.add((bm, _even(tiles_n, min(wide, -(-tiles_n // cuts_n))) * nr))
+            grids.add((bm, _piece(tiles_n, wide, cuts_n) * nr))
         for bm, bn in sorted(grids):
             yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, algorithm)
 
@@ -218,6 +218,12 @@ def _cuts(units: int, repeats: int) -> list[tuple[int, int]]:
 def _useful_units(view: Contraction, target: Target) -> int:
     """The cores that a kernel of this size uses."""
     return target.units if flops_of(view) >= SMALL_FLOPS else 1
+
+
+def _piece(tiles: int, most: int, cuts: int) -> int:
+    """Tiles of a piece, `most` at most, where they are cut into a multiple of `cuts` even pieces."""
+    pieces = -(-max(-(-tiles // most), 1) // cuts) * cuts
+    return max(1, -(-tiles // pieces))
 
 
 def _even(size: int, most: int) -> int:
