@@ -6,8 +6,8 @@ Needs torch, torchvision, transformers and onnxscript. Each system runs in proce
 with empty caches, and with the caches that these calls wrote. Then the systems take turns, as in `bench.peers`; in
 inference, inductor and eqsat also with frozen parameters.
 
-`--update` writes the rows into `bench/results/torch_models.json`, a model at a time; `--resume` leaves out the models
-that the file has. A model that fails has a row that says why, and `--resume` tries it again.
+`--update` writes the rows into `bench/results/torch_models.json`, a model at a time, each with the machine that measured
+the row; `--resume` leaves out the models that the file has. A model that fails has a row that says why, and `--resume` tries it again.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from codegen.measure.peaks import measure_peaks
 NAME = "torch_models"
 FAILED = "failed"
 """The column of a row that says why a model has no figures."""
+OF_THE_MACHINE = ("cpu", "instruction sets", "fp32 FMA, 2 threads", "copies", "commit", "date")
+"""The facts that a row keeps of the machine that measured the row."""
 Row = dict[str, Any]
 
 
@@ -119,7 +121,8 @@ def main() -> None:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/inductor"
             workload = Workload(name, options.small, options.threads, Path(folder))
             try:
-                rows[name] = row_of(workload, options.steps, options.rounds, (roofline[0], roofline[1]))
+                row = row_of(workload, options.steps, options.rounds, (roofline[0], roofline[1]))
+                rows[name] = {**row, "machine": {name: about[name] for name in OF_THE_MACHINE}}
             except (Exception, SystemExit) as error:  # the other models go on; `--resume` tries this one again
                 rows[name] = {"model": name, FAILED: failure_text(error)}
                 failed.append(name)

@@ -61,6 +61,9 @@ _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
 """The same where the epilogue takes the sums from the registers."""
+_FAR_TERM = 10.0
+"""Cycles to load a number of a row whose terms lie on cache lines of their own, which only the second-level cache
+holds until the next tile reads their other numbers."""
 _UNEVEN_PACK = 5.0
 """Cycles to pack one element where elements lie unevenly apart, as in an image that is read enlarged."""
 _TESTED = 6.0
@@ -155,6 +158,7 @@ class CpuContractionWork:
             layout=self._packing(tile, times)
             + (tasks * self._box_cycles(box) if box else 0.0)
             + tile.turned
+            + self._far_terms(tile, blocks, places)
             + tile.sums * self._values.scattered_reads,
             scratch=self._scratch(blocks, places, order, box),
             parallel=parallel,
@@ -304,6 +308,21 @@ class CpuContractionWork:
         """Cycles of packing over all tasks: every element of an operand is packed `times`."""
         (first, second), cycles = self._elements, tile.pack_cycles
         return first * times[0] * cycles[0] + second * times[1] * cycles[1]
+
+    def _far_terms(self, tile: _TileFigures, blocks: Blocks, places: tuple[Place, Place]) -> float:
+        """Cycles that rows in memory cost where neighbouring terms do not share a cache line: all tiles load a line per
+        term, or two, and the first-level cache does not hold the lines of a block of k beside its panel."""
+        side, item = 1 - self.view.vector, self._item
+        if blocks.algorithm != "outer" or places[side] != "memory":
+            return 0.0
+        _, step = self.view.run(side, self.view.k)
+        panel = blocks.bk * blocks.nr * item
+        if step is not None and (
+            abs(step) * item < CACHE_LINE_BYTES or blocks.bk * CACHE_LINE_BYTES + panel <= self.target.l1_bytes
+        ):
+            return 0.0
+        lines = 1 + (blocks.mr - 1) * item / CACHE_LINE_BYTES
+        return self.view.repeats * tile.rows * tile.columns * self.view.depth * lines * _FAR_TERM
 
     def _box_cycles(self, box: RowBox) -> float:
         """Cycles to copy a box, run by run."""

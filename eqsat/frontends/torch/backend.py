@@ -31,6 +31,7 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         EqsatError: InvalidOption. With `fallback=False` the returned function raises UnsupportedOp, so that the error
             reaches the caller of the model unchanged.
     """
+    import torch
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
@@ -40,7 +41,8 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         """Forward and backward graph of the joint graph, whose operators are checked together."""
         draw_by_seed(joint)
         _check(joint, chosen, survey)
-        forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
+        with torch._functorch.config.patch(recompute_views=True):
+            forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
         draw_again(forward, backward)
         keep_orders(outputs_of(forward)[: keywords["num_fwd_outputs"]])
         return forward, backward

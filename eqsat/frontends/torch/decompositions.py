@@ -11,6 +11,10 @@ from eqsat.frontends.torch.draws import random_decompositions
 from eqsat.frontends.torch.encoder_layers import encoder_decompositions
 from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
 
+_DECOMPOSED = frozenset({"transpose.int"})
+"""Operators that torch decomposes although eqsat lowers them: torch's partition of a training graph computes `permute`
+again in the backward graph, but would store a transposed copy."""
+
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -18,4 +22,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
     rules = {**core_aten_decompositions(), **random_decompositions(), **encoder_decompositions()}
-    return {target: rule for target, rule in rules.items() if name_of(target) not in LOWERINGS}
+    lowered = LOWERINGS.keys() - _DECOMPOSED
+    return {target: rule for target, rule in rules.items() if name_of(target) not in lowered}
