@@ -6,8 +6,8 @@ Needs torch, torchvision, transformers and onnxscript. Each system runs in proce
 with empty caches, and with the caches that these calls wrote. Then the systems take turns, as in `bench.peers`; in
 inference, inductor and eqsat also with frozen parameters.
 
-`--update` writes the rows into `bench/results/torch_models.json`, a model at a time, each with the machine that measured
-the row; `--resume` leaves out the models that the file has. A model that fails has a row that says why, and `--resume` tries it again.
+`--update` writes the rows into `bench/results/torch_models.json`, a model at a time, each with its machine; `--resume`
+leaves out the models that the file has. A model that fails has a row that says why, and `--resume` tries it again.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def main() -> None:
             workload = Workload(name, options.small, options.threads, Path(folder))
             try:
                 row = row_of(workload, options.steps, options.rounds, (roofline[0], roofline[1]))
-                rows[name] = {**row, "machine": {name: about[name] for name in OF_THE_MACHINE}}
+                rows[name] = {**row, "machine": {fact: about[fact] for fact in OF_THE_MACHINE}}
             except (Exception, SystemExit) as error:  # the other models go on; `--resume` tries this one again
                 rows[name] = {"model": name, FAILED: failure_text(error)}
                 failed.append(name)

@@ -187,9 +187,9 @@ def _plans(space: _Space) -> Iterator[CpuNestPlan]:
             if space.has_short_rows(lane):
                 yield _along_outputs(space, lane, space.threads, _ROWS)
             if len(space.groups) > 1 and not space.scans:
-                yield _around_outputs(space, lane, 1)
                 if space.reductions and space.extents[lane] >= _REGISTERS * space.lanes:
                     yield _around_outputs(space, lane, _REGISTERS)
+                yield _around_outputs(space, lane, 1)
             if space.can_split(space.lanes):
                 wide = space.extents[lane] >= space.wide_registers * space.lanes
                 registers = space.wide_registers if wide else _REGISTERS
