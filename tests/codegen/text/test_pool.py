@@ -66,6 +66,31 @@ static void meet_task(void *ctx, int32_t i, int32_t thread) {{
   return come[1];
 }}
 
+typedef struct {{ int32_t n, threads, come, done, *first; }} shares;
+static int32_t wait_for(int32_t *count, int32_t wanted) {{
+  time_t end = time(NULL) + 20;
+  while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < wanted)
+    if (time(NULL) >= end) return 0;
+  return 1;
+}}
+/* A thread's first task waits for all threads; that of the last thread also for all other tasks. */
+static void share_task(void *ctx, int32_t i, int32_t thread) {{
+  shares *s = ctx;
+  if (s->first[thread] < 0) {{
+    s->first[thread] = i;
+    __atomic_fetch_add(&s->come, 1, __ATOMIC_SEQ_CST);
+    wait_for(&s->come, s->threads);
+    if (thread == s->threads - 1) wait_for(&s->done, s->n - 1);
+  }}
+  __atomic_fetch_add(&s->done, 1, __ATOMIC_SEQ_CST);
+}}
+{_EXPORT} int32_t share(int32_t *first, int32_t n, int32_t threads) {{
+  shares s = {{n, threads, 0, 0, first}};
+  time_t start = time(NULL);
+  eq_parallel_for(share_task, &s, n, threads);
+  return time(NULL) - start < 20 ? s.done : -1;
+}}
+
 typedef struct {{ float tiny; float *out; }} flush;
 static void flush_task(void *ctx, int32_t i, int32_t thread) {{
   flush *f = ctx;
@@ -107,6 +132,14 @@ def _loops(
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 1000])
 def test_each_task_runs_once(library: Library, n: int, threads: int) -> None:
     assert (_loops(library, n, max(threads, 1), spin=50) == 1).all()
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_start_with_tasks_of_their_own_and_help_others(library: Library, threads: int) -> None:
+    first, n = np.full(256, -1, np.int32), 8 * threads
+    share = library.function("share", (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32), ctypes.c_int32)
+    assert share(first.ctypes.data, n, threads) == n, "a thread did not take the tasks of a thread that waits"
+    assert first[:threads].tolist() == [8 * thread for thread in range(threads)]
 
 
 @pytest.mark.parametrize("n", [0, -1])

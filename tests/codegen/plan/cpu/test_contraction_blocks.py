@@ -1,0 +1,32 @@
+"""Blocks of products: all cores have work to the end, and a block stays in a core's second-level cache."""
+
+from __future__ import annotations
+
+from ir.plan.cpu import CpuContractionPlan
+from ir.region.region import Region
+from tests.support.cpu.contraction_runs import plans_of, target_of
+from tests.support.programs import regions
+
+
+def best(region: Region) -> CpuContractionPlan:
+    return plans_of(region, target_of(units=2))[0][0]
+
+
+def test_few_terms_make_short_blocks() -> None:
+    plans = [plan for plan, _ in plans_of(regions.matmul((), 25088, 64, 16), target_of(units=2))]
+    packed = [plan.blocks.bm for plan in plans if plan.places[1 - plan.vector] == "packed"]
+    assert packed
+    assert max(packed) <= 2048
+
+
+def test_some_plan_with_all_columns_has_blocks_for_all_cores() -> None:
+    """Seven blocks of rows would leave one of two cores idle, unless each takes a half of the columns."""
+    m, n = 6272, 64
+    plans = [plan for plan, _ in plans_of(regions.matmul((), m, n, 256), target_of(units=2))]
+    assert any(plan.blocks.bn >= n and -(-m // plan.blocks.bm) % 2 == 0 for plan in plans if plan.blocks.mr == 14)
+
+
+def test_rows_whose_terms_lie_apart_are_packed() -> None:
+    """As those of a gradient of weights, Xᵀ·D: tiles would load one number of every cache line."""
+    plan = best(regions.matmul((), 3072, 768, 384, lhs_t=True))
+    assert plan.places[1 - plan.vector] == "packed"
