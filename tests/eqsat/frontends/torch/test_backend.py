@@ -147,6 +147,23 @@ def test_on_program_is_called_with_each_program() -> None:
         wrong(x)
 
 
+@pytest.mark.slow
+def test_a_transposed_weight_is_not_stored_for_the_backward_pass() -> None:
+    """The backward pass reads the weight itself: a transposed copy would be written and read again in every step."""
+    programs: list[Program] = []
+    x, weight = torch.randn(3, 4, 5, requires_grad=True), torch.randn(3, 6, 5, requires_grad=True)
+    run = torch.compile(lambda x, w: x @ w.transpose(1, 2), backend=backend, options={"on_program": programs.append})
+    result = run(x, weight)
+    result.backward(torch.ones_like(result))
+    assert len(programs[0].output_names) == 1
+    assert len(programs[0].kernels) == 1
+    grads = x.grad, weight.grad
+    x.grad = weight.grad = None
+    (x @ weight.transpose(1, 2)).sum().backward()
+    for ours, theirs in zip(grads, (x.grad, weight.grad), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_options_reach_the_programs() -> None:
     """In index order, a sum of floats has the bits of a plain loop."""
     x = torch.randn(1000)
