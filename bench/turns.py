@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TARGET_SECONDS = 0.02
-"""A sample repeats the case as often as fits into this time."""
+"""A sample repeats a case as often as fits into this time, unless the case says another time."""
 FIRST_RUNS = 5
 """Runs of which the fastest says how many fit into a sample: the first ones meet cold caches."""
 WARMING = 4
@@ -37,11 +37,13 @@ class Case:
 
     builders: system → number of threads → runner that computes the output.
     tolerance: the largest difference of an output, relative to the largest value.
+    seconds: a sample repeats the case as often as fits into this time.
     """
 
     name: str
     tolerance: float
     builders: Mapping[str, Callable[[int], Runner]]
+    seconds: float = TARGET_SECONDS
 
 
 Find = Callable[[], Case]
@@ -105,7 +107,8 @@ def serve(find: Find, system: str, threads: int, of_cpu: bool, pipe: Connection)
     """Serves one system: sends its output, then, for every message, the seconds per run of one sample."""
     clock = time.process_time if of_cpu else time.perf_counter
     try:
-        run = find().builders[system](threads)
+        case = find()
+        run = case.builders[system](threads)
         pipe.send(np.asarray(run()))
     except Exception as error:  # a peer may fail in any way
         last = traceback.format_exception_only(error)[-1].strip().splitlines()
@@ -119,7 +122,7 @@ def serve(find: Find, system: str, threads: int, of_cpu: bool, pipe: Connection)
             run()
         return (clock() - start) / repeats
 
-    repeats = max(1, int(TARGET_SECONDS / max(min(sample(1) for _ in range(FIRST_RUNS)), 1e-7)))
+    repeats = max(1, int(case.seconds / max(min(sample(1) for _ in range(FIRST_RUNS)), 1e-7)))
     while pipe.recv():
         sample(-(-repeats // WARMING))
         pipe.send(sample(repeats))

@@ -49,9 +49,9 @@ From `bench/results/torch_models.json`, which `python -m bench.torch_models` wri
 torchvision with random weights, in eager, in inductor, in onnxruntime (inference alone) and in eqsat, all by torch's
 tensors. Results of inference, and the losses of 20 steps of AdamW, are compared with eager's first. Parameters are
 arguments, which every call may find changed; *frozen* ones are constants (`options={{"freezing": True}}`), as those of
-onnxruntime are. The machine:
+onnxruntime are. Both cores of a machine; versions: {versions}. The machine of each row:
 
-{machine}
+{machines}
 
 - *ratio*: the time of the fastest other system as a multiple of eqsat's, frozen where that is faster.
 - *first call*: seconds of the first call in inference and of the first step, with empty caches, then with the caches
@@ -59,8 +59,6 @@ onnxruntime are. The machine:
 - *kernels*: where eqsat is slower than the fastest other system, the kernels that lose most time against the roofline:
   their share of the time of all kernels, and the share of the machine's peak that they reach; then the cause, where it
   is known. Kernels of inference are those without frozen parameters.
-
-Rows of inference without a time of frozen parameters were measured without these systems.
 
 """
 WHY: Mapping[str, str] = {
@@ -72,10 +70,10 @@ WHY: Mapping[str, str] = {
 }
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 WHY_TORCH: Mapping[str, str] = {
-    "deeplab": "windows of dilation 12 to 36 read mostly padding, whose products onnxruntime leaves out: a convolution "
+    "deeplab inference": "windows of dilation 12 to 36 read mostly padding, whose products onnxruntime leaves out: a convolution "
     "of 2048 channels takes it 22.3 ms at dilation 1 and 4.1 ms at 36",
 }
-"""Model → the known cause where its inference is slower."""
+"""Model and kind → the known cause where eqsat is slower."""
 
 
 def text() -> str:
@@ -90,12 +88,22 @@ def text() -> str:
     ):
         parts.append(f"## {title}\n\n{_table(chosen)}")
     trained = json.loads(TORCH.read_text(encoding="utf-8"))
-    parts.append(TORCH_HEAD.format(machine=_machine(trained["facts"])) + _torch_table(trained["rows"]))
+    head = TORCH_HEAD.format(versions=trained["facts"]["versions"], machines=_machines(trained["rows"]))
+    parts.append(head + _torch_table(trained["rows"]))
     return "\n".join(parts)
 
 
 def _machine(facts: Mapping[str, Any]) -> str:
     return "\n".join(f"- {name}: {facts[name]}" for name in SHOWN_FACTS if name in facts)
+
+
+def _machines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The machines of these rows, each with its models."""
+    models: dict[str, list[str]] = {}
+    for row in rows:
+        machine = "; ".join(value if name == "cpu" else f"{name} {value}" for name, value in row["machine"].items())
+        models.setdefault(machine, []).append(row["model"])
+    return "\n".join(f"- {', '.join(names)}: {machine}" for machine, names in models.items())
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -134,10 +142,11 @@ def _torch_table(rows: Sequence[Mapping[str, Any]]) -> str:
             other = min((name for name in times if not name.startswith("eqsat")), key=times.__getitem__)
             frozen = f"{times['eqsat, frozen']:.4g}" if "eqsat, frozen" in times else ""
             calls = " / ".join(f"{row[f'eqsat {cache} s'][place]:.1f}" for cache in ("first calls", "from cache"))
-            cause = f". {WHY_TORCH[row['model']]}" if place == 0 and row["model"] in WHY_TORCH else ""
-            kernels = row[f"{kind} kernels"] + cause if ratio < 1 else ""
+            name = "inference" if place == 0 else "step"
+            cause = WHY_TORCH.get(f"{row['model']} {name}", "")
+            kernels = ". ".join(filter(None, [row[f"{kind} kernels"], cause])) if ratio < 1 else ""
             lines.append(
-                f"| {row['model'] if place == 0 else ''} | {'inference' if place == 0 else 'step'} "
+                f"| {row['model'] if place == 0 else ''} | {name} "
                 f"| {times['eqsat']:.4g} | {frozen} | {other} {times[other]:.4g} | {ratio:.2f} | {calls} | {kernels} |"
             )
     means = [

@@ -24,6 +24,10 @@ from bench.torch_models.systems import (
 from bench.turns import Case, Runner, Times, measure
 
 
+SAMPLE_SECONDS = 0.2
+"""A sample of one run would be of a model whose parameters other systems have just pushed out of the caches."""
+
+
 def forward_case(workload: Workload, systems: Sequence[str]) -> Case:
     """The forward pass as a case of `bench.turns`."""
 
@@ -31,7 +35,7 @@ def forward_case(workload: Workload, systems: Sequence[str]) -> Case:
         run = forward_pass(workload, system)
         return lambda: tensors_of(run())[0].numpy()
 
-    return Case(workload.name, RESULT_TOLERANCE, {system: partial(build, system) for system in systems})
+    return Case(workload.name, RESULT_TOLERANCE, {name: partial(build, name) for name in systems}, SAMPLE_SECONDS)
 
 
 def step_case(workload: Workload, systems: Sequence[str]) -> Case:
@@ -40,7 +44,7 @@ def step_case(workload: Workload, systems: Sequence[str]) -> Case:
     def build(system: str, _: int) -> Runner:
         return training_step(workload, system)
 
-    return Case(workload.name, LOSS_TOLERANCE, {system: partial(build, system) for system in systems})
+    return Case(workload.name, LOSS_TOLERANCE, {name: partial(build, name) for name in systems}, SAMPLE_SECONDS)
 
 
 def times(workload: Workload, rounds: int, absent: Sequence[str]) -> dict[str, Any]:
