@@ -70,8 +70,8 @@ WHY: Mapping[str, str] = {
 }
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 WHY_TORCH: Mapping[str, str] = {
-    "deeplab inference": "windows of dilation 12 to 36 read mostly padding, whose products onnxruntime leaves out: a convolution "
-    "of 2048 channels takes it 22.3 ms at dilation 1 and 4.1 ms at 36",
+    "deeplab inference": "windows of dilation 12 to 36 read mostly padding, whose products onnxruntime leaves out: a "
+    "convolution of 2048 channels takes it 22.3 ms at dilation 1 and 4.1 ms at 36",
 }
 """Model and kind → the known cause where eqsat is slower."""
 

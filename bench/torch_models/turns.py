@@ -23,7 +23,6 @@ from bench.torch_models.systems import (
 )
 from bench.turns import Case, Runner, Times, measure
 
-
 SAMPLE_SECONDS = 0.2
 """A sample of one run would be of a model whose parameters other systems have just pushed out of the caches."""
 
