@@ -9,7 +9,7 @@ import msgspec
 
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.plan.cpu.nest_work import PARTS
-from codegen.plan.cpu.scatter_tiling import has_own_index, update_loops
+from codegen.plan.cpu.scatter_tiling import UpdateLoops, has_own_index, update_loops
 from codegen.plan.scatter_view import ScatterView, scatter_view
 from ir.plan.cpu import CpuNestPlan, CpuScatterPlan, PlannedLoop
 from ir.poly.core import PolyCore
@@ -82,7 +82,9 @@ def _work(view: ScatterView, target: Target, plan: CpuScatterPlan, nests: Sequen
     steps = rows * math.prod(-(-loop.extent // target.lanes) if loop.vector else loop.extent for loop in loops.inner)
     result = view.region.outputs[0].memref.nbytes
     apart = target.far_cycles if result > target.l1_bytes else target.lane_cycles
+    elements = rows * math.prod(loop.extent for loop in loops.inner)
     cycles = positions * _POSITION_CYCLES + steps * (_STEP_CYCLES + apart)
+    cycles += elements * _reads_apart(view, loops) * target.far_cycles
     busy = tasks / (-(-tasks // target.units) * target.units)
     source = nests[0]
     others = sum(nest.layout * source.occupancy / nest.occupancy for nest in nests[1:])
@@ -94,3 +96,10 @@ def _work(view: ScatterView, target: Target, plan: CpuScatterPlan, nests: Sequen
         layout=source.layout + others + cycles * source.occupancy / busy,
         parallel=tasks > 1 or any(nest.parallel for nest in nests),
     )
+
+
+def _reads_apart(view: ScatterView, loops: UpdateLoops) -> int:
+    """The reads of an update whose lanes are no neighbours in memory."""
+    lanes = next((loop.group.axes[-1] for loop in loops.inner if loop.vector), None)
+    reads = [access for access in view.core.accesses if access.scope == view.scatter.name]
+    return 0 if lanes is None else sum(access.strides[lanes].step not in (0, 1) for access in reads)
