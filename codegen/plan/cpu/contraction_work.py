@@ -19,6 +19,7 @@ from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_n
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, cell_operands, grid_of, turns_rows
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
+from codegen.plan.cpu.nest_access_work import WAY_BYTES
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
@@ -311,15 +312,16 @@ class CpuContractionWork:
 
     def _far_terms(self, tile: _TileFigures, blocks: Blocks, places: tuple[Place, Place]) -> float:
         """Cycles that rows in memory cost where neighbouring terms do not share a cache line: all tiles load a line per
-        term, or two, and the first-level cache does not hold the lines of a block of k beside its panel."""
+        term, or two, and the first-level cache does not hold the lines of a block of k beside its panel, or not in the
+        sets that the lines share."""
         side, item = 1 - self.view.vector, self._item
         if blocks.algorithm != "outer" or places[side] != "memory":
             return 0.0
         _, step = self.view.run(side, self.view.k)
-        panel = blocks.bk * blocks.nr * item
-        if step is not None and (
-            abs(step) * item < CACHE_LINE_BYTES or blocks.bk * CACHE_LINE_BYTES + panel <= self.target.l1_bytes
-        ):
+        if step is not None and abs(step) * item < CACHE_LINE_BYTES:
+            return 0.0
+        every = 1 if step is None else max(1, math.gcd(WAY_BYTES, step * item) // CACHE_LINE_BYTES)
+        if blocks.bk * (blocks.nr * item + CACHE_LINE_BYTES * every) <= self.target.l1_bytes:
             return 0.0
         lines = 1 + (blocks.mr - 1) * item / CACHE_LINE_BYTES
         return self.view.repeats * tile.rows * tile.columns * self.view.depth * lines * _FAR_TERM

@@ -20,7 +20,7 @@ EXPOSED_SHARE = 0.5
 """The share of the cycles of loads and stores of whole registers that arithmetic does not hide."""
 _ELEMENT_BYTES = 4
 """Bytes of an element whose dtype is not known to the access: fp32's."""
-_WAY_BYTES = 4096
+WAY_BYTES = 4096
 """Bytes in one way of a first-level cache: cache lines so far apart share one set. A set holds as many
 cache lines as there are ways."""
 _FEW_SETS = 16
@@ -252,5 +252,5 @@ def _set_step(step: int | None) -> int:
     """n where cache lines so many elements apart use only every n-th set of the nearest cache; 0 where n causes no
     waits."""
     distance = (step or 0) * _ELEMENT_BYTES
-    set_step = math.gcd(_WAY_BYTES, distance) // CACHE_LINE_BYTES
-    return set_step if set_step >= _FEW_SETS and distance >= _WAY_BYTES // 8 else 0
+    set_step = math.gcd(WAY_BYTES, distance) // CACHE_LINE_BYTES
+    return set_step if set_step >= _FEW_SETS and distance >= WAY_BYTES // 8 else 0
