@@ -73,8 +73,8 @@ WHY_TORCH: Mapping[str, str] = {
     "deeplab inference": "windows of dilation 12 to 36 read mostly padding, whose products onnxruntime leaves out: a "
     "convolution of 2048 channels takes it 22.3 ms at dilation 1 and 4.1 ms at 36",
     "bert step": "products run at 240 to 280 GFLOP/s: parameters change in every step, so that every call packs them",
-    "t5 step": "the gradient of the vocabulary's matrix, which lookups and the head share, moves 214 MB in 39 ms of its "
-    "209: rows of its operand lie 128 KB apart (packed since, it takes 32 ms)",
+    "t5 step": "the gradient of the vocabulary's matrix, which lookups and the head share, moves 214 MB in 39 of "
+    "209 ms: rows of its operand lie 128 KB apart (packed since, it takes 32 ms)",
     "mixture step": "gradients of the experts' matrices are products of tiles of 16 rows, which are written, added to "
     "the experts' matrices and transposed: 168 of the 291 ms of the backward pass, which takes eager 148",
     "vit step": "inductor takes 256 ms forward and 504 backward, eqsat 292 and 584: weights are packed in every "
