@@ -49,7 +49,8 @@ From `bench/results/torch_models.json`, which `python -m bench.torch_models` wri
 torchvision with random weights, in eager, in inductor, in onnxruntime (inference alone) and in eqsat, all by torch's
 tensors. Results of inference, and the losses of 20 steps of AdamW, are compared with eager's first. Parameters are
 arguments, which every call may find changed; *frozen* ones are constants (`options={{"freezing": True}}`), as those of
-onnxruntime are. Both cores of a machine; versions: {versions}. The machine of each row:
+onnxruntime are. Two threads; versions: {versions}.
+Machines:
 
 {machines}
 
@@ -105,12 +106,19 @@ def _machine(facts: Mapping[str, Any]) -> str:
 
 
 def _machines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The machines of these rows, each with its models."""
-    models: dict[str, list[str]] = {}
+    """The machines of these rows, each with its models. Rates are those of the machine's first row."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
-        machine = "; ".join(value if name == "cpu" else f"{name} {value}" for name, value in row["machine"].items())
-        models.setdefault(machine, []).append(row["model"])
-    return "\n".join(f"- {', '.join(names)}: {machine}" for machine, names in models.items())
+        machine = row["machine"]
+        groups.setdefault((machine["cpu"], machine["instruction sets"].split()[0]), []).append(row)
+    lines = []
+    for (cpu, sets), group in groups.items():
+        first = group[0]["machine"]
+        commits = ", ".join(dict.fromkeys(row["machine"]["commit"] for row in group))
+        models = ", ".join(row["model"] for row in group)
+        rates = f"fp32 FMA, 2 threads: {first['fp32 FMA, 2 threads']}; copies: {first['copies']}"
+        lines.append(f"- {cpu}, {sets}; {rates}; {first['date']}, commits {commits}: {models}")
+    return "\n".join(lines)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
