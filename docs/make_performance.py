@@ -61,6 +61,8 @@ Machines:
   their share of the time of all kernels, and the share of the machine's peak that they reach; then the cause, where it
   is known. Kernels of inference are those without frozen parameters.
 
+Rows of inference without a time of frozen parameters were measured without these systems.
+
 """
 WHY: Mapping[str, str] = {
     "linear 128×768×768 bf16": "without AMX, products are widened to fp32; oneDNN multiplies pairs of bf16",
