@@ -75,8 +75,8 @@ WHY: Mapping[str, str] = {
 WHY_TORCH: Mapping[str, str] = {
     "deeplab inference": "windows of dilation 12 to 36 read mostly padding, whose products onnxruntime leaves out: a "
     "convolution of 2048 channels takes it 22.3 ms at dilation 1 and 4.1 ms at 36",
-    "resnet50 inference": "runs back to back take 52 to 55 ms; those after a pause, as between turns, take 59 to 60, "
-    "while onnxruntime's do not change: the reason is not known",
+    "resnet50 inference": "within an hour its time went from 52 to 63 ms with the state of the machine, whose memory "
+    "others share, and onnxruntime's from 55 to 58: what makes it depend more is not known",
     "bert step": "products run at 240 to 280 GFLOP/s: parameters change in every step, so that every call packs them",
     "t5 step": "the gradient of the vocabulary's matrix, which lookups and the head share, moves 214 MB in 39 of "
     "209 ms: rows of its operand lie 128 KB apart (packed since, it takes 32 ms)",
