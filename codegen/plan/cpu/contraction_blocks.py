@@ -222,8 +222,8 @@ def _useful_units(view: Contraction, target: Target) -> int:
 
 def _piece(tiles: int, most: int, cuts: int) -> int:
     """Tiles of a piece, `most` at most, where they are cut into a multiple of `cuts` even pieces."""
-    pieces = -(-max(-(-tiles // most), 1) // cuts) * cuts
-    return max(1, -(-tiles // pieces))
+    pieces = -(-tiles // most)
+    return -(-tiles // (-(-pieces // cuts) * cuts))
 
 
 def _even(size: int, most: int) -> int:

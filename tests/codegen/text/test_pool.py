@@ -50,15 +50,19 @@ static void task(void *ctx, int32_t i, int32_t thread) {{
   }}
 }}
 
-/* Each of two tasks waits, 20 s at most, until the other has come. */
+/* Whether the count comes to what is wanted, within 20 s. */
+static int32_t wait_for(int32_t *count, int32_t wanted) {{
+  time_t end = time(NULL) + 20;
+  while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < wanted)
+    if (time(NULL) >= end) return 0;
+  return 1;
+}}
+
+/* Each of two tasks waits until the other has come. */
 static void meet_task(void *ctx, int32_t i, int32_t thread) {{
   int32_t *come = ctx;
-  time_t end = time(NULL) + 20;
-  for (__atomic_fetch_add(&come[0], 1, __ATOMIC_SEQ_CST); time(NULL) < end;)
-    if (__atomic_load_n(&come[0], __ATOMIC_SEQ_CST) == 2) {{
-      __atomic_fetch_add(&come[1], 1, __ATOMIC_SEQ_CST);
-      return;
-    }}
+  __atomic_fetch_add(&come[0], 1, __ATOMIC_SEQ_CST);
+  if (wait_for(&come[0], 2)) __atomic_fetch_add(&come[1], 1, __ATOMIC_SEQ_CST);
 }}
 {_EXPORT} int32_t meet(void) {{
   int32_t come[2] = {{0}};
@@ -67,12 +71,6 @@ static void meet_task(void *ctx, int32_t i, int32_t thread) {{
 }}
 
 typedef struct {{ int32_t n, threads, come, done, *first; }} shares;
-static int32_t wait_for(int32_t *count, int32_t wanted) {{
-  time_t end = time(NULL) + 20;
-  while (__atomic_load_n(count, __ATOMIC_SEQ_CST) < wanted)
-    if (time(NULL) >= end) return 0;
-  return 1;
-}}
 /* A thread's first task waits for all threads; that of the last thread also for all other tasks. */
 static void share_task(void *ctx, int32_t i, int32_t thread) {{
   shares *s = ctx;
