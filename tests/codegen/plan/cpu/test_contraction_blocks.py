@@ -5,6 +5,7 @@ from __future__ import annotations
 from ir.plan.cpu import CpuContractionPlan
 from ir.region.region import Region
 from tests.support.cpu.contraction_runs import plans_of, target_of
+from tests.support.cpu.nest_kernels import target
 from tests.support.programs import regions
 
 
@@ -22,7 +23,7 @@ def test_few_terms_make_short_blocks() -> None:
 def test_some_plan_with_all_columns_has_blocks_for_all_cores() -> None:
     """Seven blocks of rows would leave one of two cores idle, unless each takes a half of the columns."""
     m, n = 6272, 64
-    plans = [plan for plan, _ in plans_of(regions.matmul((), m, n, 256), target_of(units=2))]
+    plans = [plan for plan, _ in plans_of(regions.matmul((), m, n, 256), target("avx512"))]
     assert any(plan.blocks.bn >= n and -(-m // plan.blocks.bm) % 2 == 0 for plan in plans if plan.blocks.mr == 14)
 
 
