@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from codegen.plan.plan_check import STAGE
+from codegen.plan.window_digits import share_inside, window_digits
 from codegen.poly.value_sites import ACCUMULATORS
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, is_widening
@@ -25,6 +26,8 @@ from ir.poly.core import OperandRead, PolyCore, Roles
 from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
 
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32", "u16": "i32"}
+_MOST_INSIDE = 0.75
+"""The share of a window's positions inside the image from which on the window's digits do not come first."""
 
 
 class PaddedImage(NamedTuple):
@@ -157,18 +160,23 @@ class Contraction:
         return all(self.offset(read).coeff(digit) is not None for read in self.roles.reads[side] for digit in run[-1:])
 
     def image(self, side: int, run: Sequence[int]) -> PaddedImage | None:
-        """The padded buffer that input `side` reads, widened or as it is, if the buffer's elements are one range along
-        the last digit of `run`; else None. Elements with padding between them are no range. Another computed value does
-        not count: where its operands are padded it may be other than the padding."""
+        """The padded buffer that input `side` reads, as in `padded_image`, if the buffer's elements are one range along
+        the last digit of `run`; else None. Elements with padding between them are no range."""
+        image = self.padded_image(side)
+        if image is None:
+            return None
+        guards = image.read.map.guards
+        bounds = [bound.expr.coeff(digit) for guard in guards for bound in guard.bounds for digit in run[-1:]]
+        return image if bounds and None not in bounds and math.isfinite(image.fill) else None
+
+    def padded_image(self, side: int) -> PaddedImage | None:
+        """The padded buffer that input `side` reads, widened or as it is; else None. Another computed value does not
+        count: where its operands are padded it may be other than the padding."""
         if not self.roles.reads[side]:
             return None
         read = self.roles.reads[side][0]
-        bounds = [bound.expr.coeff(digit) for guard in read.map.guards for bound in guard.bounds for digit in run[-1:]]
         fills = {guard.fill for guard in read.map.guards}
-        if not self._is_buffer(side, read.buffer) or not bounds or None in bounds or len(fills) != 1:
-            return None
-        fill = fills.pop()
-        return PaddedImage(read, fill) if math.isfinite(fill) else None
+        return PaddedImage(read, fills.pop()) if self._is_buffer(side, read.buffer) and len(fills) == 1 else None
 
     def _is_buffer(self, side: int, buffer: str) -> bool:
         """Whether input `side` is the buffer, or the buffer in the dtype of accumulators, which has its numbers."""
@@ -257,7 +265,8 @@ def _run_of_columns(region: Region, roles: Roles, group: tuple[int, ...]) -> tup
 
 def _summation_order(region: Region, roles: Roles) -> tuple[int, ...]:
     """The reduced digits in the memory order of the largest operand that is no constant: its innermost terms are
-    neighbours."""
+    neighbours. Digits of windows that lie mostly in the padding come first, so that many terms at once are left out
+    where the other operand is a constant."""
     buffers = {buffer.name: buffer for buffer in region.inputs}
     reads = [side[0] for side in roles.reads if not all(buffers[read.buffer].constant for read in side)]
     if len(roles.k) < 2 or not reads:
@@ -267,7 +276,14 @@ def _summation_order(region: Region, roles: Roles) -> tuple[int, ...]:
     steps = {position: at.coeff(position) for position in roles.k}
     if None in steps.values():
         return roles.k
-    return tuple(sorted(roles.k, key=lambda position: -abs(steps[position] or 0)))
+    padded = _padded_digits(largest, roles) if len(reads) == 1 else set()
+    return tuple(sorted(roles.k, key=lambda position: (position not in padded, -abs(steps[position] or 0))))
+
+
+def _padded_digits(read: OperandRead, roles: Roles) -> set[int]:
+    """The digits of windows of which less than `_MOST_INSIDE` of the positions lie inside the image."""
+    windows = window_digits(read, (*roles.m, *roles.n), roles.k)
+    return {window.digit for window in windows if share_inside(window, roles.sizes) < _MOST_INSIDE}
 
 
 def rows_are_neighbours(view: Contraction) -> bool:

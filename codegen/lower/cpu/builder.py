@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from codegen.lower.scopes import Names, Scope
@@ -140,3 +140,13 @@ class CpuBlock(Scope[Value, Stmt]):
                 step,
             )
         )
+
+
+def with_guard(block: CpuBlock, conditions: Sequence[Within], write: Callable[[CpuBlock], None]) -> None:
+    """Adds the statements of `write`, which run where all conditions hold."""
+    if not conditions:
+        write(block)
+        return
+    inner = block.inner(barrier=True, facts=conditions)
+    write(inner)
+    block.guard(inner, conditions)

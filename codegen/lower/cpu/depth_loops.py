@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codegen.lower.cpu.builder import CpuBlock
+from codegen.lower.cpu.builder import CpuBlock, with_guard
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, Digits
+from codegen.lower.cpu.read_terms import ReadTerms
 from ir.index.expr import ZERO, AxisExpr, constant
 from ir.kernel.cpu.nodes import CompilerFence
 
@@ -74,9 +75,10 @@ def over_terms(
     done: Digits | None = None,
     *,
     unroll: bool = False,
+    read: ReadTerms | None = None,
 ) -> None:
     """Calls body(frame, block, term) inside loops over all digits of k but the digits `done`. unroll: without loops
-    over few terms along the innermost digits."""
+    over few terms along the innermost digits. read: the terms that are taken, None: all."""
     left = [position for position in depth_digits(depth) if position not in (done or {})]
     short = _short_digits(frame, depth, left) if unroll else []
 
@@ -87,7 +89,7 @@ def over_terms(
             placed = f.with_digits(dict(zip(short, map(constant, numbers), strict=True)))
             body(placed, b, term_of(placed, depth))
 
-    over_digits(frame, block, depth, left[: len(left) - len(short)], over_short)
+    over_digits(frame, block, depth, left[: len(left) - len(short)], over_short, read=read)
 
 
 def _short_digits(frame: CpuContractionFrame, depth: DepthBlock, digits: Sequence[int]) -> Sequence[int]:
@@ -105,8 +107,10 @@ def over_digits(
     digits: Sequence[int],
     body: AtDigits,
     known: Digits | None = None,
+    *,
+    read: ReadTerms | None = None,
 ) -> None:
-    """Calls body(frame, block, bound digits) inside loops over `digits` of this block of k."""
+    """Calls body(frame, block, bound digits) inside loops over `digits` of this block of k, for the terms `read`."""
     done = dict(known or {})
     if not digits:
         body(frame, block, done)
@@ -116,7 +120,12 @@ def over_digits(
     k = frame.writer.variable("k", 0, size - 1)
     at = frame.writer.axis(k)
     inner = block.inner({k})
-    over_digits(frame.with_digits({position: at}), inner, depth, rest, body, {**done, position: at})
+    placed = frame.with_digits({position: at})
+    with_guard(
+        inner,
+        read.conditions(placed, position) if read else (),
+        lambda b: over_digits(placed, b, depth, rest, body, {**done, position: at}, read=read),
+    )
     if position == depth.axis:
         block.loop(inner, k, depth.start, depth.start.shift(depth.step), 1, depth.limit)
     else:

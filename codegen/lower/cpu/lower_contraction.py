@@ -34,11 +34,13 @@ from codegen.lower.cpu.contraction_places import ContractionPlaces
 from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.matrix_tile import matrix_tile, shape_registers, share_of_panel
 from codegen.lower.cpu.pack_constant import pack_constant
+from codegen.lower.cpu.read_terms import ReadTerms, read_terms
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, cell_operands
+from codegen.plan.cpu.unread_terms import unread_digits
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
@@ -53,8 +55,9 @@ from ir.target import CACHE_LINE_BYTES
 
 def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "eq_k") -> LoweredCpuKernel:
     """The kernel `name` that runs a contraction by a plan that fits."""
+    unread = unread_digits(view, plan.blocks, plan.places)
     constants = tuple(
-        pack_constant(view, plan.blocks, side, f"{name}_pack{side}")
+        pack_constant(view, plan.blocks, side, f"{name}_pack{side}", flagged=bool(unread) and side == view.vector)
         for side, operand in enumerate(plan.operands)
         if operand.place == "const_pool"
     )
@@ -207,7 +210,9 @@ class _CpuContractionTemplate:
             write(frame, block, tile, side, columns)
         else:
             rows = at.box or self.places.row_side(frame, at.m0, row, depth)
-            sums = outer_tile(frame, block, tile, rows, columns, store=not self.plan.held)
+            sums = outer_tile(
+                frame, block, tile, rows, columns, store=not self.plan.held, read=self._read(frame, block, row, column)
+            )
             if self.plan.held:
                 held_epilogue(frame, block, self.plan.epilogue, row, column, sums)
                 return
@@ -218,6 +223,11 @@ class _CpuContractionTemplate:
         finish = block.inner(barrier=True, facts=(done,))
         epilogue(frame, finish, self.plan.epilogue, row, column, tile.into)
         block.guard(finish, (done,))
+
+    def _read(self, frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, column: AxisExpr) -> ReadTerms | None:
+        """The terms that the tile takes; None: all."""
+        windows = unread_digits(self.view, self.blocks, self.plan.places)
+        return read_terms(frame, block, windows, row, self.places.infinite(frame, block, column)) if windows else None
 
     def _offset_of_sums(self, at: _LoopPosition) -> AxisExpr:
         """The first sum of a tile, where sums are kept between blocks of k: every tile that the loops inside the loop

@@ -20,13 +20,14 @@ from collections.abc import Callable
 from typing import Literal
 
 from codegen.lower.cpu.buffer_names import unused_name
-from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter, with_guard
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, bound, depth_block, depth_blocks
+from codegen.lower.cpu.finite_numbers import add_zeros, is_nan, start_zeros, sum_zeros
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import RegisterTile, Side, TileSums, dot_tile, outer_tile
 from codegen.lower.cpu.score_tile import RowRange, ScoreTile
-from codegen.lower.cpu.seen_terms import SeenTerms, with_guard
+from codegen.lower.cpu.seen_terms import SeenTerms
 from codegen.lower.cpu.stream_epilogue import stream_tile_epilogue
 from codegen.lower.cpu.tasks import task_phase
 from codegen.plan.contraction_view import Contraction, lanes_along_k
@@ -40,8 +41,8 @@ from codegen.plan.stream_view import StreamView
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
-from ir.kernel.cpu.nodes import CpuCall, Load
-from ir.kernel.nodes import Comment, Const, Pick, Reg, Within
+from ir.kernel.cpu.nodes import Load
+from ir.kernel.nodes import Comment, Within
 from ir.plan.cpu import CpuStreamPlan, PackedTensor
 from ir.plan.plan_to_schedule import plan_to_schedule
 
@@ -116,7 +117,7 @@ class _CpuStreamTemplate:
             self._pack_values(placed.view_as(product), block, depth)
         seen = SeenTerms(view, self.blocks, depth, self._search_values(block, depth)) if self.blocks.stops else None
         with_guard(
-            block, seen.by_task(m0, self.writer) if seen else None, lambda inner: self._pack_keys(placed, inner, depth)
+            block, [seen.by_task(m0, self.writer)] if seen else [], lambda inner: self._pack_keys(placed, inner, depth)
         )
         r0 = self.writer.variable("r0", 0, max(view.m - 1, 0) // br * br)
         tile = block.inner({r0})
@@ -125,7 +126,7 @@ class _CpuStreamTemplate:
         resumed = Within(number, 1, last + 1) if last else None
         with_guard(
             tile,
-            seen.by_tile(rows.first, self.writer) if seen else None,
+            [seen.by_tile(rows.first, self.writer)] if seen else [],
             lambda inner: self._tile(placed, inner, rows, depth, queries, resumed),
         )
         block.loop(tile, r0, m0, m0.shift(self.blocks.bm), br, view.m)
@@ -315,23 +316,17 @@ class _CpuStreamTemplate:
         """1 where a value of this block of terms is infinite or NaN, which a weight of 0 does not hide; else 0."""
         writer, blocks, kind = self.writer, self.blocks, self.view.kind
         block.add(Comment("is a value infinite or NaN?"))
-        zeros = block.let("zeros", Const(0, kind), mutable=True)
-        assert isinstance(zeros, Reg)
+        zeros = start_zeros(block, kind)
         for product in self.view.products:
             n = writer.variable("n", 0, max(product.n - 1, 0))
             x = writer.variable("x", 0, depth.most * blocks.nv - 1)
             panel = block.inner({n})
             body = panel.inner({x})
             value = Load(self.values[product.name], writer.axis(n) * blocks.bc + writer.axis(x), kind)
-            body.accumulate(zeros, "add", CpuCall("mul", (value, Const(0, kind)), kind))
+            add_zeros(body, zeros, value)
             panel.loop(body, x, ZERO, depth.count * blocks.nv, blocks.lanes)
             block.loop(panel, n, ZERO, constant(product.n), blocks.nv)
-        total = block.let("total", CpuCall("hsum", (zeros,), kind))
-        flags = Const(1, "i64"), Const(0, "i64")
-        is_infinite = writer.variable("infinite", 0, 1)
-        block.add(Pick(is_infinite, CpuCall("where", (CpuCall("cmpne", (total, total), "bool"), *flags), "i64")))
-        block.variables.add(is_infinite)
-        return writer.axis(is_infinite)
+        return is_nan(block, sum_zeros(block, zeros))
 
     # --- the kernel ---
 

@@ -8,31 +8,35 @@ from codegen.lower.cpu.buffer_names import packed_name
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.cell_panels import RowPanel, pack_cells, pack_rows, packed_cells
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, depth_block
+from codegen.lower.cpu.finite_numbers import add_zeros, start_zeros, sum_zeros
 from codegen.lower.cpu.pack import Panel, pack
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS
 from codegen.plan.region_loops import RegionLoops
-from ir.index.expr import AxisExpr, constant, floordiv, mod
+from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import CpuParam, Phase
 from ir.kernel.cpu.lowered_kernel import PackedConstant
+from ir.kernel.cpu.nodes import Load, Store
 from ir.plan.cpu import Blocks
 
 
-def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> PackedConstant:
+def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str, *, flagged: bool = False) -> PackedConstant:
     """Operand `side` as [product][panel][k][width], packed by a kernel `name`. Products that share it have one copy.
-    The panels of cells are those of `codegen.lower.cpu.cell_panels`."""
+    The panels of cells are those of `codegen.lower.cpu.cell_panels`. flagged: behind the panels stands a number per
+    panel, which is NaN if the panel has a number that is not finite, else zero."""
     columns = side == view.vector
     width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
     group = view.columns if columns else view.rows
-    repeats = (*view.depends(side, view.batch), *view.depends(side, view.outer))
+    repeats = packed_products(view, side)
     panels = -(-size // width)
     result = packed_name(view, side)
     dtype, panel_elements = view.accumulator, width * view.depth
     by_cells = blocks.algorithm in CELL_ALGORITHMS
     if by_cells:
         dtype, panel_elements = packed_cells(view, blocks.algorithm, side, width)
-    elements = view.extent(repeats) * panels * panel_elements
+    flags = elements = view.extent(repeats) * panels * panel_elements
+    elements += view.extent(repeats) * panels if flagged else 0
     writer = CpuWriter(blocks.lanes)
     read = dict.fromkeys(view.buffer(read) for read in view.roles.reads[side])
     params = (
@@ -52,6 +56,8 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
         base = product_base(frame, side, panel_elements, panels) + start * (panel_elements // width)
         if not by_cells:
             pack(frame, body, Panel(side, group, start, width, size, result, base, width, 1), depth)
+            if flagged:
+                _flag_panel(frame, body, result, base, panel_elements, at.shift(flags))
         elif columns:
             pack_cells(frame, body, start, result, base, depth)
         else:
@@ -62,9 +68,25 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str) -> Pa
     return PackedConstant(result, dtype, elements, tuple(buffer.name for buffer in read), kernel)
 
 
+def _flag_panel(
+    frame: CpuContractionFrame, block: CpuBlock, buffer: str, base: AxisExpr, elements: int, flag: AxisExpr
+) -> None:
+    """Stores at `flag` zero times the `elements` numbers from `base` on, summed."""
+    writer, dtype = frame.writer, frame.view.accumulator
+    packed, zeros = writer.buffer(buffer), start_zeros(block, dtype)
+    x = writer.variable("x", 0, elements - 1)
+    body = block.inner({x})
+    add_zeros(body, zeros, Load(packed, base + writer.axis(x), dtype))
+    block.loop(body, x, ZERO, constant(elements), frame.lanes)
+    block.add(Store(packed, flag, sum_zeros(block, zeros), 1))
+
+
+def packed_products(view: Contraction, side: int) -> tuple[int, ...]:
+    """The digits of the products that have panels of operand `side` of their own."""
+    return (*view.depends(side, view.batch), *view.depends(side, view.outer))
+
+
 def product_base(frame: CpuContractionFrame, side: int, panel: int, panels: int) -> AxisExpr:
     """The element of the packed operand at which the panels of the current product start: so many panels of `panel`
     elements."""
-    view = frame.view
-    group = (*view.depends(side, view.batch), *view.depends(side, view.outer))
-    return frame.index(group) * (panels * panel)
+    return frame.index(packed_products(frame.view, side)) * (panels * panel)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from codegen.lower.accumulators import PART
-from codegen.lower.cpu.builder import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis, with_guard
 from codegen.lower.cpu.contraction_frame import (
     CpuContractionFrame,
     DepthBlock,
@@ -25,8 +25,9 @@ from codegen.lower.cpu.contraction_frame import (
     tail_lanes,
 )
 from codegen.lower.cpu.copy_box import PlacedBox
-from codegen.lower.cpu.depth_loops import Run, over_runs, over_terms
+from codegen.lower.cpu.depth_loops import AtTerm, Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.pack import operand_value
+from codegen.lower.cpu.read_terms import ReadTerms
 from codegen.plan.cpu.row_box import has_even_rows
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
@@ -96,9 +97,10 @@ def outer_tile(
     columns: Side | None,
     *,
     store: bool = True,
+    read: ReadTerms | None = None,
 ) -> Sums:
     """Sums MR × NR, and stores the sums in the accumulator if `store`. An operand without panel and box is evaluated
-    from its memory."""
+    from its memory. read: the terms that the tile takes, None: all."""
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
     names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
@@ -118,10 +120,12 @@ def outer_tile(
                 _add(body, sums[i, j], number, vector[j])
 
     if frame.view.depth:
+        before = set(frame.view.k) - set(depth_digits(tile.depth))
+        taken = [condition for digit in before for condition in (read.conditions(frame, digit) if read else ())]
         if isinstance(rows, Side) and columns is not None:
-            _over_panel(frame, block, tile.depth, term)
+            with_guard(block, taken, lambda inner: _over_panel(frame, inner, tile.depth, term, read))
         else:
-            over_terms(frame, block, tile.depth, term, unroll=True)
+            with_guard(block, taken, lambda inner: over_terms(frame, inner, tile.depth, term, unroll=True, read=read))
     if not chained:
         resume_sums(frame, block, sums, tile)
     if store:
@@ -271,13 +275,22 @@ def _over_panel(
     frame: CpuContractionFrame,
     block: CpuBlock,
     depth: DepthBlock,
-    term: Callable[[CpuContractionFrame, CpuBlock, AxisExpr], None],
+    term: AtTerm,
+    read: ReadTerms | None = None,
 ) -> None:
-    """One loop over a block's terms, in the order of the panels."""
-    k = frame.writer.variable("k", 0, depth.most - 1)
-    body = block.inner({k})
-    term(frame, body, frame.writer.axis(k))
-    block.loop(body, k, ZERO, depth.count)
+    """One loop over a block's terms, in the order of the panels, inside loops over the digits by which the tile leaves
+    out terms."""
+    digits = depth_digits(depth)
+    tested = max((place for place, digit in enumerate(digits, 1) if read and read.has(digit)), default=0)
+
+    def over_rest(f: CpuContractionFrame, b: CpuBlock, _: Digits) -> None:
+        start, count = (term_of(f, depth), constant(f.view.extent(digits[tested:]))) if tested else (ZERO, depth.count)
+        k = f.writer.variable("k", 0, depth.most - 1)
+        body = b.inner({k})
+        term(f, body, f.writer.axis(k))
+        b.loop(body, k, start, start + count)
+
+    over_digits(frame, block, depth, digits[:tested], over_rest, read=read)
 
 
 def _rows(frame: CpuContractionFrame, block: CpuBlock, source: Side | PlacedBox | None, row: AxisExpr) -> list[Fetch]:

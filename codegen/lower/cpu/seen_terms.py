@@ -5,10 +5,9 @@ A weight of 0 hides a finite value only. So a block of terms with an infinite va
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuWriter
 from codegen.lower.cpu.contraction_frame import DepthBlock
 from codegen.plan.cpu.stream_tiling import bound_of
 from codegen.plan.stream_view import StreamView
@@ -54,13 +53,3 @@ class SeenTerms:
         everything = self.view.terms + abs(bound.shift)
         most = bound.step * (bound.size + self.blocks.bm) + 2 * everything + 1
         return Within(room + self.infinite * everything, 0, most)
-
-
-def with_guard(block: CpuBlock, condition: Within | None, write: Callable[[CpuBlock], None]) -> None:
-    """Adds the statements of `write`, which run where the condition holds (None: always)."""
-    if condition is None:
-        write(block)
-        return
-    inner = block.inner(barrier=True, facts=(condition,))
-    write(inner)
-    block.guard(inner, (condition,))

@@ -18,6 +18,7 @@ from codegen.plan.cpu.cell_operands import cell_operands, has_cells, splits_term
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows
+from codegen.plan.cpu.unread_terms import lean_heights
 from ir.dtype import DTYPES
 from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Algorithm, Blocks
@@ -52,7 +53,8 @@ def outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
             continue
         if vectors > 4 and view.m > most:  # the first-level cache does not hold so wide a panel, which is read again
             continue
-        for rows in _even_rows(view.m, min(most, 16)):
+        lean = lean_heights(view, _even_heights(view, most, vectors * wide))
+        for rows in dict.fromkeys((*_even_rows(view.m, min(most, 16)), *lean)):
             yield from _grids(view, rows, vectors * lanes, cuts, target)
 
 
@@ -94,9 +96,16 @@ def even_tiles(view: Contraction, target: Target) -> Iterator[tuple[int, int]]:
     budget = VECTOR_REGISTERS[target.arch] - (lanes != LANES["avx512"])
     for vectors in (1, 2, 3, 4):
         most = (budget // wide - vectors) // vectors
-        rows = [mr for mr in range(1, most + 1) if has_even_rows(view, mr)]
-        if rows and (vectors - 1) * lanes < view.n and rows[-1] * vectors * wide >= _LEAST_SUMS:
-            yield rows[-1], vectors * lanes
+        rows = _even_heights(view, most, vectors * wide)
+        if rows and (vectors - 1) * lanes < view.n:
+            for mr in dict.fromkeys((rows[-1], *lean_heights(view, rows))):
+                yield mr, vectors * lanes
+
+
+def _even_heights(view: Contraction, most: int, registers: int) -> list[int]:
+    """Heights up to `most`, in rising order, whose rows lie at equal distances, of tiles with enough sums in so many
+    `registers` a row."""
+    return [mr for mr in range(1, most + 1) if mr * registers >= _LEAST_SUMS and has_even_rows(view, mr)]
 
 
 def even_grids(view: Contraction, mr: int, nr: int, target: Target, *, boxed: bool) -> Iterator[Blocks]:

@@ -21,6 +21,7 @@ from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
 from codegen.plan.cpu.nest_access_work import WAY_BYTES
 from codegen.plan.cpu.row_box import RowBox, row_box
+from codegen.plan.cpu.unread_terms import share_of_terms, unread_digits
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
 from ir.kernel.cpu.cells import CELL_TERMS
@@ -40,6 +41,8 @@ reaches 93 % of the peak, and one of 18 sums 88 %."""
 _LOAD = 1.3
 """Slots of a load in a register tile, where a load and a multiply-add could have one each: a tile of 27 sums that reads
 28 registers reaches three quarters of the speed of one that reads 12."""
+_FAR_LINE = 8.0
+"""Cycles to load a vector of a panel that the second-level cache does not hold, while a tile multiplies."""
 _LINE = 0.5
 """Cycles to load a row of a matrix register from the first-level cache."""
 _CELL = 2.0
@@ -146,7 +149,10 @@ class CpuContractionWork:
         once, again = self._prologue(tile, places, times, box.elements * tasks if box else 0)
         other = (once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
         cycles = (
-            tile.ideal * self._inner_cycles(blocks, order) + tile.folds + self._store_cycles(tile, blocks, held) + other
+            tile.ideal * self._inner_cycles(blocks, order, places[view.vector])
+            + tile.folds
+            + self._store_cycles(tile, blocks, held)
+            + other
         )
         return Work(
             flops=tile.flops,
@@ -180,6 +186,8 @@ class CpuContractionWork:
         depth = cell_operands(view, blocks.algorithm).padded(view.depth) if by_cells else view.depth
         whole = 2.0 * view.repeats * rows * blocks.mr * columns * blocks.nr * depth
         flops = max(flops_of(view) if blocks.algorithm == "dot" else whole, 1.0)
+        if unread_digits(view, blocks, places):
+            flops *= share_of_terms(view, blocks.mr)
         per_vector, per_row = self._values.epilogue
         return _TileFigures(
             rows=rows,
@@ -238,8 +246,10 @@ class CpuContractionWork:
             return self.target.per_cycle(self._compute_dtype(blocks))
         return 2 * self.target.lanes * _PORTS / self._registers
 
-    def _inner_cycles(self, blocks: Blocks, order: LoopOrder) -> float:
-        """Cycles of the micro-kernel per least cycle of its multiply-adds."""
+    def _inner_cycles(self, blocks: Blocks, order: LoopOrder, place: Place) -> float:
+        """Cycles of the micro-kernel per least cycle of its multiply-adds; the columns are in `place`. Of the tiles of
+        a block of rows, the first one reads a panel from beyond the second-level cache if that does not hold all
+        panels."""
         wide = self._registers
         if blocks.algorithm == "matrix":
             return self._matrix_cycles(blocks, order)
@@ -253,8 +263,11 @@ class CpuContractionWork:
         panel = blocks.bk // terms * blocks.nr * self._item
         # the second-level cache gives half a vector per cycle
         far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
-        slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS) + _TURN_LOSS
-        return slots / (blocks.mr * vectors) * self._over_vectors(blocks)
+        slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS)
+        if place == "const_pool" and self.view.n * self.view.depth * self._item > self.target.l2_bytes:
+            tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
+            slots += max(0.0, vectors * _FAR_LINE * _PORTS - slots) / tiles
+        return (slots + _TURN_LOSS) / (blocks.mr * vectors) * self._over_vectors(blocks)
 
     def _over_vectors(self, blocks: Blocks) -> float:
         """How many times the peak is above that of vector registers: bytes may have the peak of matrix registers."""
