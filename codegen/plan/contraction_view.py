@@ -26,8 +26,8 @@ from ir.poly.core import OperandRead, PolyCore, Roles
 from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
 
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32", "u16": "i32"}
-_MOST_INSIDE = 0.75
-"""The share of a window's positions inside the image from which on the window's digits do not come first."""
+_MOST_INSIDE = 0.92
+"""The share of a window's positions inside the image below which the window's digits come first."""
 
 
 class PaddedImage(NamedTuple):
@@ -265,8 +265,8 @@ def _run_of_columns(region: Region, roles: Roles, group: tuple[int, ...]) -> tup
 
 def _summation_order(region: Region, roles: Roles) -> tuple[int, ...]:
     """The reduced digits in the memory order of the largest operand that is no constant: its innermost terms are
-    neighbours. Digits of windows that lie mostly in the padding come first, so that many terms at once are left out
-    where the other operand is a constant."""
+    neighbours. Digits of windows that read much padding come first, so that many terms at once are left out where
+    the other operand is a constant."""
     buffers = {buffer.name: buffer for buffer in region.inputs}
     reads = [side[0] for side in roles.reads if not all(buffers[read.buffer].constant for read in side)]
     if len(roles.k) < 2 or not reads:
