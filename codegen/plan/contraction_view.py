@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from codegen.plan.plan_check import STAGE
-from codegen.plan.window_digits import share_inside, window_digits
 from codegen.poly.value_sites import ACCUMULATORS
 from ir.diagnostics import Kind, fail
 from ir.dtype import dtype, is_widening
@@ -26,8 +25,6 @@ from ir.poly.core import OperandRead, PolyCore, Roles
 from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
 
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32", "u16": "i32"}
-_MOST_INSIDE = 0.92
-"""The share of a window's positions inside the image below which the window's digits come first."""
 
 
 class PaddedImage(NamedTuple):
@@ -265,8 +262,7 @@ def _run_of_columns(region: Region, roles: Roles, group: tuple[int, ...]) -> tup
 
 def _summation_order(region: Region, roles: Roles) -> tuple[int, ...]:
     """The reduced digits in the memory order of the largest operand that is no constant: its innermost terms are
-    neighbours. Digits of windows that read much padding come first, so that many terms at once are left out where
-    the other operand is a constant."""
+    neighbours."""
     buffers = {buffer.name: buffer for buffer in region.inputs}
     reads = [side[0] for side in roles.reads if not all(buffers[read.buffer].constant for read in side)]
     if len(roles.k) < 2 or not reads:
@@ -276,14 +272,7 @@ def _summation_order(region: Region, roles: Roles) -> tuple[int, ...]:
     steps = {position: at.coeff(position) for position in roles.k}
     if None in steps.values():
         return roles.k
-    padded = _padded_digits(largest, roles) if len(reads) == 1 else set()
-    return tuple(sorted(roles.k, key=lambda position: (position not in padded, -abs(steps[position] or 0))))
-
-
-def _padded_digits(read: OperandRead, roles: Roles) -> set[int]:
-    """The digits of windows of which less than `_MOST_INSIDE` of the positions lie inside the image."""
-    windows = window_digits(read, (*roles.m, *roles.n), roles.k)
-    return {window.digit for window in windows if share_inside(window, roles.sizes) < _MOST_INSIDE}
+    return tuple(sorted(roles.k, key=lambda position: -abs(steps[position] or 0)))
 
 
 def rows_are_neighbours(view: Contraction) -> bool:

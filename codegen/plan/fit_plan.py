@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar, overload
 
 from codegen.plan.contraction_view import Contraction, contraction_of
 from codegen.plan.cpu.contraction_tiling import check_contraction_plan as check_cpu_contraction
+from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
 from codegen.plan.cpu.nest_tiling import check_nest_plan as check_cpu_nest
 from codegen.plan.cpu.scatter_tiling import check_scatter_plan as check_cpu_scatter
 from codegen.plan.cpu.stream_tiling import check_stream_plan as check_cpu_stream
@@ -55,7 +56,7 @@ def fit_plan(region: Region, core: PolyCore, plan: Plan) -> TemplateView:
     _check_legal(region, core)
     match plan:
         case CpuContractionPlan():
-            product = _require(region, contraction_of(region, core, vector=plan.vector, ordered=plan.ordered))
+            product = _require(region, cpu_contraction_of(region, core, vector=plan.vector, ordered=plan.ordered))
             check_cpu_contraction(product, plan)
             return product
         case GpuContractionPlan():

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from codegen.plan.contraction_view import Contraction, contraction_of
+from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, can_pack_rows, cell_operands, rows_in_memory
 from codegen.plan.cpu.contraction_blocks import (
     cell_blocks,
@@ -30,6 +30,7 @@ from codegen.plan.cpu.contraction_blocks import (
 )
 from codegen.plan.cpu.contraction_tiling import can_hold, steps_of
 from codegen.plan.cpu.contraction_work import CpuContractionWork, is_parallel
+from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
 from codegen.plan.cpu.row_box import is_plain
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
@@ -54,12 +55,12 @@ def contraction_candidates(
 ) -> list[tuple[CpuContractionPlan, Work]]:
     """The candidates, the fastest first; none if the region is no contraction that the template covers. `ordered`:
     plans take the terms of floating-point sums in index order."""
-    default = contraction_of(region, core, ordered=ordered)
+    default = cpu_contraction_of(region, core, ordered=ordered)
     if default is None:
         return []
     priced: list[tuple[_ProductChoice, Work]] = []
     for side in (default.vector, 1 - default.vector):
-        view = default if side == default.vector else contraction_of(region, core, vector=side, ordered=ordered)
+        view = default if side == default.vector else cpu_contraction_of(region, core, vector=side, ordered=ordered)
         if view is not None and (side == default.vector or _is_worth_transposing(default)):
             work = CpuContractionWork(view, target)
             choices = dict.fromkeys(

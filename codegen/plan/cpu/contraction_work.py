@@ -247,15 +247,14 @@ class CpuContractionWork:
         return 2 * self.target.lanes * _PORTS / self._registers
 
     def _inner_cycles(self, blocks: Blocks, order: LoopOrder, place: Place) -> float:
-        """Cycles of the micro-kernel per least cycle of its multiply-adds; the columns are in `place`. Of the tiles of
-        a block of rows, the first one reads a panel from beyond the second-level cache if that does not hold all
-        panels."""
+        """Cycles of the micro-kernel per least cycle of its multiply-adds; the columns are in `place`."""
         wide = self._registers
         if blocks.algorithm == "matrix":
             return self._matrix_cycles(blocks, order)
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
-            return max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS) / multiplies
+            slots = float(max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
+            return (slots + self._far_slots(blocks, order, place, blocks.nr * wide, slots)) / multiplies
         vectors = blocks.nr // self.target.lanes * wide
         product = _INTEGER_PRODUCT if blocks.algorithm == "outer" and self.view.accumulator == "i32" else 1.0
         products = product * (blocks.mr + self._has_bias(blocks)) * vectors
@@ -264,10 +263,16 @@ class CpuContractionWork:
         # the second-level cache gives half a vector per cycle
         far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
         slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS)
-        if place == "const_pool" and self.view.n * self.view.depth * self._item > self.target.l2_bytes:
-            tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
-            slots += max(0.0, vectors * _FAR_LINE * _PORTS - slots) / tiles
-        return (slots + _TURN_LOSS) / (blocks.mr * vectors) * self._over_vectors(blocks)
+        slots += self._far_slots(blocks, order, place, vectors, slots) + _TURN_LOSS
+        return slots / (blocks.mr * vectors) * self._over_vectors(blocks)
+
+    def _far_slots(self, blocks: Blocks, order: LoopOrder, place: Place, vectors: int, slots: float) -> float:
+        """The slots of a tile's term beyond `slots`, on average, to load `vectors` from beyond the second-level cache:
+        where that does not hold all columns, the first tile of a block of rows does so."""
+        if place == "packed" or self.view.n * self.view.depth * self._item <= self.target.l2_bytes:
+            return 0.0
+        tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
+        return max(0.0, vectors * _FAR_LINE * _PORTS - slots) / tiles
 
     def _over_vectors(self, blocks: Blocks) -> float:
         """How many times the peak is above that of vector registers: bytes may have the peak of matrix registers."""

@@ -85,6 +85,13 @@ def _range_of(view: Contraction, window: WindowDigit, first: np.ndarray, mr: int
 @lru_cache(maxsize=256)
 def _windows(view: Contraction) -> tuple[WindowDigit, ...]:
     """The digits of windows over the rows' image that have enough terms inside them."""
+    inside = {position: view.extent(view.k[place + 1 :]) for place, position in enumerate(view.k)}
+    return tuple(window for window in padded_windows(view) if inside[window.digit] >= _LEAST_TERMS)
+
+
+def padded_windows(view: Contraction) -> tuple[WindowDigit, ...]:
+    """The digits of windows over the rows' image whose terms from the padding may be left out, if the columns are
+    finite."""
     side = 1 - view.vector
     is_float = DTYPES[view.accumulator].is_float
     if view.ordered or not is_float or not view.is_constant(view.vector) or view.is_empty:
@@ -92,6 +99,4 @@ def _windows(view: Contraction) -> tuple[WindowDigit, ...]:
     image = view.padded_image(side)
     if image is None or image.fill != 0:
         return ()
-    inside = {position: view.extent(view.k[place + 1 :]) for place, position in enumerate(view.k)}
-    windows = window_digits(image.read, view.rows, view.k)
-    return tuple(window for window in windows if inside[window.digit] >= _LEAST_TERMS)
+    return window_digits(image.read, view.rows, view.k)

@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from codegen.plan.contraction_view import Contraction, contraction_of
+from codegen.plan.contraction_view import Contraction
+from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, is_plain, row_box
 from codegen.poly.analyse import analyse
 from ir.index.map import compose
@@ -26,7 +27,7 @@ def nhwc(region: Region) -> Region:
 
 def view_of(region: Region) -> Contraction:
     """The contraction with the weights' channels as columns."""
-    view = contraction_of(region, analyse(region).core, vector=1)
+    view = cpu_contraction_of(region, analyse(region).core, vector=1)
     assert view is not None
     return view
 

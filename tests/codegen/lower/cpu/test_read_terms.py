@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from codegen.compile.machine import machine, restrict
-from codegen.plan.contraction_view import contraction_of
 from codegen.plan.cpu import contraction_candidates
+from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
 from codegen.plan.cpu.unread_terms import unread_digits
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
@@ -54,7 +54,7 @@ def plans(region: Region, isa: str | None = None) -> list[CpuContractionPlan]:
     kinds: dict[tuple[Any, ...], CpuContractionPlan] = {}
     core = analyse(region).core
     for plan in results:
-        view, blocks = contraction_of(region, core, vector=plan.vector), plan.blocks
+        view, blocks = cpu_contraction_of(region, core, vector=plan.vector), plan.blocks
         if view is not None and unread_digits(view, blocks, plan.places):
             kinds.setdefault((plan.places, plan.held, blocks.mr, blocks.bk < view.depth), plan)
     return list(kinds.values())
