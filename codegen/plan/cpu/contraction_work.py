@@ -41,7 +41,7 @@ reaches 93 % of the peak, and one of 18 sums 88 %."""
 _LOAD = 1.3
 """Slots of a load in a register tile, where a load and a multiply-add could have one each: a tile of 27 sums that reads
 28 registers reaches three quarters of the speed of one that reads 12."""
-_FAR_LINE = 8.0
+_FAR_LINE = 9.0
 """Cycles to load a vector of a panel that the second-level cache does not hold, while a tile multiplies."""
 _LINE = 0.5
 """Cycles to load a row of a matrix register from the first-level cache."""
@@ -268,11 +268,11 @@ class CpuContractionWork:
 
     def _far_slots(self, blocks: Blocks, order: LoopOrder, place: Place, vectors: int, slots: float) -> float:
         """The slots of a tile's term beyond `slots`, on average, to load `vectors` from beyond the second-level cache:
-        where that does not hold all columns, the first tile of a block of rows does so."""
+        where that does not hold all columns, the tiles of a block of rows prefetch them together."""
         if place == "packed" or self.view.n * self.view.depth * self._item <= self.target.l2_bytes:
             return 0.0
         tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
-        return max(0.0, vectors * _FAR_LINE * _PORTS - slots) / tiles
+        return max(0.0, vectors * _FAR_LINE * _PORTS / tiles - slots)
 
     def _over_vectors(self, blocks: Blocks) -> float:
         """How many times the peak is above that of vector registers: bytes may have the peak of matrix registers."""
