@@ -85,13 +85,13 @@ def _group_norm(
     bias: Tensor | None,
     batch: int,
     channels: int,
-    _: int,
+    pixels: int,
     groups: int,
     eps: float,
     *,
     result: Results,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    standardized = _standardize(x.reshape(batch, groups, x.size // (batch * groups)), (2,), eps)
+    standardized = _standardize(x.reshape(batch, groups, channels * pixels // groups), (2,), eps)
     y = _affine(standardized.normal.reshape(x.shape), weight, bias, _per_channel(x))
     statistics = (standardized.mean.reshape(batch, groups), standardized.reciprocal.reshape(batch, groups))
     return y.cast(result[0]), statistics[0].cast(result[1]), statistics[1].cast(result[2])

@@ -32,6 +32,10 @@ CASES: dict[str, Case] = {
     "clamp": (lambda x: (x.clamp(-0.5, 0.5), x.clamp(min=0)), (normal(3, 4),)),
     "functions": (lambda x: (x.exp(), x.abs().log(), x.tanh(), x.sigmoid(), x.erf(), F.silu(x)), (normal(20),)),
     "gelu": (lambda x: (F.gelu(x), F.gelu(x, approximate="tanh")), (normal(20),)),
+    "group norm of no images": (
+        lambda x: torch.ops.aten.native_group_norm(x, None, None, 0, 6, 4, 2, 1e-5),
+        (normal(0, 6, 4),),
+    ),
     "comparisons": (lambda x, y: (x < y, x >= 0, x == y), (normal(3, 4), normal(3, 4))),
     "where": (lambda x: torch.where(x > 0, x, 0.0), (normal(3, 4),)),
     "sums": (lambda x: (x.sum(), x.sum(0), x.sum((0, 1), keepdim=True), (x > 0).sum()), (normal(3, 4),)),
