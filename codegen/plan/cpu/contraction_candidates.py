@@ -30,7 +30,7 @@ from codegen.plan.cpu.contraction_blocks import (
 )
 from codegen.plan.cpu.contraction_tiling import can_hold, steps_of
 from codegen.plan.cpu.contraction_work import CpuContractionWork, is_parallel
-from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
+from codegen.plan.cpu.cpu_contraction import cpu_contraction_of, reads_much_padding
 from codegen.plan.cpu.row_box import is_plain
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
@@ -61,7 +61,7 @@ def contraction_candidates(
     priced: list[tuple[_ProductChoice, Work]] = []
     for side in (default.vector, 1 - default.vector):
         view = default if side == default.vector else cpu_contraction_of(region, core, vector=side, ordered=ordered)
-        if view is not None and (side == default.vector or _is_worth_transposing(default)):
+        if view is not None and (view is default or _is_worth_transposing(default) or reads_much_padding(view)):
             work = CpuContractionWork(view, target)
             choices = dict.fromkeys(
                 (*_panel_choices(view, target), *_unpacked_choices(view, target), *_cell_choices(view, target))

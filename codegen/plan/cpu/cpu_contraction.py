@@ -25,5 +25,15 @@ def cpu_contraction_of(
     view = contraction_of(region, core, vector=vector, ordered=ordered)
     if view is None:
         return None
-    first = {window.digit for window in padded_windows(view) if share_inside(window, view.sizes) < _MOST_INSIDE}
+    first = _padded_digits(view)
     return replace(view, k=tuple(sorted(view.k, key=lambda digit: digit not in first))) if first else view
+
+
+def reads_much_padding(view: Contraction) -> bool:
+    """Whether tiles of the rows leave out many terms that they would read from padding."""
+    return bool(_padded_digits(view))
+
+
+def _padded_digits(view: Contraction) -> set[int]:
+    """The digits of windows that come first."""
+    return {window.digit for window in padded_windows(view) if share_inside(window, view.sizes) < _MOST_INSIDE}

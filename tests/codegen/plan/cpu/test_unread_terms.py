@@ -11,6 +11,8 @@ from codegen.plan.cpu.unread_terms import lean_heights, share_of_terms
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_read_terms import REGIONS
 from tests.codegen.plan.test_row_box import nhwc, view_of
+from tests.support.cpu.contraction_runs import plans_of
+from tests.support.cpu.nest_kernels import target
 from tests.support.programs import regions
 
 
@@ -66,3 +68,9 @@ def test_all_terms_are_taken_without_padding_and_of_variables() -> None:
     for region in (nhwc(regions.conv(1, 48, 32, (12, 12), 3, 1, 0)), regions.conv(1, 48, 32, (12, 12), 1, 1, 0)):
         assert share_of_terms(view_of(region), 4) == 1
         assert lean_heights(view_of(region), [2, 4]) == ()
+
+
+def test_pixels_are_rows_where_tiles_leave_out_much_padding() -> None:
+    """Between buffers whose pixels are innermost too, though stores then cross the memory's order."""
+    far, near = (regions.conv(1, 64, 256, (28, 28), 3, 1, step, step) for step in (24, 1))
+    assert [plans_of(region, target("avx512"))[0][0].vector for region in (far, near)] == [1, 0]
