@@ -17,6 +17,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,10 @@ from bench.torch_models.first_calls import (
     loss_difference,
     result_difference,
 )
-from bench.torch_models.systems import EAGER, EQSAT, INDUCTOR, LOSS_TOLERANCE, RESULT_TOLERANCE, Workload
+from bench.torch_models.systems import EAGER, EQSAT, FROZEN, INDUCTOR, LOSS_TOLERANCE, RESULT_TOLERANCE, Workload
 from bench.torch_models.turns import times
 from codegen.measure.peaks import measure_peaks
+from eqsat.runtime.compiled import KernelReport
 
 NAME = "torch_models"
 FAILED = "failed"
@@ -81,10 +83,16 @@ def row_of(workload: Workload, steps: int, rounds: int, peaks: tuple[float, floa
     """A row of the table."""
     row, ours = compare(workload, steps)
     row |= times(workload, rounds, [INDUCTOR] if f"no {INDUCTOR}" in row else [])
-    row["forward kernels"] = furthest_from_roofline(ours.forward_kernels, *peaks)
+    row["forward kernels"] = furthest_from_roofline(_forward_kernels(workload, row, ours), *peaks)
     if ours.step_kernels:
         row["step kernels"] = furthest_from_roofline(ours.step_kernels, *peaks)
     return {"model": workload.name, **row}
+
+
+def _forward_kernels(workload: Workload, row: Row, ours: FirstCalls) -> Sequence[KernelReport]:
+    """The kernels of the faster of eqsat's two forward passes."""
+    times, frozen = row["forward ms"], EQSAT + FROZEN
+    return in_new_process(workload, frozen, 0).forward_kernels if times[frozen] < times[EQSAT] else ours.forward_kernels
 
 
 def written_rows() -> dict[str, Row]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.torch_models.systems import EQSAT, Workload, forward_pass, tensors_of, training_step
+from bench.torch_models.systems import EQSAT, FROZEN, Workload, forward_pass, tensors_of, training_step
 from eqsat import EqsatWarning
 from eqsat.runtime.compiled import KernelReport
 
@@ -42,7 +42,7 @@ def first_calls(workload: Workload, system: str, steps: int) -> FirstCalls:
     environment."""
     forward_programs: list[Any] = []
     step_programs: list[Any] = []
-    ours = system == EQSAT
+    ours = system.removesuffix(FROZEN) == EQSAT
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EqsatWarning)
         forward = forward_pass(workload, system, forward_programs.append if ours else None)
