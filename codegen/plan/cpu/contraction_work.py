@@ -268,11 +268,13 @@ class CpuContractionWork:
 
     def _far_slots(self, blocks: Blocks, order: LoopOrder, place: Place, vectors: int, slots: float) -> float:
         """The slots of a tile's term beyond `slots`, on average, to load `vectors` from beyond the second-level cache:
-        where that does not hold all columns, the tiles of a block of rows prefetch them together."""
+        where that does not hold all columns, the tiles of a block of rows prefetch them together. The first block of
+        rows reads them from memory, which `Work.bytes` counts."""
         if place == "packed" or self.view.n * self.view.depth * self._item <= self.target.l2_bytes:
             return 0.0
         tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
-        return max(0.0, vectors * _FAR_LINE * _PORTS / tiles - slots)
+        passes = -(-self.view.m // blocks.bm)
+        return max(0.0, vectors * _FAR_LINE * _PORTS / tiles - slots) * (passes - 1) / max(passes, 1)
 
     def _over_vectors(self, blocks: Blocks) -> float:
         """How many times the peak is above that of vector registers: bytes may have the peak of matrix registers."""
