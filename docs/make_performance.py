@@ -59,9 +59,7 @@ Machines:
   that these calls wrote.
 - *kernels*: where eqsat is slower than the fastest other system, the kernels that lose most time against the roofline:
   their share of the time of all kernels, and the share of the machine's peak that they reach; then the cause, where it
-  is known. Kernels of inference are those without frozen parameters.
-
-Rows of inference without a time of frozen parameters were measured without these systems.
+  is known. Kernels of inference are those of the faster of eqsat's two forward passes.
 
 """
 WHY: Mapping[str, str] = {

@@ -1,6 +1,7 @@
 """The digits of a window over a padded image, and the share of its positions that lie inside the image.
 
-conv 3 × 3, dilation d      x[y + d·r - d, z + d·s - d, c]      digit r with row digit y, digit s with row digit z
+A convolution 3 × 3 of dilation d reads x[y + d·r - d, z + d·s - d, c]: the digit r of its window belongs to the digit y
+of the rows, and s to z.
 """
 
 from __future__ import annotations
