@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter, with_guard
 from codegen.lower.cpu.cell_places import CellPlaces
 from codegen.lower.cpu.cell_tile import cell_tile
 from codegen.lower.cpu.contraction_epilogue import epilogue, held_epilogue
@@ -216,13 +216,11 @@ class _CpuContractionTemplate:
             if self.plan.held:
                 held_epilogue(frame, block, self.plan.epilogue, row, column, sums)
                 return
-        if not last:
-            epilogue(frame, block, self.plan.epilogue, row, column, tile.into)
-            return
-        done = Within(at.number, last, last + 1)
-        finish = block.inner(barrier=True, facts=(done,))
-        epilogue(frame, finish, self.plan.epilogue, row, column, tile.into)
-        block.guard(finish, (done,))
+        with_guard(
+            block,
+            [Within(at.number, last, last + 1)] if last else [],
+            lambda finish: epilogue(frame, finish, self.plan.epilogue, row, column, tile.into),
+        )
 
     def _read(self, frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, column: AxisExpr) -> ReadTerms | None:
         """The terms that the tile takes; None: all."""
