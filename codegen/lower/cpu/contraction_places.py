@@ -15,12 +15,12 @@ from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock,
 from codegen.lower.cpu.copy_box import PlacedBox, copy_box, place_box
 from codegen.lower.cpu.finite_numbers import is_nan
 from codegen.lower.cpu.pack import Panel, pack
-from codegen.lower.cpu.pack_constant import packed_products, product_base
+from codegen.lower.cpu.pack_constant import flag_place, product_base
 from codegen.lower.cpu.register_tile import Side
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.row_box import RowBox, row_box
-from ir.index.expr import ZERO, AxisExpr, floordiv
+from ir.index.expr import ZERO, AxisExpr
 from ir.kernel.cpu.kernel import Scratch
 from ir.kernel.cpu.nodes import Load
 from ir.kernel.nodes import Comment
@@ -122,12 +122,9 @@ class ContractionPlaces:
 
     def infinite(self, frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr) -> AxisExpr:
         """1 where the constant panel of the tile's columns has a number that is not finite; else 0."""
-        view, nr = self.view, self.blocks.nr
-        panels, panel = -(-view.n // nr), nr * view.depth
-        products = view.extent(packed_products(view, view.vector))
-        number = product_base(frame, view.vector, 1, panels) + floordiv(column, nr, frame.writer.box)
-        flag, buffer = number.shift(products * panels * panel), frame.writer.buffer(packed_name(view, view.vector))
-        return is_nan(block, block.let("flag", Load(buffer, flag, view.accumulator, "splat")))
+        view = self.view
+        buffer, at = frame.writer.buffer(packed_name(view, view.vector)), flag_place(frame, column)
+        return is_nan(block, block.let("flag", Load(buffer, at, view.accumulator, "splat")))
 
     def row_side(self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock) -> Side | None:
         """The panel of the tile's rows; None where rows are in memory."""

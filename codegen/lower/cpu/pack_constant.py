@@ -28,7 +28,7 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str, *, fl
     columns = side == view.vector
     width, size = (blocks.nr, view.n) if columns else (blocks.mr, view.m)
     group = view.columns if columns else view.rows
-    repeats = packed_products(view, side)
+    repeats = _packed_products(view, side)
     panels = -(-size // width)
     result = packed_name(view, side)
     dtype, panel_elements = view.accumulator, width * view.depth
@@ -81,12 +81,20 @@ def _flag_panel(
     block.add(Store(packed, flag, sum_zeros(block, zeros), 1))
 
 
-def packed_products(view: Contraction, side: int) -> tuple[int, ...]:
-    """The digits of the products that have panels of operand `side` of their own."""
-    return (*view.depends(side, view.batch), *view.depends(side, view.outer))
+def flag_place(frame: CpuContractionFrame, column: AxisExpr) -> AxisExpr:
+    """The element of the packed columns with the flag of the panel at `column` of the current product."""
+    view, nr = frame.view, frame.blocks.nr
+    panels = -(-view.n // nr)
+    panel = product_base(frame, view.vector, 1, panels) + floordiv(column, nr, frame.writer.box)
+    return panel.shift(view.extent(_packed_products(view, view.vector)) * panels * nr * view.depth)
 
 
 def product_base(frame: CpuContractionFrame, side: int, panel: int, panels: int) -> AxisExpr:
     """The element of the packed operand at which the panels of the current product start: so many panels of `panel`
     elements."""
-    return frame.index(packed_products(frame.view, side)) * (panels * panel)
+    return frame.index(_packed_products(frame.view, side)) * (panels * panel)
+
+
+def _packed_products(view: Contraction, side: int) -> tuple[int, ...]:
+    """The digits of the products that have panels of operand `side` of their own."""
+    return (*view.depends(side, view.batch), *view.depends(side, view.outer))

@@ -28,12 +28,12 @@ class ReadTerms:
         """Whether the tile leaves out terms by this digit of k."""
         return any(window.digit == digit for window, _, _ in self.windows)
 
-    def conditions(self, frame: CpuContractionFrame, digit: int) -> tuple[Within, ...]:
-        """The conditions under which a row reads a term at the current number of this digit."""
+    def conditions(self, frame: CpuContractionFrame, *digits: int) -> tuple[Within, ...]:
+        """The conditions under which a row reads a term at the current numbers of these digits."""
         return tuple(
             condition
             for window, first, last in self.windows
-            if window.digit == digit
+            if window.digit in digits
             for condition in self._of_window(frame, window, first, last)
         )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from codegen.lower.accumulators import PART
 from codegen.lower.cpu.builder import CpuBlock, LaneAxis, with_guard
@@ -120,12 +121,10 @@ def outer_tile(
                 _add(body, sums[i, j], number, vector[j])
 
     if frame.view.depth:
-        before = set(frame.view.k) - set(depth_digits(tile.depth))
-        taken = [condition for digit in before for condition in (read.conditions(frame, digit) if read else ())]
-        if isinstance(rows, Side) and columns is not None:
-            with_guard(block, taken, lambda inner: _over_panel(frame, inner, tile.depth, term, read))
-        else:
-            with_guard(block, taken, lambda inner: over_terms(frame, inner, tile.depth, term, unroll=True, read=read))
+        fixed = [digit for digit in frame.view.k if digit not in depth_digits(tile.depth)]
+        over = _over_panel if isinstance(rows, Side) and columns is not None else partial(over_terms, unroll=True)
+        taken = read.conditions(frame, *fixed) if read else ()
+        with_guard(block, taken, lambda inner: over(frame, inner, tile.depth, term, read=read))
     if not chained:
         resume_sums(frame, block, sums, tile)
     if store:
@@ -276,7 +275,8 @@ def _over_panel(
     block: CpuBlock,
     depth: DepthBlock,
     term: AtTerm,
-    read: ReadTerms | None = None,
+    *,
+    read: ReadTerms | None,
 ) -> None:
     """One loop over a block's terms, in the order of the panels, inside loops over the digits by which the tile leaves
     out terms."""
