@@ -51,8 +51,8 @@ def row(name: str) -> Row:
 
 
 def optimize(bound: BoundModel, rules: Sequence[str] | None) -> Artifact:
-    """The program optimized with these rules for a fixed machine; nothing is compiled."""
-    options = check_options(rules, "rounding", "pareto", "roofline", None)
+    """The program optimized with these rules for a fixed machine, its buffers row-major; nothing is compiled."""
+    options = check_options(rules, "rounding", "pareto", "-relayout", None)
     return pipeline.optimize(bound, TARGET, options, Clock())
 
 

@@ -123,7 +123,10 @@ class _Slices:
                 self._readers.setdefault(read, []).append(kernel)
 
     def __call__(self, kernel: CoverKernel) -> tuple[str, ...]:
-        """The nodes between a kernel's outputs and its reads. If rules made its outputs: the nodes that they serve."""
+        """The nodes between a kernel's outputs and its reads. If rules made its outputs: the nodes that they serve.
+        None of a copy to another order of axes."""
+        if not kernel.trees:
+            return ()
         if self._first.keys() & kernel.writes or not kernel.price:
             return self._nodes_between(kernel.writes, kernel.reads)
         return self._nodes_served(kernel)

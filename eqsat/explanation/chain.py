@@ -10,6 +10,7 @@ from eqsat.explanation.history import Derivation, History
 from eqsat.explanation.notation import Notation
 from eqsat.explanation.proof import Rewrite
 from eqsat.runtime.kernel_term import KernelTerm
+from ir.diagnostics import Kind, fail
 from ir.module.module import KernelCall
 from ir.term.language import GIVEN
 from rules.certificates import certificate
@@ -69,12 +70,23 @@ class Chosen(Protocol):
 
 
 def chain_at(chosen: Chosen, place: int, output: int = 0) -> Chain:
-    """The chain of one output of the kernel at a place. Raises EqsatError as `History.derivation`."""
+    """The chain of one output of the kernel at a place.
+
+    Raises:
+        EqsatError: UnsupportedOp for a kernel that copies a buffer to another order of axes; as `History.derivation`.
+    """
+    if not chosen.terms[place].lines:
+        (source,) = chosen.calls[place].reads
+        message = f"no rewrite led to this kernel, which copies `{source}` to another order of axes"
+        fail(Kind.UNSUPPORTED_OP, "explain", message, at=chosen.calls[place].name, hint="name another kernel")
     return chain_of(chosen.history, chosen.calls[place], chosen.terms[place], output)
 
 
 def chains_at(chosen: Chosen, place: int) -> tuple[Chain, ...]:
-    """The chain of every output of the kernel at a place. Raises EqsatError as `History.derivation`."""
+    """The chain of every output of the kernel at a place; none of a kernel that copies a buffer to another order.
+    Raises EqsatError as `History.derivation`."""
+    if not chosen.terms[place].lines:
+        return ()
     return tuple(chain_at(chosen, place, output) for output in range(len(chosen.calls[place].writes)))
 
 

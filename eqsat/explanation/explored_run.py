@@ -144,8 +144,8 @@ class ExploredRun:
         view = self.history.view
         if isinstance(around, int) and around in view.classes:
             return (around,)
-        for call in self.calls:
-            if around == call.name or around in call.writes:
+        for call, term in zip(self.calls, self.terms, strict=True):
+            if term.lines and (around == call.name or around in call.writes):
                 inside = {view.tiny[uop] for uop in call.uops}
                 return set(self.history.classes_below([self.history.classes[name] for name in call.writes], inside))
         if around in view.tiny:

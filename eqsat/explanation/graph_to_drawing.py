@@ -25,7 +25,8 @@ def kernels_before(run: ExploredRun) -> Drawing:
 
 def kernels_after(run: ExploredRun) -> Drawing:
     """The program as it runs: a frame for every kernel around the uops that it computes. A uop that several kernels
-    compute has a box in each of them. Buffers that no kernel writes are boxes of their own."""
+    compute has a box in each of them. A kernel that only copies a buffer has a box for the copy. Buffers that no kernel
+    writes are boxes of their own."""
     return _KernelDrawing(run).drawing()
 
 
@@ -45,11 +46,13 @@ class _KernelDrawing:
         return Drawing(f"after: {count}", self.boxes, tuple(dict.fromkeys(self.edges)), tuple(frames))
 
     def _frame(self, place: int) -> Frame:
-        kernel = self.run.kernels[place]
-        for uop in self._uops(place):
-            self.boxes[_inside(place, uop)] = _box(self.graph, self.graph[uop])
+        kernel, uops = self.run.kernels[place], self._uops(place)
+        boxes = {uop: _box(self.graph, self.graph[uop]) for uop in uops}
+        if not uops:
+            boxes = {name: Box((name,), colour_of("PERMUTE")) for name in self.run.calls[place].writes}
+        self.boxes |= {_inside(place, name): box for name, box in boxes.items()}
         title = f"{kernel.name}: {micros(kernel.estimated_ns)}, by {kernel.bound}"
-        return Frame(title, tuple(_inside(place, uop) for uop in self._uops(place)))
+        return Frame(title, tuple(_inside(place, name) for name in boxes))
 
     def _connect(self, place: int) -> None:
         """The arrows into a kernel, and those between its uops."""
@@ -58,7 +61,8 @@ class _KernelDrawing:
             self.edges += [(_inside(place, ref), _inside(place, uop)) for ref in self.graph[uop].refs if ref in uops]
         for name in self.run.calls[place].reads:
             source = self._source(name)
-            self.edges += [(source, _inside(place, uop)) for uop in self._readers(uops, name)]
+            readers = self._readers(uops, name) if uops else self.run.calls[place].writes
+            self.edges += [(source, _inside(place, reader)) for reader in readers]
 
     def _uops(self, place: int) -> Sequence[Ref]:
         """The uops that a kernel computes, in the order of the program."""
@@ -71,7 +75,7 @@ class _KernelDrawing:
             self.boxes.setdefault(f"in:{buffer}", Box((buffer,), colour_of("INPUT")))
             return f"in:{buffer}"
         place = self._writers[buffer]
-        uops = self._uops(place)
+        uops = self._uops(place) or [buffer]
         return _inside(place, next((uop for uop in uops if self._buffer_of(uop) == buffer), uops[-1]))
 
     def _readers(self, uops: Sequence[Ref], buffer: str) -> list[Ref]:

@@ -279,9 +279,11 @@ def _list_rejected(selection: Selection) -> list[dict[str, Any]]:
 
 
 def _chains(run: ExploredRun, place: int) -> list[dict[str, Any]]:
-    """The chains of a kernel's outputs; none if they can no longer be found."""
+    """The chains of a kernel's outputs; none if they can no longer be found, or of a copy."""
+    call, term = run.calls[place], run.terms[place]
+    if not term.lines:
+        return []
     try:
-        call, term = run.calls[place], run.terms[place]
         outputs = range(len(call.writes))
         return [_chain(*chain_with_states(run.history, call, term, output)) for output in outputs]
     except EqsatError:

@@ -28,7 +28,7 @@ from ir.pricer import Price, Pricer, Rejected
 from ir.term.text import sizes_text
 from rules import select
 
-Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "barrier", "loop", "call", "same"]
+Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "barrier", "layout", "loop", "call", "same"]
 
 
 class WhyNot(msgspec.Struct, frozen=True):
@@ -41,6 +41,7 @@ class WhyNot(msgspec.Struct, frozen=True):
              between  the second kernel reads a result that another kernel computes from the first's
              apart    neither kernel reads the other's result, and a kernel that writes both gains nothing
              barrier  the second reads the result of a uop with a barrier, or bytes that are stored
+             layout   one of them copies what it reads to another order of axes
              loop     one of them runs once per trip of a loop, or before it, the other one does not
              call     one of them belongs to a call that is optimized by itself, the other one does not
              same     they are the same kernel
@@ -168,6 +169,10 @@ class Pairs:
         """The answer if the second kernel reads `buffer`, which the first writes."""
         one, other = self._kernels[first], self._kernels[second]
         classes, terms = self._history.classes, self._chosen.terms
+        copies = [self._kernels[place].name for place in (first, second) if not terms[place].lines]
+        if copies:
+            verdict = f"{copies[0]} copies {buffer} to or from another order of axes, which takes less than it saves"
+            return self._answer(one, other, "layout", verdict)
         closed = [uop for uop in self._closed if self._history.view.tiny[uop] == classes[buffer]]
         if closed:
             rounds = closed[0] in stored_bytes(self._chosen.setting.bound.graph)

@@ -58,8 +58,8 @@ class Candidates:
         self._ordinary = Enumeration(self.facts, ordinary_nodes(view), self.enumeration)
         self.names = buffer_names(view, inputs, buffers, prefix)
         self.roundings = Roundings(view, self.constant, pricer.ordered)
-        self.cold_inputs = frozenset(inputs[name] for name in cold if name in inputs) - self.constant
-        unwritten = self.cold_inputs | (frozenset(self.constant) if cold else frozenset())
+        cold_inputs = frozenset(inputs[name] for name in cold if name in inputs)
+        unwritten = cold_inputs | (frozenset(self.constant) if cold else frozenset())
         self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}
         self._whole: tuple[tuple[int, int], CandidateProblem] | None = None

@@ -5,9 +5,8 @@
     price_rivals    prices of the candidates that are nearest to the chosen ones
     materialize     the cover's candidates as kernels
     join_kernels    one kernel in place of two, where that is cheaper
-    choose_layouts  buffers between kernels in the order of axes that is cheapest
     explain         the candidates that each kernel was chosen before
-    turn_inputs     on GPUs, copies of inputs in the order of axes that their readers gain more by
+    choose_layouts  buffers between kernels, and copies of inputs and outputs, in the order of axes that is cheapest
 
 The cover of ordinary fusion competes in the search, and again after its kernels were joined and laid out, unless it is
 further behind than these steps bring. Of the better cover, the swaps that were cheaper before these steps are tried
@@ -32,7 +31,6 @@ from eqsat.extraction.joining.join_kernels import join_kernels
 from eqsat.extraction.joining.joint_kernels import JointKernels
 from eqsat.extraction.layouts.choose_layouts import choose_layouts
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
-from eqsat.extraction.layouts.turned_inputs import turn_inputs
 from ir.pricer import Pricer
 
 
@@ -144,7 +142,6 @@ def _finish(
     rivals = search.price_rivals(chosen)
     cover = candidates.materialize(chosen)
     cover = join_kernels(cover, joint) if joint is not None else cover
-    cover = choose_layouts(cover, permuted) if permuted is not None else cover
     cover = replace(
         cover,
         kernels=tuple(
@@ -152,4 +149,4 @@ def _finish(
         ),
         diagnostics=(*search.stops(chosen), *cover.diagnostics),
     )
-    return turn_inputs(cover, candidates.cold_inputs, permuted) if permuted is not None else cover
+    return choose_layouts(cover, permuted) if permuted is not None else cover

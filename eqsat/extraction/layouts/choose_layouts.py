@@ -1,22 +1,23 @@
 """The pass: buffers between the kernels of a cover are stored in the orders of axes that make the whole cheapest.
 
-The caller's inputs and outputs are row-major. No one else sees the buffers between kernels, and a constant may be
-stored in as many orders as its readers like. A kernel is priced at combinations of the orders of its buffers, each
-distinct region once. Variable elimination over the kernels finds the least sum, again as long as the sum holds a
-combination that was only estimated. Estimates are optimistic: a combination that no price
-contradicts is tried.
+The caller's inputs and outputs are row-major; copies of them may have other orders (`end_copies`). No one else sees the
+buffers between kernels, and a constant may be stored in as many orders as its readers like. A kernel is priced at
+combinations of the orders of its buffers, each distinct region once. Variable elimination over the kernels finds the
+least sum, again as long as the sum holds a combination that was only estimated. Estimates are optimistic: a combination
+that no price contradicts is tried.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.layouts.copies import Copies
+from eqsat.extraction.layouts.end_copies import add_copies, is_end_copy, remove_idle_copies
 from eqsat.extraction.layouts.min_sum import MOST, Cost, least
 from eqsat.extraction.layouts.orders import has_orders, orders_of
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
@@ -30,6 +31,8 @@ ROUNDS = 32
 DOUBT = 0.01
 """The share of the time of the kernels at a buffer by which another order must gain: prices that differ by
 less are not known to differ."""
+COPY_DOUBT = 0.5
+"""The share of its own time by which a copy of an input or output must gain more than it takes."""
 
 
 def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
@@ -38,6 +41,11 @@ def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
     Args:
         permuted: shared between covers, whose kernels are often the same.
     """
+    return remove_idle_copies(_choose_orders(add_copies(cover, permuted), permuted))
+
+
+def _choose_orders(cover: Cover, permuted: PermutedKernels) -> Cover:
+    """The cover with the buffers between its kernels in the orders of the least predicted time."""
     running = [kernel for kernel in cover.kernels if kernel.price]
     orders_of_buffer = orders_of(running, free_buffers(cover), permuted.walks)
     several = {buffer: orders for buffer, orders in orders_of_buffer.items() if len(orders) > 1}
@@ -47,11 +55,7 @@ def choose_layouts(cover: Cover, permuted: PermutedKernels) -> Cover:
     counts = [len(orders) for orders in choices.values()]
     known: dict[tuple[object, ...], Times] = {}
     tables = [_Table(kernel, choices, permuted, known) for kernel in running]
-    doubts = [
-        Cost((number[buffer],), np.where(np.arange(len(choices[buffer])) > 0, DOUBT * table.kernel.time_ns, 0.0))
-        for table in tables
-        for buffer in sorted(table.near, key=number.__getitem__)
-    ]
+    doubts = [doubt for table in tables for doubt in table.doubts(number)]
     confined = False
     for turn in itertools.count(1):
         believed = [table.cost(number, known_only=confined) for table in tables]
@@ -79,6 +83,7 @@ class _Table:
         known: dict[tuple[object, ...], Times],
     ) -> None:
         self.kernel = kernel
+        self._choices = choices
         self.near = tuple(buffer for buffer in dict.fromkeys((*kernel.reads, *kernel.writes)) if buffer in choices)
 
         def time(labels: Combination) -> tuple[float, float]:
@@ -92,6 +97,13 @@ class _Table:
         if key not in known:
             known[key] = Times([len(choices[buffer]) for buffer in self.near], time)
         self._times = known[key]
+
+    def doubts(self, number: Mapping[int, int]) -> Iterator[Cost]:
+        """What the orders of a buffer must gain beside the times that are predicted."""
+        for buffer in sorted(self.near, key=number.__getitem__):
+            labels = np.arange(len(self._choices[buffer]))
+            gain = COPY_DOUBT * self._times.table if is_end_copy(self.kernel) else DOUBT * self.kernel.time_ns
+            yield Cost((number[buffer],), np.where(labels > 0, gain, 0.0))
 
     def cost(self, number: Mapping[int, int], known_only: bool) -> Cost:
         """The cost over the variables of the buffers, ascending."""

@@ -1,8 +1,8 @@
-"""Constants in other orders of axes: copies that are made once, when the program is built."""
+"""Copies of buffers in other orders of axes; those of constants are made once, when the program is built."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from eqsat.extraction.cover import Cover, CoverKernel
 from ir.index.map import identity
@@ -40,8 +40,21 @@ class Copies:
         return number
 
 
+def with_copies(
+    names: Mapping[int, str], kernels: Iterable[CoverKernel], orders: Mapping[int, Order]
+) -> dict[int, str]:
+    """The names of buffers, with names for the copies that kernels write, which no uop of the program is."""
+    named = dict(names)
+    for kernel in kernels:
+        if not kernel.trees:
+            (written,), (source,), (buffer,) = kernel.writes, kernel.reads, kernel.region.outputs
+            order = orders.get(written, tuple(range(len(buffer.memref.shape))))
+            named[written] = copy_name(named[source], order, named.values())
+    return named
+
+
 def copy_name(source: str, order: Order, taken: Collection[str]) -> str:
-    """A name for the copy of a constant in an order, unlike those that are taken."""
+    """A name for the copy of a buffer in an order, unlike those that are taken."""
     name = f"{source}_{''.join(map(str, order))}"
     while name in taken:
         name += "_"

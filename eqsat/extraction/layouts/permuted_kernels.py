@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
+
+from msgspec import structs
 
 from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.layouts.orders import Walks, has_orders, order_of_walk
@@ -33,6 +35,14 @@ class PermutedKernel(NamedTuple):
         parts = self.price.parts
         return min(self.price.time_ns, max(parts.compute, parts.memory) + parts.launch)
 
+    @property
+    def roofline_ns(self) -> float:
+        """The time at the peak rates of the machine."""
+        if self.price is None:
+            return math.inf
+        parts = self.price.parts
+        return min(self.least_ns, max(parts.compute * self.price.work.efficiency, parts.memory) + parts.launch)
+
 
 class PermutedKernels:
     """Kernels over permuted buffers, each distinct one priced once; `walks` of their regions. `packs`: plans pack the
@@ -42,17 +52,18 @@ class PermutedKernels:
         self._pricer, self._packs = pricer, packs
         self.walks = Walks()
         self._known: dict[tuple[object, ...], tuple[Region, PermutedKernel]] = {}
-        self._count = 0
+        self._prices: dict[Region, Price | None] = {}
 
     def __len__(self) -> int:
         """Regions priced."""
-        return self._count
+        return len(self._prices)
 
     def price(self, region: Region) -> Price | None:
         """The price of a region; None where it cannot be a kernel."""
-        self._count += 1
-        price = self._pricer.price(region)
-        return price if isinstance(price, Price) else None
+        if region not in self._prices:
+            price = self._pricer.price(region)
+            self._prices[region] = price if isinstance(price, Price) else None
+        return self._prices[region]
 
     def of(self, kernel: CoverKernel, orders: Mapping[int, Order]) -> PermutedKernel:
         """A kernel over buffers of which those in `orders` are permuted, with its constants in the best orders for
@@ -78,6 +89,7 @@ class PermutedKernels:
             return PermutedKernel(kernel.region, kernel.price, {})
         buffers = kernel.region.buffers
         region = in_orders(kernel.region, {buffers[place].name: order for place, order in orders.items()})
+        region = _without_cold_inputs(region, given)
         return PermutedKernel(region, self.price(region), constants)
 
     def _constants(self, kernel: CoverKernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
@@ -99,6 +111,14 @@ class PermutedKernels:
             if moved not in choices:
                 choices.append(moved)
         return choices
+
+
+def _without_cold_inputs(region: Region, places: Collection[int]) -> Region:
+    """The region whose inputs at these places were written just before."""
+    inputs = (
+        structs.replace(buffer, cold=False) if place in places else buffer for place, buffer in enumerate(region.inputs)
+    )
+    return structs.replace(region, inputs=tuple(inputs))
 
 
 def _is_plain(order: Order) -> bool:

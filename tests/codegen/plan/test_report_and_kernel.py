@@ -17,7 +17,7 @@ from eqsat import tensor as t
 from eqsat.clock import Clock
 from eqsat.compile_model import stages_of
 from eqsat.model import read_model
-from eqsat.options import Options
+from eqsat.options import check_options
 from eqsat.pipeline import lower_module, optimize
 from ir.kernel.cpu.nodes import CpuFor
 from ir.kernel.gpu.nodes import AnyThread, Barrier, CommitGroup, GpuFor, SyncWarp, WaitGroup
@@ -62,7 +62,8 @@ class Reported(NamedTuple):
 @cache
 def reported(program: Callable[[], t.Tensor], target: str) -> Reported:
     bound = read_model(program()).bind({}, strict=False)
-    artifact = optimize(bound, target_named(target), Options(), Clock())
+    options = check_options(None, "rounding", "pareto", "-relayout", None)
+    artifact = optimize(bound, target_named(target), options, Clock())
     dumps = stages_of(artifact, bound)
     (report,), (schedule,) = dumps("poly_core").values(), dumps("plan").values()
     (lowered,) = lower_module(artifact.module, artifact.prices, backend_of(artifact.target)).values()

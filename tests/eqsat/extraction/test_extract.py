@@ -192,7 +192,7 @@ def test_repeated_blocks_are_priced_once_and_share_their_region() -> None:
     cover = extract(view, graph.outputs, pricer)
     assert len(cover.kernels) == 6
     assert len({id(kernel.region) for kernel in cover.kernels}) == 1
-    assert pricer.calls == cover.priced <= 8
+    assert pricer.calls == cover.priced <= 9, "six kernels alone and joined, and a copy"
     check(cover, view, graph, random_inputs(graph, np.random.default_rng(0)))
 
 

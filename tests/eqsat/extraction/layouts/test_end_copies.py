@@ -1,4 +1,4 @@
-"""Inputs that a kernel of its own copies to the order of axes in which other kernels read them fast."""
+"""Inputs and outputs that kernels of their own copy from or to the orders of axes in which other kernels are fast."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import pytest
 from eqsat import Program, nn, optimize_and_compile
 from eqsat import tensor as t
 from eqsat.cost.targets import A100
+from eqsat.explanation.explore import explore
+from eqsat.explanation.graph_to_drawing import kernels_after
+from eqsat.explanation.page_data import page_data
+from ir.diagnostics import EqsatError
 from ir.target import Target
 
 SMALL = msgspec.structs.replace(
@@ -29,7 +33,7 @@ def convolved(channels: int, size: int, layers: int = 1, batch: int = 1, dtype: 
     return x
 
 
-def compiled(source: t.Tensor, target: str | Target) -> Program:
+def compiled(source: t.Tensor | list[t.Tensor], target: str | Target) -> Program:
     return optimize_and_compile(source, target=target, emulate=target != "cpu")
 
 
@@ -59,8 +63,62 @@ def test_small_images_stay_as_they_are() -> None:
 
 
 @pytest.mark.slow
-def test_a_cpu_copies_no_input() -> None:
-    assert "x_0231" not in orders(compiled(convolved(64, 28, dtype="fp32"), "cpu"))
+def test_a_convolution_on_a_cpu_writes_the_channels_of_a_pixel_together() -> None:
+    program = compiled(convolved(64, 28, dtype="fp32"), "cpu")
+    *_, convolution, copy = program.kernels
+    (output,) = program.output_names
+    assert orders(program) == {output: (0, 2, 3, 1)}
+    assert (convolution.writes, copy.reads, copy.writes) == ((output,), (output,), (f"{output}_0123",))
+    assert program.verify()
+
+
+@pytest.mark.slow
+def test_reports_say_what_a_copy_is() -> None:
+    source = convolved(64, 28, dtype="fp32")
+    program, run = compiled(source, "cpu"), explore(source, target="cpu")
+    (output,) = program.output_names
+    assert program.chain(output).steps
+    assert "(none: a copy)" in program.explain("copy")
+    assert program.explained("copy")["chains"] == []
+    with pytest.raises(EqsatError, match=f"copies `{output}` to another order of axes"):
+        program.chain("copy")
+    assert program.why_not(output, "copy").kind == run.why_not(output, "copy").kind == "layout"
+    assert "eq_copy" in program.source()
+    assert len(kernels_after(run).frames) == len(run.kernels)
+    data = page_data(run)
+    assert [bool(kernel["chains"]) for kernel in data["kernels"]] == [bool(kernel.uops) for kernel in run.kernels]
+
+
+@pytest.mark.slow
+def test_an_output_that_another_kernel_reads_is_read_as_it_lies() -> None:
+    first = convolved(64, 28, dtype="fp32")
+    weights = np.random.default_rng(4).standard_normal((64, 64, 3, 3), dtype=np.float32) * 0.1
+    second = nn.conv2d(first, t.constant(weights, name="last"), padding=1)
+    program = compiled([first, second], "cpu")
+    copied = {copy.writes[0]: copy.reads[0] for copy in program.kernels if copy.name.startswith("copy")}
+    assert len(copied) == 2
+    assert sum(copied_from in kernel.reads for kernel in program.kernels for copied_from in copied.values()) == 3
+    assert program.verify()
+
+
+@pytest.mark.slow
+def test_states_of_loops_are_copied_in_every_step() -> None:
+    """Both loops are one part, whose second form has names of its own."""
+    rng = np.random.default_rng(5)
+    states, images = t.input("h", (1, 64, 28, 28)), t.input("x", (3, 1, 64, 28, 28))
+    for _ in range(2):
+        weights = rng.standard_normal((64, 64, 3, 3), dtype=np.float32) / 24
+
+        def step(state: t.Tensor, image: t.Tensor, weights: np.ndarray = weights) -> tuple[t.Tensor, t.Tensor]:
+            after = nn.conv2d(state, weights, padding=1).relu() + image
+            return after, after
+
+        states, images = t.scan(step, states, images)
+    program = compiled([states, images], "cpu")
+    assert sum(kernel.name.startswith("copy") for kernel in program.kernels) >= 2
+    names = [slot.name for slot in program._compiled.artifact.module.slots]
+    assert len(names) == len({*names})
+    assert program.verify()
 
 
 @pytest.mark.slow
