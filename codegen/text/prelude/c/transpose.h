@@ -1,34 +1,43 @@
 /* eq_transpose_W(to, to_step, from, from_step): EQ_VL x EQ_VL elements of W bits, to[i][j] = from[j][i]. Steps between
-   rows count elements. 32-bit elements are transposed by a butterfly: stage d swaps the off-diagonal d x d blocks. */
+   rows count elements. 32-bit elements: two steps transpose the 4 x 4 elements in blocks of 128 bits, the others
+   transpose the blocks. */
 EQ_FN void eq_transpose_64(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step) {
   for (int i = 0; i < EQ_VL; i++)
     for (int j = 0; j < EQ_VL; j++) ((eq_cell_64 *)to)[i * to_step + j] = ((const eq_cell_64 *)from)[j * from_step + i];
 }
-#define EQ_UPPER_1(l) ((l) & 1 ? EQ_VL + (l) - 1 : (l))
-#define EQ_LOWER_1(l) ((l) & 1 ? EQ_VL + (l) : (l) + 1)
-#define EQ_UPPER_2(l) ((l) & 2 ? EQ_VL + (l) - 2 : (l))
-#define EQ_LOWER_2(l) ((l) & 2 ? EQ_VL + (l) : (l) + 2)
-#define EQ_UPPER_4(l) ((l) & 4 ? EQ_VL + (l) - 4 : (l))
-#define EQ_LOWER_4(l) ((l) & 4 ? EQ_VL + (l) : (l) + 4)
-#define EQ_UPPER_8(l) ((l) & 8 ? EQ_VL + (l) - 8 : (l))
-#define EQ_LOWER_8(l) ((l) & 8 ? EQ_VL + (l) : (l) + 8)
-#define EQ_SWAP_BLOCKS(row, d)                                              \
-  for (int i = 0; i < EQ_VL; i++)                                           \
-    if (!(i & d)) {                                                         \
-      eq_i32 a = row[i], b = row[i + d];                                    \
-      row[i] = EQ_SHUFFLE(eq_i32, a, b, EQ_LANES(EQ_UPPER_##d));            \
-      row[i + d] = EQ_SHUFFLE(eq_i32, a, b, EQ_LANES(EQ_LOWER_##d));        \
-    }
+#if defined(__clang__)
+#define EQ_EACH _Pragma("unroll") for
+#else
+#define EQ_EACH _Pragma("GCC unroll 16") for
+#endif
+#define EQ_LOW_1(l) (((l) & ~3) + (l) % 4 / 2 + (l) % 2 * EQ_VL) /* a0 b0 a1 b1 of every block */
+#define EQ_HIGH_1(l) (EQ_LOW_1(l) + 2)
+#define EQ_LOW_2(l) (((l) & ~3) + (l) % 2 + (l) % 4 / 2 * EQ_VL) /* a0 a1 b0 b1 of every block */
+#define EQ_HIGH_2(l) (EQ_LOW_2(l) + 2)
+#define EQ_EVEN(l) ((l) % 4 + 2 * ((l) & ~3) % EQ_VL + ((l) >= EQ_VL / 2 ? EQ_VL : 0)) /* the even blocks of a, of b */
+#define EQ_ODD(l) (EQ_EVEN(l) + 4)
+#define EQ_PAIR(to, to_2, a, b, FIRST, SECOND)                    \
+  {                                                               \
+    const eq_i32 a_ = a, b_ = b;                                  \
+    to = EQ_SHUFFLE(eq_i32, a_, b_, EQ_LANES(FIRST));             \
+    to_2 = EQ_SHUFFLE(eq_i32, a_, b_, EQ_LANES(SECOND));          \
+  }
 EQ_CALL void eq_transpose_32(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step) {
   eq_i32 row[EQ_VL];
-  for (int i = 0; i < EQ_VL; i++) row[i] = eq_move_load_32((const eq_cell_32 *)from + i * from_step);
-  EQ_SWAP_BLOCKS(row, 1)
-  EQ_SWAP_BLOCKS(row, 2)
+  EQ_EACH (int i = 0; i < EQ_VL; i++) row[i] = eq_move_load_32((const eq_cell_32 *)from + i * from_step);
+  EQ_EACH (int i = 0; i < EQ_VL; i += 2) EQ_PAIR(row[i], row[i + 1], row[i], row[i + 1], EQ_LOW_1, EQ_HIGH_1)
+  EQ_EACH (int i = 0; i < EQ_VL; i += 4) {
+    EQ_PAIR(row[i], row[i + 2], row[i], row[i + 2], EQ_LOW_2, EQ_HIGH_2)
+    EQ_PAIR(row[i + 1], row[i + 3], row[i + 1], row[i + 3], EQ_LOW_2, EQ_HIGH_2)
+    const eq_i32 second = row[i + 2]; /* columns 0, 2, 1, 3 of the blocks, in the order of rows from here on */
+    row[i + 2] = row[i + 1], row[i + 1] = second;
+  }
 #if EQ_VL > 4
-  EQ_SWAP_BLOCKS(row, 4)
+  EQ_EACH (int i = 0; i < EQ_VL; i += 8)
+    EQ_EACH (int q = i; q < i + 4; q++) EQ_PAIR(row[q], row[q + 4], row[q], row[q + 4], EQ_EVEN, EQ_ODD)
 #endif
 #if EQ_VL > 8
-  EQ_SWAP_BLOCKS(row, 8)
+  EQ_EACH (int q = 0; q < 8; q++) EQ_PAIR(row[q], row[q + 8], row[q], row[q + 8], EQ_EVEN, EQ_ODD)
 #endif
-  for (int i = 0; i < EQ_VL; i++) eq_move_store_32((eq_cell_32 *)to + i * to_step, row[i]);
+  EQ_EACH (int i = 0; i < EQ_VL; i++) eq_move_store_32((eq_cell_32 *)to + i * to_step, row[i]);
 }
