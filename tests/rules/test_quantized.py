@@ -165,3 +165,25 @@ def test_bytes_that_a_product_reads_are_stored() -> None:
     assert len(product.kernels) == 2
     assert "rounds floats to bytes, which are stored" in str(product.why_not(0, 1))
     assert len(optimize_and_compile(rounded.cast("fp32") * 0.02 + 1, cache=False).kernels) == 1
+
+
+def quantized(p: Tensor, scale: float, zero: float) -> Tensor:
+    """p / scale + zero point, as a byte without a sign."""
+    return ((p / scale).round() + zero).maximum(0.0).minimum(255.0).cast("u8")
+
+
+def test_both_products_of_a_sum_of_quantized_ones_multiply_bytes() -> None:
+    """As in a block of ResNet whose shortcut is a convolution: a kernel that computes both multiplies floats."""
+    other = tensor.input("y", (37, 70), "u8")
+    parts = [dequantized(source, 128, 0.03) @ weights() for source in (x(), other)]
+    first, second = (
+        dequantized(quantized(part, 0.9, zero), int(zero), 0.9)
+        for part, zero in zip(parts, (127.0, 126.0), strict=True)
+    )
+    program = optimize_and_compile(quantized((first + second).relu(), 0.3, 0.0), cache=False)
+    plans = [program.plans(place)[0].plan for place in range(len(program.kernels))]
+    algorithms = [plan.blocks.algorithm for plan in plans if isinstance(plan, CpuContractionPlan)]
+    assert len(algorithms) == 2
+    assert {*algorithms} <= {"pairs", "quads", "matrix"}
+    program.verify()
+    program.verify(limits(program))

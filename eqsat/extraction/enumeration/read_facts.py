@@ -4,7 +4,8 @@ A buffer is avoidable when its value can be computed wherever it is read: no acc
 avoidable buffer is useless where computing its value there moves no more bytes and computes nothing twice: the buffer
 is a copy of another, or one kernel alone reads it, each element once. Under padding, reading pays where a kernel that
 accumulates writes the buffer: that kernel cannot go on there, and the buffer that it would write instead is no better
-to read.
+to read. Reading also pays where such a kernel writes the buffer in place of others, as it writes bytes in place of
+sums: the reader may hold an accumulator of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class ReadFacts:
             return False
         if self._is_copy(buffer):
             return True
-        if buffer in self._constant or (view.guards and self._is_epilogue(buffer)):
+        if buffer in self._constant:
+            return False
+        if self._is_epilogue(buffer) and (view.guards or self.successor(buffer) is None):
             return False
         return len(self._ends(buffer)) <= 1 and is_injective(view)
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import STEPS, EGraphView
 from eqsat.extraction.rounding.same_values import SameValues
-from ir.dtype import DTYPES
+from ir.dtype import DTYPES, DType, is_widening
 
 _Form = tuple[object, ...]
 
@@ -21,7 +21,7 @@ _NO_OPS = frozenset({"Input", "Store", "Load", "Gather", "Index", "Table", "Pure
 _ACCUMULATORS = ("Reduce", "Contract", "Stream", "Scan", "Scatter")
 _COMMUTATIVE = frozenset({"add", "mul"})
 _PASSING_ON = frozenset({"cast", "where"})
-"""Ops that return elements of an operand: in another dtype, or beside elements of another operand."""
+"""Ops that return elements of an operand: in a wider dtype, or beside elements of another operand."""
 _CONCATENATING = frozenset({"add", "max", "min", "or"})
 """Ops that concatenate padded parts."""
 
@@ -39,6 +39,7 @@ class ValueForms:
         self._same = SameValues(view, picks)
         self._numbers: dict[tuple[int, _Form], int] = {}
         self._forms: dict[ENode, int] = {}
+        self._dtypes: dict[int, DType | None] = {}
         self._immediates = {self._same.of(class_): number for class_, number in _immediates(view)}
         classes = view.classes
         judged = [class_ for class_ in classes if not picks or self._same.of(class_) in self._same.picked]
@@ -58,7 +59,7 @@ class ValueForms:
 
     def _derive_disputes(self, classes: Collection[int]) -> dict[int, list[int]]:
         forms = {class_: self._forms_in(class_, self._view.classes[class_]) for class_ in classes}
-        sets = (frozenset([*own, *self._forms_behind(class_, forms)]) for class_, own in forms.items() if own)
+        sets = (frozenset([*own, *self._forms_behind(class_, forms)]) for class_, own in forms.items())
         disputes: dict[int, list[int]] = {}
         alternatives = [several for several in dict.fromkeys(sets) if len(several) > 1]
         for number, several in enumerate(alternatives, len(self._numbers)):
@@ -83,9 +84,32 @@ class ValueForms:
         picks = self._same.origins(class_)
         if class_ in alike or any(operand in picks for operand in alike):
             return False
-        if node.ctor in _ACCUMULATORS:
+        if node.ctor in _ACCUMULATORS or self._narrows(node):
             return True
         return not (node.op in _PASSING_ON or (node.op in _CONCATENATING and all(map(self._is_padded, operands))))
+
+    def _narrows(self, node: ENode) -> bool:
+        """Whether a node is a cast that may round."""
+        if node.op != "cast":
+            return False
+        given = self._dtype_of_class(node.x)
+        return given is not None and not is_widening(given, DTYPES[node.dtype])
+
+    def _dtype_of_class(self, class_: int) -> DType | None:
+        """The dtype of a class inside of a kernel; None where it only holds points of itself."""
+        if class_ not in self._dtypes:
+            self._dtypes[class_] = None  # met again on the way, it tells nothing
+            dtypes = (self._dtype_in(node) for node in self._view.classes[class_])
+            self._dtypes[class_] = next((dtype for dtype in dtypes if dtype is not None), None)
+        return self._dtypes[class_]
+
+    def _dtype_in(self, node: ENode) -> DType | None:
+        if node.source is not None:
+            return self._view.type_of(node.source).dtype
+        if node.ctor in _NO_OPS and node.inline_children:
+            return self._dtype_of_class(node.inline_children[0])
+        dtype = getattr(node, "dtype", None)
+        return DTYPES[dtype] if dtype is not None else None
 
     def _is_padded(self, class_: int) -> bool:
         """Whether a class holds a value read under padding."""
