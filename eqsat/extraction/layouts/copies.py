@@ -65,7 +65,7 @@ def copy_region(source: str, name: str, memref: MemRef, *, constant: bool = Fals
     """The region that copies the buffer `source` of this type to `name`, row-major both."""
     itself = identity(memref.shape)
     op = Op("copy", "copy", memref.dtype, memref.shape, (Operand(source, itself),))
-    value = f"{name}_copied"
+    value = f"{source}_copied"
     return Region(
         name="copy",
         inputs=(Buffer(source, memref, constant, cold),),

@@ -33,19 +33,20 @@ def add_copies(cover: Cover, permuted: PermutedKernels) -> Cover:
     numbers = count(max(cover.names, default=0) + 1)
     copies: dict[int, CoverKernel] = {}
     for buffer, (end, lost_ns) in _ends(cover, permuted).items():
-        region = copy_region("end", "copy", end.memref, cold=end.cold)
+        region = copy_region("original", "copy", end.memref, cold=end.cold)
         price = permuted.price(region)
         if price is not None and price.time_ns < lost_ns:
             idle = msgspec.structs.replace(price, time_ns=0.0)
             copies[buffer] = CoverKernel((next(numbers),), (), (buffer,), region, idle)
     written = {buffer for kernel in cover.kernels for buffer in kernel.writes}
     copy_of = {buffer: copy.writes[0] for buffer, copy in copies.items()}
-    of_inputs, of_outputs = ({k: copy_of[k] for k in copies if (k in written) is ends} for ends in (False, True))
+    of_inputs = {buffer: copy for buffer, copy in copy_of.items() if buffer not in written}
+    of_outputs = {buffer: copy for buffer, copy in copy_of.items() if buffer in written}
     return replace(
         cover,
         kernels=tuple(_with_copies(cover.kernels, copies, of_inputs)),
         outputs=tuple((node, of_outputs.get(buffer, buffer)) for node, buffer in cover.outputs),
-        names={**cover.names, **{copy_of[buffer]: f"{cover.names[buffer]}_copy" for buffer in copies}},
+        names={**cover.names, **{copy: f"{cover.names[buffer]}_copy" for buffer, copy in copy_of.items()}},
     )
 
 
