@@ -44,11 +44,11 @@ REGIONS = {
     "whole tiles": nhwc(regions.conv(2, 8, 64, (6, 6), 3, 1, 1, epilogue=True)),
     "groups": nhwc(regions.conv(1, 8, 40, (6, 6), 3, 1, 1, groups=2)),
     "one pixel": nhwc(regions.conv(1, 3, 20, (1, 1), 3, 1, 1)),
-    "blocks of k": nhwc(regions.conv(1, 130, 40, (7, 7), 3, 1, 1)),
+    "blocks of k": nhwc(regions.conv(1, 130, 40, (6, 6), 3, 1, 1)),
     "one by one": nhwc(regions.conv(2, 70, 40, (6, 6), 1, 2, 0)),
     "computed": computed_operand(),
     "matrix": regions.matmul((), 28, 40, 50),
-    "long matrix": regions.matmul((), 14, 40, 2100),
+    "long matrix": regions.matmul((), 28, 40, 2100),
     "transposed": regions.matmul((2,), 12, 40, 30, lhs_t=True),
     "halves": regions.matmul((), 28, 40, 50, dtype="bf16"),
     "doubles": regions.matmul((), 28, 40, 50, dtype="fp64"),
@@ -108,8 +108,8 @@ def test_sums_in_registers_are_those_of_the_workspace() -> None:
     """Bit for bit, with and without an epilogue, and where several outputs read the sums."""
     lanes = machine().lanes
     whole = [
-        nhwc(regions.conv(1, 20, 2 * lanes, (14, 14), 3, 1, 1, epilogue=True)),
-        nhwc(regions.conv(2, 20, lanes, (4, 4), 1, 1, 0)),
+        nhwc(regions.conv(1, 20, 2 * lanes, (12, 12), 3, 1, 1, epilogue=True)),
+        nhwc(regions.conv(2, 20, lanes, (4, 12), 1, 1, 0)),
         regions.matmul((2,), 12, 2 * lanes, 30, dtype="bf16"),
     ]
     for region in whole:
@@ -158,7 +158,7 @@ def test_padded_rows_are_read_in_a_box() -> None:
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
-    region = nhwc(regions.conv(1, 20, 24, (14, 14), 3, 1, 1))
+    region = nhwc(regions.conv(1, 20, 20, (14, 14), 3, 1, 1))
     plan = next(plan for plan in plans(region) if plan.places[0] == "box" and plan.blocks.mr in (7, 14))
     plan = msgspec.structs.replace(plan, order="nkm", held=False)
     fit_plan(region, analyse(region).core, plan)
