@@ -117,7 +117,10 @@ CASES = {
 
 
 def built(case: Case, *rules: str) -> Program:
-    program = optimize_and_compile(case.write(), cache=False, rules=rules or None, exactness=str(case.level))
+    """The program over row-major buffers: orders of axes are chosen after the rules."""
+    program = optimize_and_compile(
+        case.write(), cache=False, rules=rules or None, exactness=str(case.level), cost_model="-relayout"
+    )
     program.verify()
     return program
 

@@ -91,13 +91,18 @@ def test_convolutions_by_tiles_compute_the_convolution(
     program.verify()
 
 
+def _computing(program: Program) -> int:
+    """The kernels that rules led to: not those that copy images to another order of axes."""
+    return sum(bool(kernel.rules) for kernel in program.kernels)
+
+
 @pytest.mark.slow
 def test_tiles_are_chosen_where_they_pay_and_only_at_level_range() -> None:
     program, _inputs, _ = _convolution(64, 64, (28, 28), (3, 3))
-    assert len(program.kernels) == 5
+    assert _computing(program) == 5
     assert any("tiles_of_4x4" in rule for kernel in program.kernels for rule in kernel.rules)
     x = tensor.input("x", (2, 64, 28, 28))
     weights = tensor.constant(np.ones((64, 64, 3, 3), "float32"))
-    assert len(optimize_and_compile(nn.conv2d(x, weights, padding=1)).kernels) == 1
+    assert _computing(optimize_and_compile(nn.conv2d(x, weights, padding=1))) == 1
     without = optimize_and_compile(nn.conv2d(x, weights, padding=1), exactness="range", rules=[f"-{FAMILY}"])
-    assert len(without.kernels) == 1
+    assert _computing(without) == 1
