@@ -18,7 +18,7 @@ from itertools import count
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 
-_PASSED_ON = frozenset({"PView", "EView", "PGather", "Load", "Gather", "Store", "Pure", "Fin", "At"})
+PASSED_ON = frozenset({"PView", "EView", "PGather", "Load", "Gather", "Store", "Pure", "Fin", "At"})
 """Constructors whose value consists of points of their first child."""
 
 
@@ -67,7 +67,7 @@ def _number_components(size: int, edges: Iterable[tuple[int, int]]) -> list[int]
 
 def _origins(nodes: Iterable[ENode]) -> Iterator[int]:
     for node in nodes:
-        if node.ctor in _PASSED_ON:
+        if node.ctor in PASSED_ON:
             first, *_ = node.children
             yield first
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import STEPS, EGraphView
-from eqsat.extraction.rounding.same_values import SameValues
+from eqsat.extraction.rounding.same_values import PASSED_ON, SameValues
 from ir.dtype import DTYPES, DType, is_widening
 
 _Form = tuple[object, ...]
@@ -106,8 +106,8 @@ class ValueForms:
     def _dtype_in(self, node: ENode) -> DType | None:
         if node.source is not None:
             return self._view.type_of(node.source).dtype
-        if node.ctor in _NO_OPS and node.inline_children:
-            return self._dtype_of_class(node.inline_children[0])
+        if node.ctor in PASSED_ON:
+            return self._dtype_of_class(node.children[0])
         dtype = getattr(node, "dtype", None)
         return DTYPES[dtype] if dtype is not None else None
 
