@@ -125,7 +125,7 @@ class _Slices:
     def __call__(self, kernel: CoverKernel) -> tuple[str, ...]:
         """The nodes between a kernel's outputs and its reads. If rules made its outputs: the nodes that they serve.
         None of a copy to another order of axes."""
-        if not kernel.trees:
+        if kernel.is_copy:
             return ()
         if self._first.keys() & kernel.writes or not kernel.price:
             return self._nodes_between(kernel.writes, kernel.reads)

@@ -75,7 +75,7 @@ def chain_at(chosen: Chosen, place: int, output: int = 0) -> Chain:
     Raises:
         EqsatError: UnsupportedOp for a kernel that copies a buffer to another order of axes; as `History.derivation`.
     """
-    if not chosen.terms[place].lines:
+    if chosen.terms[place].is_copy:
         (source,) = chosen.calls[place].reads
         message = f"no rewrite led to this kernel, which copies `{source}` to another order of axes"
         fail(Kind.UNSUPPORTED_OP, "explain", message, at=chosen.calls[place].name, hint="name another kernel")
@@ -85,7 +85,7 @@ def chain_at(chosen: Chosen, place: int, output: int = 0) -> Chain:
 def chains_at(chosen: Chosen, place: int) -> tuple[Chain, ...]:
     """The chain of every output of the kernel at a place; none of a kernel that copies a buffer to another order.
     Raises EqsatError as `History.derivation`."""
-    if not chosen.terms[place].lines:
+    if chosen.terms[place].is_copy:
         return ()
     return tuple(chain_at(chosen, place, output) for output in range(len(chosen.calls[place].writes)))
 

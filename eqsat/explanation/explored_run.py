@@ -145,7 +145,7 @@ class ExploredRun:
         if isinstance(around, int) and around in view.classes:
             return (around,)
         for call, term in zip(self.calls, self.terms, strict=True):
-            if term.lines and (around == call.name or around in call.writes):
+            if not term.is_copy and (around == call.name or around in call.writes):
                 inside = {view.tiny[uop] for uop in call.uops}
                 return set(self.history.classes_below([self.history.classes[name] for name in call.writes], inside))
         if around in view.tiny:

@@ -281,7 +281,7 @@ def _list_rejected(selection: Selection) -> list[dict[str, Any]]:
 def _chains(run: ExploredRun, place: int) -> list[dict[str, Any]]:
     """The chains of a kernel's outputs; none if they can no longer be found, or of a copy."""
     call, term = run.calls[place], run.terms[place]
-    if not term.lines:
+    if term.is_copy:
         return []
     try:
         outputs = range(len(call.writes))

@@ -169,7 +169,7 @@ class Pairs:
         """The answer if the second kernel reads `buffer`, which the first writes."""
         one, other = self._kernels[first], self._kernels[second]
         classes, terms = self._history.classes, self._chosen.terms
-        copies = [self._kernels[place].name for place in (first, second) if not terms[place].lines]
+        copies = [self._kernels[place].name for place in (first, second) if terms[place].is_copy]
         if copies:
             verdict = f"{copies[0]} copies {buffer} to or from another order of axes, which takes less than it saves"
             return self._answer(one, other, "layout", verdict)

@@ -38,6 +38,11 @@ class CoverKernel:
     def time_ns(self) -> float:
         return self.price.time_ns if self.price else 0.0
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether the kernel copies a buffer to another order of axes."""
+        return not self.trees
+
 
 @dataclass(frozen=True)
 class Cover:

@@ -17,6 +17,11 @@ class KernelTerm(msgspec.Struct, frozen=True):
     lines: tuple[tuple[str | int, ...], ...] = ()
 
     @property
+    def is_copy(self) -> bool:
+        """Whether the kernel copies a buffer to another order of axes, of which no term tells."""
+        return not self.lines
+
+    @property
     def reads(self) -> frozenset[str]:
         """The buffers that are read, as the program has them: a kernel may read a constant's copy in another order."""
         named = (CTORS[str(ctor)].by_field(args) for ctor, *args in self.lines)

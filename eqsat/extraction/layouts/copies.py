@@ -40,13 +40,13 @@ class Copies:
         return number
 
 
-def with_copies(
+def name_copies(
     names: Mapping[int, str], kernels: Iterable[CoverKernel], orders: Mapping[int, Order]
 ) -> dict[int, str]:
     """The names of buffers, with names for the copies that kernels write, which no uop of the program is."""
     named = dict(names)
     for kernel in kernels:
-        if not kernel.trees:
+        if kernel.is_copy:
             (written,), (source,), (buffer,) = kernel.writes, kernel.reads, kernel.region.outputs
             order = orders.get(written, tuple(range(len(buffer.memref.shape))))
             named[written] = copy_name(named[source], order, named.values())

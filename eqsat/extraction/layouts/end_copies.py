@@ -20,7 +20,7 @@ from itertools import count
 import msgspec
 
 from eqsat.extraction.cover import Cover, CoverKernel
-from eqsat.extraction.layouts.copies import copy_region, with_copies
+from eqsat.extraction.layouts.copies import copy_region, name_copies
 from eqsat.extraction.layouts.orders import has_orders
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from ir.region.region import Buffer
@@ -46,32 +46,27 @@ def add_copies(cover: Cover, permuted: PermutedKernels) -> Cover:
         cover,
         kernels=tuple(_with_copies(cover.kernels, copies, of_inputs)),
         outputs=tuple((node, of_outputs.get(buffer, buffer)) for node, buffer in cover.outputs),
-        names={**cover.names, **{copy: f"{cover.names[buffer]}_copy" for buffer, copy in copy_of.items()}},
+        names={**cover.names, **{copy: cover.names[buffer] for buffer, copy in copy_of.items()}},
     )
 
 
 def remove_idle_copies(cover: Cover) -> Cover:
     """The cover without the copies that are row-major, of buffers that are. The others are named after their orders."""
-    original_of, kernels, added = dict[int, int](), list[CoverKernel](), set[int]()
-    for kernel in cover.kernels:
-        if is_end_copy(kernel):
-            added.update(kernel.writes)
-        if is_end_copy(kernel) and cover.orders.keys().isdisjoint((*kernel.writes, *kernel.reads)):
-            original_of[kernel.writes[0]] = kernel.reads[0]
-        else:
-            kernels.append(kernel)
-    names = {buffer: name for buffer, name in cover.names.items() if buffer not in added}
+    copies = {kernel.writes[0]: kernel.reads[0] for kernel in cover.kernels if is_end_copy(kernel)}
+    idle = {copy: source for copy, source in copies.items() if not {copy, source} & cover.orders.keys()}
+    kernels = [_reading(kernel, idle) for kernel in cover.kernels if kernel.writes[0] not in idle]
+    names = {buffer: name for buffer, name in cover.names.items() if buffer not in copies}
     return replace(
         cover,
-        kernels=tuple(_reading(kernel, original_of) for kernel in kernels),
-        outputs=tuple((node, original_of.get(buffer, buffer)) for node, buffer in cover.outputs),
-        names=with_copies(names, filter(is_end_copy, kernels), cover.orders),
+        kernels=tuple(kernels),
+        outputs=tuple((node, idle.get(buffer, buffer)) for node, buffer in cover.outputs),
+        names=name_copies(names, filter(is_end_copy, kernels), cover.orders),
     )
 
 
 def is_end_copy(kernel: CoverKernel) -> bool:
     """Whether a kernel copies an input or an output."""
-    return not kernel.trees and kernel.price is not None
+    return kernel.is_copy and kernel.price is not None
 
 
 def _ends(cover: Cover, permuted: PermutedKernels) -> dict[int, tuple[Buffer, float]]:
