@@ -252,8 +252,9 @@ class _CEmitter:
         if loop.limit is not None:
             below.append(f"{name} < {loop.limit}")
         step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+        unrolled = [f"{pad}EQ_UNROLL({loop.unroll})"] if loop.unroll > 1 else []
         head = f"{pad}for (int64_t {name} = {self._index(loop.start)}; {' && '.join(below)}; {step}) {{"
-        return [head, *self._block(loop.body, depth + 1), f"{pad}}}"]
+        return [*unrolled, head, *self._block(loop.body, depth + 1), f"{pad}}}"]
 
     def _cell(self, buffer: str, register: str) -> str:
         """The cell of the functions that load and store registers of a dtype."""

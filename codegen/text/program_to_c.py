@@ -59,15 +59,15 @@ def c_units(lowered: Iterable[LoweredCpuKernel], table: LaunchTable, flush: bool
     `flush` lets kernels treat denormals as 0.
     """
     kernels = list(_kernels(lowered))
-    units = {f"kernels{number}": _unit("\n".join(part)) for number, part in enumerate(_spread(kernels))}
+    units = {f"kernels{number}": _unit("\n".join(part), flush) for number, part in enumerate(_spread(kernels))}
     entries = program_text(sorted(ENTRY.format(name=kernel.name) for kernel in kernels), table, flush)
     units["kernels0"] = units.get("kernels0", pool_declarations()) + "\n" + entries
     return {**units, POOL: pool_source(), ARGUMENTS: arguments_source()}
 
 
-def _unit(text: str) -> str:
+def _unit(text: str, flush: bool) -> str:
     """A translation unit with this text of kernels."""
-    return vector_prelude(text) + pool_declarations() + SUPPORT + "\n" + text
+    return f"#define EQ_FLUSH {int(flush)}\n" + vector_prelude(text) + pool_declarations() + SUPPORT + "\n" + text
 
 
 def kernel_texts(lowered: Iterable[LoweredCpuKernel]) -> dict[str, str]:

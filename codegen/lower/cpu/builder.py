@@ -109,13 +109,20 @@ class CpuBlock(Scope[Value, Stmt]):
         self.assign(register, CpuCall(fn, (register, value), register.dtype))
 
     def loop(
-        self, body: CpuBlock, variable: int, start: AxisExpr, stop: AxisExpr, step: int = 1, limit: int | None = None
+        self,
+        body: CpuBlock,
+        variable: int,
+        start: AxisExpr,
+        stop: AxisExpr,
+        step: int = 1,
+        limit: int | None = None,
+        unroll: int = 1,
     ) -> None:
         """Adds the loop with the finished block `body`, without bounds that always hold."""
         if limit is not None:
             low, high = interval(stop, self.writer.box)
             stop, limit = (AxisExpr(limit), None) if low >= limit else (stop, limit if high > limit else None)
-        self.add(CpuFor(variable, start, stop, tuple(body.statements), step, limit))
+        self.add(CpuFor(variable, start, stop, tuple(body.statements), step, limit, unroll))
 
     def guard(self, body: CpuBlock, conditions: Iterable[Within]) -> None:
         """Adds the statements of `body`, run where all conditions hold."""

@@ -74,13 +74,15 @@ def over_terms(
     body: AtTerm,
     done: Digits | None = None,
     *,
-    unroll: bool = False,
+    unroll: int | None = None,
     read: ReadTerms | None = None,
 ) -> None:
     """Calls body(frame, block, term) inside loops over all digits of k but the digits `done`. unroll: without loops
-    over few terms along the innermost digits. read: the terms that are taken, None: all."""
+    over few terms along the innermost digits; if there are none, so many turns of the innermost loop at once. read: the
+    terms that are taken, None: all."""
     left = [position for position in depth_digits(depth) if position not in (done or {})]
-    short = _short_digits(frame, depth, left) if unroll else []
+    short = [] if unroll is None else _short_digits(frame, depth, left)
+    turns = 1 if short or unroll is None else unroll
 
     def over_short(f: CpuContractionFrame, b: CpuBlock, _: Digits) -> None:
         for number, numbers in enumerate(itertools.product(*(range(f.view.sizes[position]) for position in short))):
@@ -89,7 +91,7 @@ def over_terms(
             placed = f.with_digits(dict(zip(short, map(constant, numbers), strict=True)))
             body(placed, b, term_of(placed, depth))
 
-    over_digits(frame, block, depth, left[: len(left) - len(short)], over_short, read=read)
+    over_digits(frame, block, depth, left[: len(left) - len(short)], over_short, read=read, unroll=turns)
 
 
 def _short_digits(frame: CpuContractionFrame, depth: DepthBlock, digits: Sequence[int]) -> Sequence[int]:
@@ -109,8 +111,10 @@ def over_digits(
     known: Digits | None = None,
     *,
     read: ReadTerms | None = None,
+    unroll: int = 1,
 ) -> None:
-    """Calls body(frame, block, bound digits) inside loops over `digits` of this block of k, for the terms `read`."""
+    """Calls body(frame, block, bound digits) inside loops over `digits` of this block of k, for the terms `read`.
+    unroll: so many turns of the innermost loop at once."""
     done = dict(known or {})
     if not digits:
         body(frame, block, done)
@@ -124,9 +128,10 @@ def over_digits(
     with_guard(
         inner,
         read.conditions(placed, position) if read else (),
-        lambda b: over_digits(placed, b, depth, rest, body, {**done, position: at}, read=read),
+        lambda b: over_digits(placed, b, depth, rest, body, {**done, position: at}, read=read, unroll=unroll),
     )
+    turns = 1 if rest else unroll
     if position == depth.axis:
-        block.loop(inner, k, depth.start, depth.start.shift(depth.step), 1, depth.limit)
+        block.loop(inner, k, depth.start, depth.start.shift(depth.step), limit=depth.limit, unroll=turns)
     else:
-        block.loop(inner, k, ZERO, constant(size))
+        block.loop(inner, k, ZERO, constant(size), unroll=turns)

@@ -80,11 +80,12 @@ class Store(KernelNode, frozen=True):
 
 
 class CpuFor(For, frozen=True):
-    """A loop that ends before `limit` as well."""
+    """A loop that ends before `limit` as well. The compiler puts `unroll` turns behind one another."""
 
     body: tuple[Stmt, ...]
     step: int = 1
     limit: int | None = None
+    unroll: int = 1
 
 
 class CpuIf(If, frozen=True):

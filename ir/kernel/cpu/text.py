@@ -62,7 +62,8 @@ class CpuPrinter(KernelPrinter):
 
     def _bounds(self, loop: For) -> str:
         limit = f", below {loop.limit}" if isinstance(loop, CpuFor) and loop.limit is not None else ""
-        return f"{limit}{f' step {loop.step}' if loop.step != 1 else ''}"
+        unroll = f", {loop.unroll} turns at once" if isinstance(loop, CpuFor) and loop.unroll != 1 else ""
+        return f"{limit}{f' step {loop.step}' if loop.step != 1 else ''}{unroll}"
 
     def _dialect_value(self, value: KernelNode) -> str:
         match value:

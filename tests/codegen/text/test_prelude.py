@@ -13,6 +13,7 @@ from tests.support.cpu.lanes import (
     BINARY,
     COMPARE,
     FLOATS,
+    FLUSHED,
     INTS,
     RANDOM,
     REGISTERS,
@@ -75,6 +76,18 @@ def test_unary(lanes: Lanes, op: str, t: str) -> None:
         _assert_near(got, MEANINGS[op](x.astype(np.float64)), op)
     else:
         assert_same(got, MEANINGS[op](x), op)
+
+
+@pytest.mark.parametrize("op", FLUSHED)
+def test_functions_that_flush_denormals(lanes: Lanes, op: str) -> None:
+    """Results that are denormal may be 0."""
+    rng = np.random.default_rng(0)
+    edges = [rng.uniform(low, high, 20_000) for low, high in ((-104, -86), (87, 89), (-150, -125), (126, 129), (-5, 5))]
+    x = np.concatenate([floats("f32"), *edges]).astype(np.float32)
+    got, exact = lanes.map(f"flushed_{op}_f32", x.dtype, x), MEANINGS[op](x.astype(np.float64))
+    denormal = np.abs(exact) < np.finfo(np.float32).smallest_normal
+    assert (np.abs(got[denormal] - exact[denormal]) <= np.abs(exact[denormal])).all()
+    _assert_near(got[~denormal], exact[~denormal], op)
 
 
 @pytest.mark.parametrize(("op", "t"), BINARY)

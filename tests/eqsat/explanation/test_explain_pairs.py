@@ -9,6 +9,7 @@ import pytest
 
 from eqsat import EqsatError, nn, optimize_and_compile, tensor
 from eqsat.explanation.explore import Exploration, explore
+from eqsat.explanation.price_text import span
 from eqsat.explanation.why_not import Pairs, WhyNot
 from eqsat.extraction.selection import Selection
 from tests.support.programs import graphs
@@ -63,7 +64,7 @@ def test_cost_is_told_with_figures(long_chain: Exploration) -> None:
             selection: Selection = run.kernels[second].selection
             assert extra in [rival.extra_ns for rival in selection.rivals]
             assert extra >= 0
-            assert f"{extra:,.1f} ns longer" in answer.verdict
+            assert f"{span(extra)} longer" in answer.verdict
 
 
 @pytest.mark.slow

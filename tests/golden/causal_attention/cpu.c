@@ -62,8 +62,9 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
           eq_f32 c9_0 = eq_imm_f32(0.0f);
           eq_f32 c10_0 = eq_imm_f32(0.0f);
           eq_f32 c11_0 = eq_imm_f32(0.0f);
+          EQ_UNROLL(4)
           for (int64_t k_3 = 0; k_3 < 16; k_3++) {
-            const eq_f32 b0 = eq_load_f32(keys + 16 * n_2 + 16 * k_3);
+            const eq_f32 b0 = eq_pin_f32(eq_load_f32(keys + 16 * n_2 + 16 * k_3));
             const eq_f32 a = eq_splat_f32(queries + k_3);
             c0_0 = eq_fma_f32(a, b0, c0_0);
             const eq_f32 a_2 = eq_splat_f32(queries + k_3 + 32);
@@ -164,32 +165,34 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
           eq_f32 c10_0_2 = eq_imm_f32(0.0f);
           eq_f32 c11_0_2 = eq_imm_f32(0.0f);
           const int64_t column = eq_less(n_5, 15);
+          EQ_UNROLL(4)
           for (int64_t k_4 = 0; k_4 < 12; k_4++) {
             const eq_f32 V_2 = eq_load_f16(V + 192 * b_2 + column + 16 * k_4);
+            const eq_f32 b0_2 = eq_pin_f32(V_2);
             const eq_f32 a_13 = eq_splat_f32(scores + k_4);
-            c0_0_2 = eq_fma_f32(a_13, V_2, c0_0_2);
+            c0_0_2 = eq_fma_f32(a_13, b0_2, c0_0_2);
             const eq_f32 a_14 = eq_splat_f32(scores + k_4 + 32);
-            c1_0_2 = eq_fma_f32(a_14, V_2, c1_0_2);
+            c1_0_2 = eq_fma_f32(a_14, b0_2, c1_0_2);
             const eq_f32 a_15 = eq_splat_f32(scores + k_4 + 64);
-            c2_0_2 = eq_fma_f32(a_15, V_2, c2_0_2);
+            c2_0_2 = eq_fma_f32(a_15, b0_2, c2_0_2);
             const eq_f32 a_16 = eq_splat_f32(scores + k_4 + 96);
-            c3_0_2 = eq_fma_f32(a_16, V_2, c3_0_2);
+            c3_0_2 = eq_fma_f32(a_16, b0_2, c3_0_2);
             const eq_f32 a_17 = eq_splat_f32(scores + k_4 + 128);
-            c4_0_2 = eq_fma_f32(a_17, V_2, c4_0_2);
+            c4_0_2 = eq_fma_f32(a_17, b0_2, c4_0_2);
             const eq_f32 a_18 = eq_splat_f32(scores + k_4 + 160);
-            c5_0_2 = eq_fma_f32(a_18, V_2, c5_0_2);
+            c5_0_2 = eq_fma_f32(a_18, b0_2, c5_0_2);
             const eq_f32 a_19 = eq_splat_f32(scores + k_4 + 192);
-            c6_0_2 = eq_fma_f32(a_19, V_2, c6_0_2);
+            c6_0_2 = eq_fma_f32(a_19, b0_2, c6_0_2);
             const eq_f32 a_20 = eq_splat_f32(scores + k_4 + 224);
-            c7_0_2 = eq_fma_f32(a_20, V_2, c7_0_2);
+            c7_0_2 = eq_fma_f32(a_20, b0_2, c7_0_2);
             const eq_f32 a_21 = eq_splat_f32(scores + k_4 + 256);
-            c8_0_2 = eq_fma_f32(a_21, V_2, c8_0_2);
+            c8_0_2 = eq_fma_f32(a_21, b0_2, c8_0_2);
             const eq_f32 a_22 = eq_splat_f32(scores + k_4 + 288);
-            c9_0_2 = eq_fma_f32(a_22, V_2, c9_0_2);
+            c9_0_2 = eq_fma_f32(a_22, b0_2, c9_0_2);
             const eq_f32 a_23 = eq_splat_f32(scores + k_4 + 320);
-            c10_0_2 = eq_fma_f32(a_23, V_2, c10_0_2);
+            c10_0_2 = eq_fma_f32(a_23, b0_2, c10_0_2);
             const eq_f32 a_24 = eq_splat_f32(scores + k_4 + 352);
-            c11_0_2 = eq_fma_f32(a_24, V_2, c11_0_2);
+            c11_0_2 = eq_fma_f32(a_24, b0_2, c11_0_2);
           }
           eq_store_f32(stream_3_sums + n_5, c0_0_2);
           eq_store_f32(stream_3_sums + n_5 + 16, c1_0_2);

@@ -17,18 +17,20 @@ static void eq_dot_phase0(void *ctx, int32_t task, int32_t thread) {
       eq_f32 c3_0 = eq_imm_f32(0.0f);
       eq_f32 c4_0 = eq_imm_f32(0.0f);
       const int64_t column = eq_less(0, 15);
+      EQ_UNROLL(9)
       for (int64_t k = 0; k < 24; k++) {
         const eq_f32 w_2 = eq_load_f32(w + column + 16 * k);
+        const eq_f32 b0 = eq_pin_f32(w_2);
         const eq_f32 x_2 = eq_splat_f32(x + k);
-        c0_0 = eq_fma_f32(x_2, w_2, c0_0);
+        c0_0 = eq_fma_f32(x_2, b0, c0_0);
         const eq_f32 x_3 = eq_splat_f32(x + k + 24);
-        c1_0 = eq_fma_f32(x_3, w_2, c1_0);
+        c1_0 = eq_fma_f32(x_3, b0, c1_0);
         const eq_f32 x_4 = eq_splat_f32(x + k + 48);
-        c2_0 = eq_fma_f32(x_4, w_2, c2_0);
+        c2_0 = eq_fma_f32(x_4, b0, c2_0);
         const eq_f32 x_5 = eq_splat_f32(x + k + 72);
-        c3_0 = eq_fma_f32(x_5, w_2, c3_0);
+        c3_0 = eq_fma_f32(x_5, b0, c3_0);
         const eq_f32 x_6 = eq_splat_f32(x + k + 96);
-        c4_0 = eq_fma_f32(x_6, w_2, c4_0);
+        c4_0 = eq_fma_f32(x_6, b0, c4_0);
       }
       /* epilogue: store */
       const int64_t c = 0;

@@ -63,9 +63,10 @@ static void eq_dot_cast_mul_phase0(void *ctx, int32_t task, int32_t thread) {
       eq_f32 c6_1 = eq_imm_f32(0.0f);
       eq_f32 c7_0 = eq_imm_f32(0.0f);
       eq_f32 c7_1 = eq_imm_f32(0.0f);
+      EQ_UNROLL(3)
       for (int64_t k_5 = 0; k_5 < 72; k_5++) {
-        const eq_f32 b0 = eq_load_f32(columns + 32 * k_5);
-        const eq_f32 b1 = eq_load_f32(columns + 32 * k_5 + 16);
+        const eq_f32 b0 = eq_pin_f32(eq_load_f32(columns + 32 * k_5));
+        const eq_f32 b1 = eq_pin_f32(eq_load_f32(columns + 32 * k_5 + 16));
         const eq_f32 a = eq_splat_f32(rows + 88 * m + k_5);
         c0_0 = eq_fma_f32(a, b0, c0_0);
         c0_1 = eq_fma_f32(a, b1, c0_1);

@@ -48,10 +48,11 @@ static void eq_dot_cast_add_relu_phase0(void *ctx, int32_t task, int32_t thread)
       eq_f32 c7_1 = eq_imm_f32(0.0f);
       eq_f32 c7_2 = eq_imm_f32(0.0f);
       const int64_t tile = m / 8;
+      EQ_UNROLL(2)
       for (int64_t k_2 = 0; k_2 < 48; k_2++) {
-        const eq_f32 b0 = eq_load_f32(columns + 48 * k_2);
-        const eq_f32 b1 = eq_load_f32(columns + 48 * k_2 + 16);
-        const eq_f32 b2 = eq_load_f32(columns + 48 * k_2 + 32);
+        const eq_f32 b0 = eq_pin_f32(eq_load_f32(columns + 48 * k_2));
+        const eq_f32 b1 = eq_pin_f32(eq_load_f32(columns + 48 * k_2 + 16));
+        const eq_f32 b2 = eq_pin_f32(eq_load_f32(columns + 48 * k_2 + 32));
         const eq_f32 A_2 = eq_splat_f16(A + 384 * tile + k_2);
         c0_0 = eq_fma_f32(A_2, b0, c0_0);
         c0_1 = eq_fma_f32(A_2, b1, c0_1);

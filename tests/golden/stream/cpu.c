@@ -73,20 +73,22 @@ static void eq_stream_fdiv_phase0(void *ctx, int32_t task, int32_t thread) {
         eq_f32 c5_0 = eq_imm_f32(0.0f);
         const int64_t column = eq_less(n_3, 7);
         const int64_t n_4 = eq_less(-n_3 + 8, 16);
+        EQ_UNROLL(8)
         for (int64_t k = 0; k < 20; k++) {
           const eq_f32 values_2 = eq_load_n_f32(values + column + 8 * k, n_4);
+          const eq_f32 b0 = eq_pin_f32(values_2);
           const eq_f32 a = eq_splat_f32(scores_ + k);
-          c0_0 = eq_fma_f32(a, values_2, c0_0);
+          c0_0 = eq_fma_f32(a, b0, c0_0);
           const eq_f32 a_2 = eq_splat_f32(scores_ + k + 48);
-          c1_0 = eq_fma_f32(a_2, values_2, c1_0);
+          c1_0 = eq_fma_f32(a_2, b0, c1_0);
           const eq_f32 a_3 = eq_splat_f32(scores_ + k + 96);
-          c2_0 = eq_fma_f32(a_3, values_2, c2_0);
+          c2_0 = eq_fma_f32(a_3, b0, c2_0);
           const eq_f32 a_4 = eq_splat_f32(scores_ + k + 144);
-          c3_0 = eq_fma_f32(a_4, values_2, c3_0);
+          c3_0 = eq_fma_f32(a_4, b0, c3_0);
           const eq_f32 a_5 = eq_splat_f32(scores_ + k + 192);
-          c4_0 = eq_fma_f32(a_5, values_2, c4_0);
+          c4_0 = eq_fma_f32(a_5, b0, c4_0);
           const eq_f32 a_6 = eq_splat_f32(scores_ + k + 240);
-          c5_0 = eq_fma_f32(a_6, values_2, c5_0);
+          c5_0 = eq_fma_f32(a_6, b0, c5_0);
         }
         eq_store_f32(stream_0_sums + n_3, c0_0);
         eq_store_f32(stream_0_sums + n_3 + 16, c1_0);

@@ -57,9 +57,16 @@ def _at(index: int, t: str) -> str:
     return f"p[{index}] + i * {np.dtype(STORAGE[t]).itemsize}"
 
 
+FLUSHED = ("exp", "exp2", "sigmoid", "tanh", "erf")
+"""Functions of f32 whose text depends on `EQ_FLUSH`. With it, they are `flushed_<op>_f32` in the test library."""
+
+
 def units() -> dict[str, str]:
-    """The test library in three units of about the same size."""
-    ops, moves, casts = [], [], []
+    """The test library in units of about the same size."""
+    ops, moves, casts, flushed = [], [], [], []
+    for op in FLUSHED:
+        value = f"eq_{op}_f32(eq_load_f32({_at(0, 'f32')}))"
+        flushed.append(_wrap(f"flushed_{op}_f32", f"eq_store_f32({_at(1, 'f32')}, {value});"))
     for op, t in UNARY:
         ops.append(_wrap(f"{op}_{t}", f"eq_store_{t}({_at(1, t)}, eq_{op}_{t}(eq_load_{t}({_at(0, t)})));"))
     for op, t in BINARY:
@@ -128,7 +135,8 @@ def units() -> dict[str, str]:
     casts.append(_wrap("iota_i32", f"eq_store_i32({_at(0, 'i32')}, eq_iota_i32(i * k, k));"))
     casts.append(_wrap("first", f"eq_store_bool({_at(0, 'bool')}, eq_first(k));"))
     top = vector_prelude()
-    return {name: top + "\n".join(text) for name, text in (("ops", ops), ("moves", moves), ("casts", casts))}
+    texts = {name: top + "\n".join(text) for name, text in (("ops", ops), ("moves", moves), ("casts", casts))}
+    return {**texts, "flushed": "#define EQ_FLUSH 1\n" + top + "\n".join(flushed)}
 
 
 def arches() -> list[str]:

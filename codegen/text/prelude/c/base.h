@@ -32,6 +32,11 @@
 #define EQ_X86 0
 #endif
 
+/* EQ_FLUSH: whether functions may return 0 in place of denormals. */
+#ifndef EQ_FLUSH
+#define EQ_FLUSH 0
+#endif
+
 #define EQ_FN static inline __attribute__((always_inline, unused))
 #define EQ_CALL static __attribute__((noinline, unused))
 #define EQ_VECTOR(T, lanes) T __attribute__((vector_size(sizeof(T) * (lanes))))
@@ -76,6 +81,14 @@ typedef struct { eq_u64h lo, hi; } eq_u64;
 #endif
 #define EQ_LANE_ID(i) i
 #define EQ_LANE_TWICE(i) 2 * i
+
+/* EQ_UNROLL(n) before a loop: the compiler puts n turns behind one another. */
+#define EQ_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define EQ_UNROLL(n) EQ_PRAGMA(unroll n)
+#else
+#define EQ_UNROLL(n) EQ_PRAGMA(GCC unroll n)
+#endif
 
 /* The operand of a named instruction: a register or memory. Clang always chooses memory if the constraint allows it. */
 #if defined(__clang__)

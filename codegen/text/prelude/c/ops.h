@@ -1,6 +1,6 @@
 /* Elementwise functions eq_<op>_<T> for register types T; comparisons give an eq_mask.
 
-     f32 f64   neg abs recip sqrt rsqrt relu floor ceil round(half to even) · add sub mul fdiv max min · fma
+     f32 f64   neg abs recip sqrt rsqrt relu floor ceil round(half to even) pin · add sub mul fdiv max min · fma
      integers  neg abs relu not · add sub mul idiv mod pow max min and or xor shl shr · fma
      bool      not · and or xor max min add mul
      all       cmplt cmple cmpgt cmpge cmpeq cmpne (and `where` of base.h)
@@ -26,6 +26,16 @@
     __asm__(insn " %2, %1, %0" : "=v"(r) : "v"(a), EQ_SOURCE(b)); \
     return r;                                                     \
   }
+
+/* `pin` is its operand, in a register: where registers are scarce, gcc reads memory again for each use. */
+#if EQ_X86
+#define EQ_PIN(T) EQ_FN eq_##T eq_pin_##T(eq_##T a) { __asm__("" : "+v"(a)); return a; }
+#else
+#define EQ_PIN(T) EQ_OP1(T, pin, a)
+#endif
+EQ_PIN(f32)
+EQ_PIN(f64h)
+EQ_LIFT1(f64, pin)
 
 /* `least` and `most` are the machine's minimum and maximum: b where a or b is NaN. */
 #if EQ_X86

@@ -25,7 +25,7 @@ EQ_FN eq_u64h eq_product_of_words(eq_u64h a, eq_u64h b) { return (a & 0xffffffff
 
 EQ_FN eq_u64h eq_philox(eq_u64h offset, eq_u64h subsequence, eq_u64h key, int word) {
   eq_u64h c0 = offset, c1 = offset >> 32, c2 = subsequence, c3 = subsequence >> 32, k0 = key, k1 = key >> 32;
-#pragma GCC unroll 10
+  EQ_UNROLL(10)
   for (int round = 0; round < 10; round++) {
     eq_u64h first = eq_product_of_words(c0, eq_imm_u64h(0xD2511F53u));
     eq_u64h second = eq_product_of_words(c2, eq_imm_u64h(0xCD9E8D57u));

@@ -5,11 +5,7 @@ EQ_FN void eq_transpose_64(void *to, ptrdiff_t to_step, const void *from, ptrdif
   for (int i = 0; i < EQ_VL; i++)
     for (int j = 0; j < EQ_VL; j++) ((eq_cell_64 *)to)[i * to_step + j] = ((const eq_cell_64 *)from)[j * from_step + i];
 }
-#if defined(__clang__)
-#define EQ_EACH _Pragma("unroll") for
-#else
-#define EQ_EACH _Pragma("GCC unroll 16") for
-#endif
+#define EQ_EACH EQ_UNROLL(16) for
 #define EQ_LOW_1(l) (((l) & ~3) + (l) % 4 / 2 + (l) % 2 * EQ_VL) /* a0 b0 a1 b1 of every block */
 #define EQ_HIGH_1(l) (EQ_LOW_1(l) + 2)
 #define EQ_LOW_2(l) (((l) & ~3) + (l) % 2 + (l) % 4 / 2 * EQ_VL) /* a0 a1 b0 b1 of every block */

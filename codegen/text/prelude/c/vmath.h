@@ -30,6 +30,37 @@ EQ_FN int eq_any(eq_mask m) {
 #endif
 }
 
+/* e^r - 1 = r + r^2 q(r) for -ln(2)/2 <= r <= ln(2); 2.6e-9 of e^r. */
+EQ_FN eq_f32 eq_exp_less_1(eq_f32 r) {
+  eq_f32 q = eq_fma_f32(EQ_POLY4(r, 1.666671932e-01f, 4.166670889e-02f, 8.325845003e-03f, 1.392582781e-03f,
+                                 2.248112141e-04f), r, eq_imm_f32(0.5f));
+  return eq_fma_f32(r * r, q, r);
+}
+#if EQ_FLUSH
+/* x as a whole number n of at most 127, beside 127 + 2^23 * 3/2: its lowest bits, shifted, are those of 2^n, or of 0 for
+   n = -127. Then e^x needs no second factor: it is 0 where n = -127, and for n = 127 the rest of x may be up to ln(2). */
+#define EQ_EXPONENT_BIAS 12583039.0f
+EQ_FN eq_f32 eq_biased_exponent(eq_f32 x, float times) {
+  eq_f32 n = eq_fma_f32(x, eq_imm_f32(times), eq_imm_f32(EQ_EXPONENT_BIAS));
+  return eq_least_f32(eq_imm_f32(EQ_EXPONENT_BIAS + 127), n);
+}
+/* 2^n e^r of a biased exponent. */
+EQ_FN eq_f32 eq_exp_core(eq_f32 biased, eq_f32 r) {
+  eq_f32 power = EQ_FLOAT(EQ_BITS(biased) << 23);
+  return eq_fma_f32(power, eq_exp_less_1(r), power);
+}
+EQ_FN eq_f32 eq_exp_f32(eq_f32 x) { /* from -88 down, 0; NaN passes */
+  x = eq_most_f32(eq_imm_f32(-88), x);
+  eq_f32 biased = eq_biased_exponent(x, 1.442695041f), n = biased - EQ_EXPONENT_BIAS;
+  eq_f32 r = eq_fma_f32(n, eq_imm_f32(-0.693359375f), x); /* 355/512: exact without a fused product too */
+  return eq_exp_core(biased, eq_fma_f32(n, eq_imm_f32(2.12194440e-4f), r));
+}
+EQ_FN eq_f32 eq_exp2_f32(eq_f32 x) {
+  x = eq_most_f32(eq_imm_f32(-127), x);
+  eq_f32 biased = eq_biased_exponent(x, 1), n = biased - EQ_EXPONENT_BIAS;
+  return eq_exp_core(biased, (x - n) * 0.6931471806f);
+}
+#else
 /* x * 2^n for whole n in [-252, 252], right for denormal results. */
 EQ_FN eq_f32 eq_scale_f32(eq_f32 x, eq_f32 n) {
 #if EQ_X86 == 512
@@ -41,13 +72,8 @@ EQ_FN eq_f32 eq_scale_f32(eq_f32 x, eq_f32 n) {
   return x * EQ_FLOAT((half + 127) << 23) * EQ_FLOAT((whole - half + 127) << 23);
 #endif
 }
-
-/* 2^n e^r for |r| <= ln(2)/2: e^r = 1 + r + r^2 q(r); 5e-11. */
-EQ_FN eq_f32 eq_exp_core(eq_f32 n, eq_f32 r) {
-  eq_f32 q = eq_fma_f32(EQ_POLY4(r, 1.666666716e-01f, 4.166625440e-02f, 8.333261125e-03f, 1.394721330e-03f,
-                                 1.991992613e-04f), r, eq_imm_f32(0.5f));
-  return eq_scale_f32(eq_fma_f32(r * r, q, r) + 1, n);
-}
+/* 2^n e^r */
+EQ_FN eq_f32 eq_exp_core(eq_f32 n, eq_f32 r) { return eq_scale_f32(eq_exp_less_1(r) + 1, n); }
 EQ_FN eq_f32 eq_exp_f32(eq_f32 x) { /* outside of [-104, 89] the result is 0 or inf in f32; NaN passes */
   x = eq_most_f32(eq_imm_f32(-104), eq_least_f32(eq_imm_f32(89), x));
   eq_f32 n = eq_round_f32(x * 1.442695041f);
@@ -59,6 +85,7 @@ EQ_FN eq_f32 eq_exp2_f32(eq_f32 x) {
   eq_f32 n = eq_round_f32(x);
   return eq_exp_core(n, (x - n) * 0.6931471806f);
 }
+#endif
 
 /* x = 2^e m with m in [sqrt(1/2), sqrt(2)), for finite x > 0: gives m - 1 and e. */
 EQ_FN eq_f32 eq_log_split(eq_f32 x, eq_f32 *e) {

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import eqsat
+from codegen.plan.cpu.candidates import candidates
+from codegen.poly.analyse import analyse
 from eqsat import nn
 from eqsat.assembly.assemble import assemble
+from eqsat.cost.pricing import PlanPricer
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.cover import Cover, assert_acyclic
 from eqsat.extraction.covering.cover_search import CoverSearch
@@ -26,7 +29,7 @@ from ir.tiny.graph import Graph
 from tests.support.damage.odd_values import odd_inputs
 from tests.support.fuzz.batch import merged, merged_inputs, parted
 from tests.support.oracles.module_playback import play_module
-from tests.support.stages.approximate import ApproximatePricer
+from tests.support.stages.approximate import CPU, ApproximatePricer
 from tests.support.stages.path import best, compiled, complaint, covers, pricer, saturated
 from tests.support.stages.random_covers import random_covers
 
@@ -106,11 +109,11 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", ONE_KERNEL)
 def test_one_kernel_writes_all(name: str) -> None:
-    graph = ONE_KERNEL[name]()
-    cover = extract(saturated(graph), graph.outputs, pricer())
+    graph, prices = ONE_KERNEL[name](), PlanPricer(CPU, analyse, candidates)
+    cover = extract(saturated(graph), graph.outputs, prices)
     (written,) = running(cover)
     assert len(written) == len(graph.outputs)
-    assert cover.time_ns < extract(saturated(graph), graph.outputs, pricer(), joining=False).time_ns
+    assert cover.time_ns < extract(saturated(graph), graph.outputs, prices, joining=False).time_ns
 
 
 @pytest.mark.slow

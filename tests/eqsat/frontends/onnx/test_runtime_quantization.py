@@ -12,7 +12,8 @@ from tests.support.oracles.runtime_operator import Arrays, run_both
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (2, 3, 6, 8)).astype(np.uint8)
 SIGNED = RNG.integers(-128, 128, (3, 6, 8)).astype(np.int8)
-FILTERS = RNG.integers(-128, 128, (8, 5)).astype(np.int8)
+FILTERS = RNG.integers(-64, 64, (8, 5)).astype(np.int8)
+"""Of 7 bits: without VNNI, onnxruntime's sums of two products of bytes saturate at 16 bits."""
 ROW = RNG.standard_normal(5).astype(np.float32)
 COLUMN_SCALES = np.linspace(0.01, 0.02, 5, dtype=np.float32)
 
