@@ -35,7 +35,7 @@ medians. The machine:
 
 The other systems: {systems}.
 
-- *at range*: eqsat at `exactness="range"`, where it takes Winograd's convolutions
+- *at range*: eqsat at `exactness="range"`, where it takes Winograd's larger tiles
   ([rules.md](rules.md#convolutions-by-tiles)); no ratio is of these times.
 - *ratio*: the time of the fastest other system as a multiple of eqsat's; above 1, eqsat is faster.
 - *limit*: the share of the machine's measured peak that eqsat reaches: of FLOP/s in fp32, or in matrix registers where

@@ -12,6 +12,7 @@ without its coordinates: `p` is p(i) or p(i, k). The notation:
     p at n(i)      p, taken at n(i); of a variable p(n(i))
     m(i, q)        m at the point i and the index q of a gather, one of |m|
     A·B            in families of matrix products: a contraction, or the product of two numbers; maps are left out
+    , M = …        the tensor that a letter stands for where several reads share the tensor
     [A|0], [0|A]   A with zeros after it, or before it
 
 Where a condition names a number or an op, the equation has it in the place of the variable. Changes that alter no value
@@ -20,11 +21,12 @@ Where a condition names a number or an op, the equation has it in the place of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeGuard
 
-from ir.term.language import App, Prim, Term, Var
+from ir.term.language import App, Load, Prim, Sort, Store, Term, Var, subterms
 from ir.term.rule import Exactness, Rule
 from ir.term.text import parse_sizes
 
@@ -42,6 +44,8 @@ MATRICES = (
 )
 """The families of matrix products: their equations leave out the maps."""
 
+_LETTERS = "MNPQUV"
+"""Of tensors that several reads share."""
 _LOOSE, _CHOICE, _COMPARED, _SUM, _PRODUCT, _POWER, _TIGHT = range(7)
 _INFIX = {
     **dict.fromkeys(("cmplt", "cmple", "cmpgt", "cmpge", "cmpeq", "cmpne"), _COMPARED),
@@ -91,9 +95,36 @@ Point = Sequence[str]
 def equation(rule: Rule) -> str:
     """Both sides, with = where they are the same numbers, else ≈."""
     styles = [_Style(maps=False), _Style(), _Style(marks=True)][rule.family not in MATRICES :]
-    sides = ([_Side(rule, style).text(side).text for side in (rule.lhs, rule.rhs)] for style in styles)
+    rhs, named = _name_repeated(rule.rhs) if rule.family in MATRICES else (rule.rhs, {})
+    sides = ([_Side(rule, style).text(side).text for side in (rule.lhs, rhs)] for style in styles)
     left, right = next((texts for texts in sides if texts[0] != texts[1]), ("", ""))
-    return f"{left} {'=' if rule.exactness is Exactness.EXACT else '≈'} {right}"
+    meanings = [f"{name} = {_Side(rule, styles[0]).text(tensor).text}" for name, tensor in named.items()]
+    return ", ".join([f"{left} {'=' if rule.exactness is Exactness.EXACT else '≈'} {right}", *meanings])
+
+
+def _name_repeated(side: Term) -> tuple[Term, Mapping[str, Term]]:
+    """A side in which letters stand for the tensors that several reads share; and letter → tensor, the innermost
+    first."""
+    named: dict[str, Term] = {}
+    for letter in _LETTERS:
+        counts = Counter(part for part in subterms(side) if isinstance(part, App) and _is_computed(part))
+        repeated = [part for part, count in counts.items() if count > 1]
+        if not repeated:
+            break
+        least = min(repeated, key=lambda part: sum(1 for _ in subterms(part)))
+        side, named[letter] = _replaced(side, least, Var(letter, Sort.BUF)), least
+    return side, named
+
+
+def _is_computed(term: App) -> bool:
+    """Whether a term stores a tensor that is no table of numbers."""
+    return term.ctor is Store and any(isinstance(part, App) and part.ctor is Load for part in subterms(term))
+
+
+def _replaced(term: Term, part: Term, by: Term) -> Term:
+    if term == part:
+        return by
+    return App(term.ctor, tuple(_replaced(arg, part, by) for arg in term.args)) if isinstance(term, App) else term
 
 
 def add_equation(rule: Rule) -> Rule:

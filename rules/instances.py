@@ -440,6 +440,9 @@ class Instance:
 
 def _is_bare_product(pattern: App) -> bool:
     """Whether a pattern is a product of any two buffers and nothing else: rules about these are about convolutions."""
+    if pattern.ctor is Fin:
+        (inner,) = pattern.operands
+        return isinstance(inner, App) and _is_bare_product(inner)
     if pattern.ctor is not Contract:
         return False
     reads = [part for part in pattern.operands if isinstance(part, App) and part.ctor is Load]

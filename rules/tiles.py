@@ -12,12 +12,12 @@ step 1 along the second. The answer "" says that the product is no such convolut
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ir.index import map as axis_map
-from ir.index.expr import ZERO, AxisExpr, axis, box_of, floordiv, mod
+from ir.index.expr import ZERO, AxisExpr, Box, axis, box_of, constant, floordiv, mod
 from ir.index.map import AxisMap, parse_map
 from ir.index.moves import pad
 from ir.term.language import Primitive
@@ -26,6 +26,17 @@ from ir.term.text import parse_sizes, sizes_text
 _CACHE = 1 << 12
 SAVING = 1.5
 """The tiles' products must be so many times fewer than those of the sum."""
+
+LEAST_WEIGHTS = 1 << 14
+"""Numbers of weights, at least: with 3 × 3 taps between 16 or 32 channels, tiles of 2 × 2 took up to 2.3 times as long
+on a Zen 3 as the convolution as it was; from 64 channels on, they were faster."""
+SMALL = (2, 3)
+"""The results of a tile and its taps where a row of a matrix has two or three terms, which `TERMS` names."""
+TERMS: Mapping[str, Sequence[Callable[[AxisExpr, Box], AxisExpr]]] = {
+    "input": (lambda row, box: floordiv(row, 3, box).shift(2), lambda row, box: floordiv(row.shift(3), 4, box)),
+    "result": (lambda row, box: constant(1), lambda row, box: row * 3, lambda row, box: constant(2)),
+}
+"""Step → the columns of a row of its matrix that are not 0. The last of them may have the coefficient −1, others 1."""
 
 Axis = int | str
 """An axis of a tensor of the algorithm: an axis of the product, or the α numbers of a step, such as `u0`."""
@@ -38,10 +49,19 @@ def tiled(part: str, step: str, tile: str, taps: str, steps: str, x: str, w: str
     """A map or the sizes of one step of a convolution by tiles, of the sum of x·w over k.
 
     part: the `sizes` of the tensor that a step stores, its `reduced` sizes, and the maps of its operand (`read`) and of
-    its matrix (`matrix`), or of the operands of the product (`inputs`, `weights`). step: `input 0`, `weights 0`,
+    its matrix (`matrix`), or of the operands of the product (`inputs`, `weights`); of tiles of two and three taps, also
+    the maps of the operand's terms (`term 0`, …) and of the row of the matrix (`row`). step: `input 0`, `weights 0`,
     `product`, `result 0`, … tile: the results of a tile. taps: of the weights. steps: the number of axes."""
     tiled = _tile(int(tile), int(taps), int(steps), x, w, k)
     return "" if tiled is None else tiled[step][part]
+
+
+@partial(Primitive, steers=True)
+def has_many_weights(w: str) -> str:
+    """A product reads at least `LEAST_WEIGHTS` elements through its map w."""
+    weights = parse_map(w)
+    read = math.prod([weights.sizes[place] for place in axis_map.support(weights)])
+    return "true" if read >= LEAST_WEIGHTS else ""
 
 
 @lru_cache(maxsize=_CACHE)
@@ -103,7 +123,22 @@ def convolution_by_tiles(
         kept = [axis for axis in outer if axis != f"u{step}"] if step else [*range(own)]
         parts[f"result {step}"] = _join_tiles(outer, kept, size_of, chosen[step].outer, f"u{step}", tile)
         outer = kept
+    if (tile, taps) == SMALL:
+        for step in range(steps):
+            for kind, terms in TERMS.items():
+                parts[f"{kind} {step}"] = _with_terms(parts[f"{kind} {step}"], terms)
     return parts
+
+
+def _with_terms(parts: Parts, terms: Sequence[Callable[[AxisExpr, Box], AxisExpr]]) -> Parts:
+    """The parts of a step, with the maps of its terms and of the row of its matrix."""
+    read, matrix = parse_map(parts["read"]), parse_map(parts["matrix"])
+    sizes = read.sizes[:-1]
+    box, row = box_of(sizes), matrix.exprs[0]
+    axes = [axis(place, box) for place in range(len(sizes))]
+    at = [axis_map.axis_map(sizes, [*axes, term(row, box)]) for term in terms]
+    reads = {f"term {number}": str(axis_map.compose(read, place)) for number, place in enumerate(at)}
+    return {**parts, **reads, "row": str(axis_map.axis_map(sizes, [row]))}
 
 
 def _is_worth_tiles(x: AxisMap, w: AxisMap, own: int, held: Sequence[int]) -> bool:

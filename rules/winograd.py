@@ -5,30 +5,34 @@ tiles of 4 × 4 and windows of 3 × 3. The weights are constants, so that G·w i
 matrices interpolate polynomials at the points 0, 1, −1, 2, −2 and ∞ (Winograd, "Arithmetic complexity of computations",
 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016).
 
-The level is `range`: the results of a tile share their products, so that an infinity among them reaches all, and large
-terms cancel.
+The level of most tiles is `range`: the results of a tile share their products, so that an infinity among them reaches
+all, and large terms cancel. Tiles of 2 results and 3 taps are of level `rounding`: the products of a result read the
+elements of its own window alone, and random sums are more exact than without tiles. Their matrices are written as sums
+of terms, since 0·∞ in a product with a matrix would be NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import product
+from functools import partial, reduce
+from itertools import chain, product
 from math import prod
+from typing import NamedTuple
 
-from ir.term.language import App, Contract, Fin, Load, Pure, Store, Table, Term
+from ir.term.language import App, Contract, Fin, Load, PBin, Prim, Pure, Store, Table, Term
 from ir.term.rule import Condition, Equal, Exactness, Rule, pattern_variables
 from ir.term.text import sizes_text
 from rules.analyses import BufDtype, Computed, Constant, Finite
 from rules.primitives import one_of, typed
 from rules.sides import SIDES, on_side
-from rules.tiles import tiled
+from rules.tiles import SMALL, TERMS, has_many_weights, tiled
 
 FAMILY = "winograd"
 
 POINTS = (0, 1, -1, 2, -2)
 """The points of the polynomials, beside ∞: small integers, whose powers cancel little."""
-SHAPES = ((2, 3), (4, 3), (2, 5))
+SHAPES = (SMALL, (4, 3), (2, 5))
 """Results of a tile, and taps of the windows that are computed so."""
 
 Matrix = Sequence[Sequence[Fraction]]
@@ -63,46 +67,68 @@ def _monic(roots: Sequence[Fraction]) -> list[Fraction]:
     return coefficients
 
 
-def _stored(matrix: Matrix) -> App:
+def _stored(numbers: Iterable[Fraction], *sizes: int) -> App:
     """A buffer of dtype d that holds these numbers."""
-    sizes = sizes_text((len(matrix), len(matrix[0])))
-    numbers = " ".join(str(number) for row in matrix for number in row)
-    return Store(Pure(Table(d, numbers, sizes)), typed(d, sizes))
+    shape = sizes_text(sizes)
+    return Store(Pure(Table(d, " ".join(map(str, numbers)), shape)), typed(d, shape))
+
+
+class _Tiles(NamedTuple):
+    """A tile of so many results along each of `steps` axes, on which windows of so many taps slide."""
+
+    tile: int
+    taps: int
+    steps: int
+
+    def part(self, name: str, step: str) -> Prim:
+        """A map or the sizes of a step of the algorithm."""
+        return tiled(name, step, str(self.tile), str(self.taps), str(self.steps), x, w, k)
+
+    def store(self, value: Term, step: str) -> App:
+        """The tensor that a step stores."""
+        return Store(value, typed(d, self.part("sizes", step)))
+
+    def multiply(self, matrix: Matrix, operand: Term, step: str) -> App:
+        """The product of a step's matrix with its operand."""
+        stored = _stored(chain.from_iterable(matrix), len(matrix), len(matrix[0]))
+        reads = Load(stored, self.part("matrix", step)), Load(operand, self.part("read", step))
+        return Fin(Contract(d, self.part("reduced", step), *reads))
+
+    def add(self, matrix: Matrix, operand: Term, step: str) -> App:
+        """The same of a small tile: a sum of terms, of which the last may be subtracted. No row reads an element that
+        it does not need, so that infinities do not spread."""
+        *added, last = [Load(operand, self.part(f"term {place}", step)) for place in range(len(TERMS[step.split()[0]]))]
+        signs = _stored([Fraction(-1 if min(row) < 0 else 1) for row in matrix], len(matrix))
+        signed = PBin("mul", d, last, Load(signs, self.part("row", step)))
+        return Pure(reduce(partial(PBin, "add", d), [*added, signed]))
 
 
 def _convolve(side: str, tile: int, taps: int, steps: int) -> Rule:
     """A product that slides along so many axes. The weights stand on this side."""
-    inputs, weights, results = map(_stored, matrices(tile, taps))
-
-    def part(name: str, step: str) -> Term:
-        return tiled(name, step, str(tile), str(taps), str(steps), x, w, k)
-
-    def multiply(matrix: Term, operand: Term, step: str) -> App:
-        return Contract(d, part("reduced", step), Load(matrix, part("matrix", step)), Load(operand, part("read", step)))
-
-    def store(value: App, step: str) -> App:
-        return Store(Fin(value), typed(d, part("sizes", step)))
-
+    tiles, small = _Tiles(tile, taps, steps), (tile, taps) == SMALL
+    transform = tiles.add if small else tiles.multiply
+    inputs, weights, results = matrices(tile, taps)
     operand: Term = X
     filters: Term = W
     for step in range(steps):
-        operand = store(multiply(inputs, operand, f"input {step}"), f"input {step}")
-        filters = store(multiply(weights, filters, f"weights {step}"), f"weights {step}")
-    factors = Load(filters, part("weights", "product")), Load(operand, part("inputs", "product"))
-    value = Contract(d, part("reduced", "product"), *factors)
-    last = "product"
+        operand = tiles.store(transform(inputs, operand, f"input {step}"), f"input {step}")
+        filters = tiles.store(tiles.multiply(weights, filters, f"weights {step}"), f"weights {step}")
+    factors = Load(filters, tiles.part("weights", "product")), Load(operand, tiles.part("inputs", "product"))
+    value, last = Fin(Contract(d, tiles.part("reduced", "product"), *factors)), "product"
     for step in reversed(range(steps)):
-        value, last = multiply(results, store(value, last), f"result {step}"), f"result {step}"
+        value, last = transform(results, tiles.store(value, last), f"result {step}"), f"result {step}"
     when: tuple[Condition, ...] = (
         one_of(d, "fp32 fp64"),
-        Equal(BufDtype(X), BufDtype(W)),
+        Equal(BufDtype(X), d if small else BufDtype(W)),
         Constant(W),
+        has_many_weights(w),
         *map(Computed, (X, W)),
-        Finite(X),
+        *([] if small else [Finite(X)]),
     )
-    lhs = Contract(d, k, Load(W, w), Load(X, x))
+    lhs = Fin(Contract(d, k, Load(W, w), Load(X, x)))
     name = f"tiles_of_{'x'.join([str(tile)] * steps)}_for_{side}_weights_of_{'x'.join([str(taps)] * steps)}"
-    return on_side(side, Rule(name, FAMILY, "", lhs, value, when, Exactness.RANGE))
+    level = Exactness.ROUNDING if small else Exactness.RANGE
+    return on_side(side, Rule(name, FAMILY, "", lhs, value, when, level))
 
 
 RULES = tuple(_convolve(side, *shape, steps) for side, shape, steps in product(SIDES, SHAPES, (1, 2)))

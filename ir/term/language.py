@@ -100,10 +100,11 @@ class Primitive:
     """A pure function on texts (index algebra, properties of ops) that rules may call.
 
     `fn` must be importable by its module and name; integers reach it as texts. An empty answer means that the rule does
-    not apply.
+    not apply. A primitive that `steers` guides the search: the check of a rule assumes that it answers.
     """
 
     fn: Callable[..., str]
+    steers: bool = False
 
     def __post_init__(self) -> None:
         if "<" in self.fn.__qualname__:

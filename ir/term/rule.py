@@ -22,7 +22,7 @@ class Exactness(enum.IntEnum):
 
     EXACT       the same numbers, NaN where it was NaN
     REASSOCIATE another order or grouping of the same sums and products
-    ROUNDING    a CAST moved or dropped, or a wider intermediate
+    ROUNDING    a CAST moved or dropped, a wider intermediate, or small tiles of a convolution
     RANGE       may overflow or cancel where its source did not, and takes inputs for finite
     """
 
@@ -201,9 +201,10 @@ def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:
 
 
 def steers(condition: Condition) -> bool:
-    """Whether a condition guides the search: it has a fact that steers."""
-    facts = (part for term in _terms_of(condition) for part in subterms(term) if isinstance(part, Fact))
-    return any(fact.analysis.steers for fact in facts)
+    """Whether a condition guides the search: it has a fact or a primitive that steers."""
+    parts = [part for term in _terms_of(condition) for part in subterms(term)]
+    facts = any(part.analysis.steers for part in parts if isinstance(part, Fact))
+    return facts or any(part.fn.steers for part in parts if isinstance(part, Prim))
 
 
 def check_name(name: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.runtime.program import Program
+from ir.index.expr import axis, constant, substitute
 from ir.index.map import parse_map
-from rules.tiles import convolution_by_tiles
+from rules.tiles import SMALL, TERMS, convolution_by_tiles
 from rules.winograd import FAMILY, SHAPES, matrices
 
 WEIGHTS = "[16,9,9,32,3,3] -> [i0, i3, i4, i5]"
@@ -25,6 +27,17 @@ def test_the_matrices_compute_a_sliding_product_exactly(tile: int, taps: int) ->
     inputs, weights, results = (np.array(matrix, object) for matrix in matrices(tile, taps))
     result = results @ ((weights @ np.array(w, object)) * (inputs @ np.array(x, object)))
     assert list(result) == [sum(w[r] * x[i + r] for r in range(taps)) for i in range(tile)]
+
+
+def test_the_terms_of_small_tiles_are_those_of_the_matrices() -> None:
+    inputs, _, results = matrices(*SMALL)
+    for matrix, terms in ((inputs, TERMS["input"]), (results, TERMS["result"])):
+        box = ((0, len(matrix) - 1),)
+        for row, numbers in enumerate(matrix):
+            *added, last = [substitute(term(axis(0, box), box), (constant(row),), box).const for term in terms]
+            sums = [Fraction(column in added) for column in range(len(numbers))]
+            sums[last] += -1 if min(numbers) < 0 else 1
+            assert sums == [*numbers]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +91,8 @@ def _convolution(
     [
         pytest.param(64, 48, (30, 33), (3, 3), marks=pytest.mark.slow),  # tiles that reach beyond the image
         (48, 32, (13, 14), (5, 5)),
-        pytest.param(64, 64, (257,), (3,), marks=pytest.mark.slow),
-        pytest.param(64, 64, (28, 28), (3, 1), marks=pytest.mark.slow),  # slides along one axis only
+        pytest.param(96, 96, (257,), (3,), marks=pytest.mark.slow),
+        pytest.param(96, 96, (28, 28), (3, 1), marks=pytest.mark.slow),  # slides along one axis only
     ],
 )
 def test_convolutions_by_tiles_compute_the_convolution(
@@ -97,12 +110,32 @@ def _computing(program: Program) -> int:
 
 
 @pytest.mark.slow
-def test_tiles_are_chosen_where_they_pay_and_only_at_level_range() -> None:
-    program, _inputs, _ = _convolution(64, 64, (28, 28), (3, 3))
-    assert _computing(program) == 5
-    assert any("tiles_of_4x4" in rule for kernel in program.kernels for rule in kernel.rules)
+def test_tiles_are_chosen_where_they_pay_the_larger_ones_only_at_level_range() -> None:
     x = tensor.input("x", (2, 64, 28, 28))
-    weights = tensor.constant(np.ones((64, 64, 3, 3), "float32"))
-    assert _computing(optimize_and_compile(nn.conv2d(x, weights, padding=1))) == 1
-    without = optimize_and_compile(nn.conv2d(x, weights, padding=1), exactness="range", rules=[f"-{FAMILY}"])
-    assert _computing(without) == 1
+    weights = tensor.constant(np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype("float32"))
+
+    def compiled(**options: Any) -> tuple[int, set[str]]:
+        program = optimize_and_compile(nn.conv2d(x, weights, padding=1), **options)
+        program.verify()
+        sizes = {rule.split("_")[2] for kernel in program.kernels for rule in kernel.rules if "tiles_of" in rule}
+        return _computing(program), sizes
+
+    assert compiled(exactness="range") == (5, {"4x4"})
+    assert compiled() == (5, {"2x2"})
+    assert compiled(exactness="reassociate") == (1, set())
+    assert compiled(exactness="range", rules=[f"-{FAMILY}"]) == (1, set())
+
+
+@pytest.mark.slow
+def test_infinities_stay_in_the_results_that_read_them() -> None:
+    x = tensor.input("x", (1, 64, 28, 28))
+    weights = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype("float32")
+    y = nn.conv2d(x, tensor.constant(weights), padding=1)
+    image = np.random.default_rng(1).standard_normal((1, 64, 28, 28)).astype("float32")
+    image[0, 3, 4, 5], image[0, 60, 27, 0], image[0, 9, 13, 22] = np.inf, -np.inf, np.nan
+    program = optimize_and_compile(y)
+    assert any("tiles_of_2x2" in rule for kernel in program.kernels for rule in kernel.rules)
+    actual, expected = program(image), optimize_and_compile(y, exactness="exact")(image)
+    np.testing.assert_array_equal(np.isfinite(actual), np.isfinite(expected))
+    finite = np.isfinite(expected)
+    np.testing.assert_allclose(actual[finite], expected[finite], rtol=0, atol=1e-4)

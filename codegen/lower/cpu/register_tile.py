@@ -28,7 +28,7 @@ from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.depth_loops import AtTerm, Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.pack import operand_value
 from codegen.lower.cpu.read_terms import ReadTerms
-from codegen.plan.cpu.row_box import has_even_rows
+from codegen.plan.cpu.row_box import has_even_columns, has_even_rows
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Load, Prefetch, Store, Value
@@ -350,20 +350,33 @@ def _column(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, col
     if panel is not None:
         base = panel.base.shift(j * lanes)
         return lambda _f, _b, k: Load(panel.buffer, base + k * panel.term, view.accumulator)
-    first = j * lanes
-    variable = frame.writer.variable("column", 0, max(1, view.n - 1))
-    block.add(Bind(variable, column.shift(first), most=(constant(max(view.n - 1, 0)),)))
-    block.variables.add(variable)
-    at = frame.writer.axis(variable)
-    whole = view.n % frame.blocks.nr == 0 and frame.aligned
-    count = tail_lanes(block, [constant(view.n - first) - column], whole=whole)
-    lanes_here = LaneAxis(variable, count)
-    digits = frame.along(view.columns, at)
+    digits, lanes_here = _lanes_of_columns(frame, block, column, j * lanes)
 
     def fetch(f: CpuContractionFrame, body: CpuBlock, _k: AxisExpr) -> Value:
-        inside = body.inner({variable}, lane_axis=lanes_here)
+        inside = body.inner({lanes_here.variable}, lane_axis=lanes_here)
         value = operand_value(f.with_digits(digits), view.vector, inside)
         body.statements += inside.statements
         return value
 
     return fetch
+
+
+def _lanes_of_columns(
+    frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr, first: int
+) -> tuple[Digits, LaneAxis]:
+    """The digits of a vector of columns from `first` on of the tile at `column`, and its lanes. Where the columns of a
+    tile are neighbours along the innermost axis, only the digit of that axis differs between lanes."""
+    view, nr = frame.view, frame.blocks.nr
+    if frame.aligned and has_even_columns(view, nr):
+        tile = bound(block, "tile", floordiv(column, nr, frame.writer.box), view.n // nr - 1)
+        digits, last = frame.along(view.columns, tile * nr), view.columns[-1]
+        variable = frame.writer.variable("column", 0, max(1, view.sizes[last] - 1))
+        block.add(Bind(variable, digits[last].shift(first)))
+        block.variables.add(variable)
+        return {**digits, last: frame.writer.axis(variable)}, LaneAxis(variable)
+    variable = frame.writer.variable("column", 0, max(1, view.n - 1))
+    block.add(Bind(variable, column.shift(first), most=(constant(max(view.n - 1, 0)),)))
+    block.variables.add(variable)
+    whole = view.n % nr == 0 and frame.aligned
+    count = tail_lanes(block, [constant(view.n - first) - column], whole=whole)
+    return frame.along(view.columns, frame.writer.axis(variable)), LaneAxis(variable, count)

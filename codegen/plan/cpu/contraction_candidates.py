@@ -15,7 +15,6 @@ panels, or from memory if each row is used once. `codegen.plan.cpu.contraction_w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction
@@ -31,7 +30,7 @@ from codegen.plan.cpu.contraction_blocks import (
 from codegen.plan.cpu.contraction_tiling import can_hold, steps_of
 from codegen.plan.cpu.contraction_work import CpuContractionWork, is_parallel
 from codegen.plan.cpu.cpu_contraction import cpu_contraction_of, reads_much_padding
-from codegen.plan.cpu.row_box import is_plain
+from codegen.plan.cpu.row_box import has_even_columns, is_plain
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
 from ir.kernel.cpu.cells import PEAK_DTYPES
@@ -156,19 +155,13 @@ def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
     if view.is_constant(side):
         return "const_pool"
     if side == view.vector:
-        packed = view.m > blocks.mr or _run_step(view, side) not in (0, 1)
+        run, step = view.run(side, view.columns)
+        in_runs = run == view.columns or has_even_columns(view, blocks.nr)
+        packed = view.m > blocks.mr or not in_runs or step not in (0, 1)
     else:
         guarded = any(read.map.guards for read in view.roles.reads[side])
         packed = view.n > blocks.nr or view.m % blocks.mr != 0 or guarded
     return "packed" if packed else "memory"
-
-
-@lru_cache(maxsize=64)
-def _run_step(view: Contraction, side: int) -> int | None:
-    """Elements in memory between neighbouring columns, or rows, of an operand; None where they are not evenly apart."""
-    group = view.columns if side == view.vector else view.rows
-    run, step = view.run(side, group)
-    return step if run == group else None
 
 
 # --- plans ----------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ share few sets of that cache.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.region_loops import RegionLoops, Shape, View
+from ir.index.expr import interval
 from ir.target import CACHE_LINE_BYTES, Target
 
 EXPOSED_SHARE = 0.5
@@ -36,12 +37,14 @@ class AccessShape(NamedTuple):
     axes         the axes along which the access moves
     sizes, steps size of every axis, and elements per step along it, None where that varies; the first `rank` axes are
                  the axes of the outputs
+    reaches      elements between the first and the last place along an axis
     inner        accesses per point of the outputs
     """
 
     axes: frozenset[int]
     sizes: tuple[int, ...]
     steps: tuple[int | None, ...]
+    reaches: tuple[int, ...]
     rank: int
     inner: int
     indirect: bool
@@ -50,7 +53,15 @@ class AccessShape(NamedTuple):
     @staticmethod
     def of(view: View, rank: int) -> AccessShape:
         sizes, steps = view.map.sizes, tuple([stride.step for stride in view.strides])
-        return AccessShape(view.axes, sizes, steps, rank, math.prod(sizes[rank:]), bool(view.data), view.stored)
+        inner = math.prod(sizes[rank:])
+        return AccessShape(view.axes, sizes, steps, _reaches(view), rank, inner, bool(view.data), view.stored)
+
+
+def _reaches(view: View) -> tuple[int, ...]:
+    """Axis → the elements between the least and the greatest offset of an access that moves along this axis alone."""
+    linear, sizes = view.linear, view.map.sizes
+    boxes = (tuple((0, size - 1 if at == axis else 0) for at, size in enumerate(sizes)) for axis in range(len(sizes)))
+    return tuple(high - low for low, high in (interval(linear, box) for box in boxes))
 
 
 class LaneCycles(NamedTuple):
@@ -188,9 +199,10 @@ class NestAccesses:
         """Distinct access → whether some loop reads the data again and the nearest cache does not hold all of them."""
         lost = []
         for access in self._distinct:
-            outer = [size for axis, size in enumerate(access.sizes[: access.rank]) if axis in access.axes]
-            whole = _ELEMENT_BYTES * access.inner * math.prod(outer)
-            lost.append(len(outer) < access.rank and whole > self.target.l1_bytes)
+            outer = [axis for axis in range(access.rank) if axis in access.axes]
+            whole = _ELEMENT_BYTES * access.inner * math.prod([access.sizes[axis] for axis in outer])
+            overlaps = any(_overlaps(access, [axis], whole // max(1, access.sizes[axis])) for axis in outer)
+            lost.append((len(outer) < access.rank or overlaps) and whole > self.target.l1_bytes)
         return lost
 
     def _refetch_cycles_of(self, access: AccessShape, nest: PlannedNest) -> float:
@@ -198,7 +210,7 @@ class NestAccesses:
         around, behind = nest.around[access.axes], _ELEMENT_BYTES * access.inner
         fetched = behind * around.points
         for axes, extent in reversed(nest.loops[: around.depth]):
-            if access.axes & axes:
+            if access.axes & axes and not _overlaps(access, axes, behind):
                 behind *= extent
             elif behind > self.target.l1_bytes:
                 return fetched * self.target.refetch_cycles(behind)
@@ -254,3 +266,9 @@ def _set_step(step: int | None) -> int:
     distance = (step or 0) * _ELEMENT_BYTES
     set_step = math.gcd(WAY_BYTES, distance) // CACHE_LINE_BYTES
     return set_step if set_step >= _FEW_SETS and distance >= WAY_BYTES // 8 else 0
+
+
+def _overlaps(access: AccessShape, axes: Iterable[int], behind: int) -> bool:
+    """Whether a load that moves along these axes reads most of the `behind` bytes of the loops inside again."""
+    reach = sum(access.reaches[axis] for axis in axes) * _ELEMENT_BYTES
+    return not access.stored and not access.indirect and 2 * reach < behind

@@ -40,6 +40,8 @@ _WIDE_READS = 2
 half a megabyte of text, which gcc compiled for 12 s."""
 _ROWS = 4
 """Rows that run together: as many as the sums of one reduction that run side by side."""
+_SHORT_LOOP = 8
+"""Points, at most, of an outer loop that may run inside."""
 _RESCALED = 8
 """Terms of a stream per rescaling of its sums, in registers: `rescaled` of every plan."""
 _SHORT_TERMS = 2048
@@ -171,6 +173,11 @@ class _Space:
         terms = max(math.prod(op.domain[len(op.shape) :]) for op in summed)
         return self.lanes < terms <= _SHORT_TERMS and self.has_own_accumulators[inner]
 
+    def has_short_loop(self, lane: int) -> bool:
+        """Whether the outermost loop has so few points that it may run inside the other loops around the lanes."""
+        others = len(self.order) > 2 and not self.scans and not self.reductions
+        return others and self.order[0] != lane and 1 < self.extents[self.order[0]] <= _SHORT_LOOP
+
     def can_split(self, lanes: int) -> bool:
         """Whether reductions can be cut into parts, and outputs are too few for several threads."""
         few = math.prod(self.shape) <= _FEW_VECTORS * lanes
@@ -184,6 +191,8 @@ def _plans(space: _Space) -> Iterator[CpuNestPlan]:
             if space.wide_registers > _REGISTERS and space.extents[lane] >= space.wide_registers * space.lanes:
                 yield _along_outputs(space, lane, space.threads, registers=space.wide_registers)
             yield _along_outputs(space, lane, space.threads)
+            if space.has_short_loop(lane):
+                yield _around_short_loop(space, lane)
             if space.has_short_rows(lane):
                 yield _along_outputs(space, lane, space.threads, _ROWS)
             if len(space.groups) > 1 and not space.scans:
@@ -243,6 +252,16 @@ def _around_outputs(space: _Space, lane: int, registers: int) -> CpuNestPlan:
     nest = _NestDraft.of(space, order, lane, registers * space.lanes)
     if space.threads:
         nest.bind_threads([*range(1, len(order)), 0])
+    return nest.plan(space)
+
+
+def _around_short_loop(space: _Space, lane: int) -> CpuNestPlan:
+    """Lanes along loop `lane`, which is innermost; right around it the loop that is outermost in memory order. Its
+    points often read the same elements."""
+    short, *others = [number for number in space.order if number != lane]
+    nest = _NestDraft.of(space, [*others, short, lane], lane, space.lanes)
+    if space.threads:
+        nest.bind_threads(range(len(others)))
     return nest.plan(space)
 
 

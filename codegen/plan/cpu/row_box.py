@@ -58,6 +58,11 @@ def has_even_rows(view: Contraction, mr: int) -> bool:
     return bool(view.rows) and view.m > 0 and view.sizes[view.rows[-1]] % mr == 0
 
 
+def has_even_columns(view: Contraction, nr: int) -> bool:
+    """Whether the columns of every register tile of `nr` columns are neighbours along the innermost axis of columns."""
+    return bool(view.columns) and view.n > 0 and view.sizes[view.columns[-1]] % nr == 0
+
+
 def is_plain(view: Contraction) -> bool:
     """Whether the broadcast operand is a buffer of the accumulator's dtype that is read without padding, so that rows
     need no box."""

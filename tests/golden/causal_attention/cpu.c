@@ -164,7 +164,7 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
           eq_f32 c9_0_2 = eq_imm_f32(0.0f);
           eq_f32 c10_0_2 = eq_imm_f32(0.0f);
           eq_f32 c11_0_2 = eq_imm_f32(0.0f);
-          const int64_t column = eq_less(n_5, 15);
+          const int64_t column = 0;
           EQ_UNROLL(4)
           for (int64_t k_4 = 0; k_4 < 12; k_4++) {
             const eq_f32 V_2 = eq_load_f16(V + 192 * b_2 + column + 16 * k_4);

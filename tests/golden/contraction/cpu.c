@@ -16,7 +16,7 @@ static void eq_dot_phase0(void *ctx, int32_t task, int32_t thread) {
       eq_f32 c2_0 = eq_imm_f32(0.0f);
       eq_f32 c3_0 = eq_imm_f32(0.0f);
       eq_f32 c4_0 = eq_imm_f32(0.0f);
-      const int64_t column = eq_less(0, 15);
+      const int64_t column = 0;
       EQ_UNROLL(9)
       for (int64_t k = 0; k < 24; k++) {
         const eq_f32 w_2 = eq_load_f32(w + column + 16 * k);
