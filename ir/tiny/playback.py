@@ -7,6 +7,7 @@ tolerances.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.tiny.flush import Flush, computes, flush_denormals, flush_operands
 from ir.tiny.graph import STAGE, Graph, Imm, Node, Ref
+from ir.tiny.nudge import nudge_operands
 from ir.tiny.tf32 import summed_products, to_tf32
 from ir.uop.playback import Array, convert, loop_results, storage
 from ir.uop.table import UOpKind
@@ -30,10 +32,11 @@ def playback(
     tf32: Set[Ref] = frozenset(),
     flush: Flush = Flush.NOTHING,
     ordered: bool = False,
+    nudge: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Array, ...]:
     """The outputs, in signature order, in their dtypes (every float as fp64 when `wide`). tf32: the multiplications
     whose operands are rounded to tf32. flush: the numbers replaced by 0. ordered: reductions take their terms one by
-    one in index order.
+    one in index order. nudge: the shares of `ir.tiny.nudge`, for a wide playback.
 
     Arrays are not copied where NumPy can view them, so an output may share memory with an input.
     A value is dropped after its last reader; a large product that is only summed is computed in slabs.
@@ -41,7 +44,7 @@ def playback(
     Raises:
         EqsatError: InputMismatch for other inputs; ResourceExceeded, if a value does not fit in memory.
     """
-    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush, ordered)
+    machine = _Machine(graph, inputs, wide, deferred_products(graph), tf32, flush, ordered, nudge)
     last_use: dict[Ref, int] = {}
     for index, node in enumerate(graph.nodes):
         last_use.update(dict.fromkeys(machine.reads(node), index))
@@ -124,9 +127,10 @@ class _Machine:
         tf32: Set[Ref] = frozenset(),
         flush: Flush = Flush.NOTHING,
         ordered: bool = False,
+        nudge: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.graph = graph
-        self.tf32, self.flush, self.ordered = tf32, flush, ordered
+        self.tf32, self.flush, self.ordered, self.nudge = tf32, flush, ordered, nudge
         self.inputs = check_inputs(graph, inputs, wide)
         self.wide = wide
         self.deferred = deferred
@@ -165,7 +169,7 @@ class _Machine:
 
             def run(operands: Sequence[Array]) -> Sequence[Array]:
                 inputs = dict(zip(body.inputs, operands, strict=True))
-                return playback(body, inputs, self.wide, tf32, self.flush, self.ordered)
+                return playback(body, inputs, self.wide, tf32, self.flush, self.ordered, self.nudge)
 
             self.loops[key] = loop_results([self.values[ref] for ref in node.refs], node.arg, run)
         result: Array = self.loops[key][node.arg["result"]]
@@ -174,6 +178,9 @@ class _Machine:
     def _operands(self, node: Node) -> list[Array]:
         operands = [self._operand(node, slot) for slot in range(len(node.src))]
         operands = flush_operands(node, operands, self.flush)
+        if self.nudge:
+            types, to = self.graph.operand_types(node), self.graph.types[node.id]
+            operands = nudge_operands(node, operands, types, to, self.nudge)
         return [to_tf32(operand) for operand in operands] if node.id in self.tf32 else operands
 
     def _operand(self, node: Node, slot: int) -> Array:
@@ -185,7 +192,9 @@ class _Machine:
     def _immediate(self, immediate: Imm, type_: TensorType) -> Array:
         carrier = np.float64 if type_.dtype.is_float else type_.dtype.numpy
         with np.errstate(all="ignore"):
-            return convert(np.asarray(immediate.value, carrier), type_.dtype, self.wide)
+            number = np.asarray(immediate.value, carrier)
+            number = convert(number, type_.dtype, False) if self.nudge else number  # as kernels have it
+            return convert(number, type_.dtype, self.wide)
 
     def _apply(self, node: Node, operands: list[Array]) -> Array:
         type_ = self.graph.types[node.id]

@@ -143,6 +143,27 @@ def test_beside_flushed_denormals_a_wrong_element_is_blamed() -> None:
         verify_compiled(wrong, 1, [np.abs(LEAST[[0, 1, 3, 2, 4, 5]])])
 
 
+@pytest.mark.parametrize(("exactness", "value", "blamed"), [
+    ("rounding", 25.0, False), ("rounding", 30.0, True), ("exact", 25.0, True),
+])  # fmt: skip
+@pytest.mark.parametrize("build", [lambda x: (x * 0.1).round().cast("u8"), lambda x: (x * 0.1 - 2.5 > 0).cast("i32")])
+def test_a_number_between_two_whole_numbers_may_become_either(
+    build: Callable[[t.Tensor], t.Tensor], exactness: str, value: float, blamed: bool
+) -> None:
+    """25 times the fp32 number 0.1 is 2.5 in fp32, and a little more in fp64."""
+    program = optimize_and_compile(build(t.input("x", (6,))), target="cpu", threads=1, exactness=exactness)
+    values = np.array([1, 2, 3, value, 400, 5], np.float32)
+    program.verify(values)
+    compiled = program._compiled
+    change = 1 - 2 * int(program(values)[3] == (1 if value == 30.0 else 3))
+    wrong = dataclasses.replace(compiled, executable=OffBy(compiled.executable, 0, change))  # type: ignore[arg-type]
+    if blamed:
+        with pytest.raises(EqsatError, match="differ"):
+            verify_compiled(wrong, 1, [values])
+    else:
+        verify_compiled(wrong, 1, [values])
+
+
 def test_an_overflow_of_the_rounding_playback_excuses_nothing_else() -> None:
     program = optimize_and_compile(t.input("x", (4,)).exp() * 2.0, target="cpu", threads=1)
     values = np.array([100.0, 1.0, 2.0, 3.0], np.float32)  # exp(100) overflows fp32, and not fp64
