@@ -73,7 +73,7 @@ def _stored(numbers: Iterable[Fraction], *sizes: int) -> App:
     return Store(Pure(Table(d, " ".join(map(str, numbers)), shape)), typed(d, shape))
 
 
-class _Tiles(NamedTuple):
+class _TileOfResults(NamedTuple):
     """A tile of so many results along each of `steps` axes, on which windows of so many taps slide."""
 
     tile: int
@@ -105,7 +105,7 @@ class _Tiles(NamedTuple):
 
 def _convolve(side: str, tile: int, taps: int, steps: int) -> Rule:
     """A product that slides along so many axes. The weights stand on this side."""
-    tiles, small = _Tiles(tile, taps, steps), (tile, taps) == SMALL
+    tiles, small = _TileOfResults(tile, taps, steps), (tile, taps) == SMALL
     transform = tiles.add if small else tiles.multiply
     inputs, weights, results = matrices(tile, taps)
     operand: Term = X

@@ -269,6 +269,8 @@ def _set_step(step: int | None) -> int:
 
 
 def _overlaps(access: AccessShape, axes: Iterable[int], behind: int) -> bool:
-    """Whether a load that moves along these axes reads most of the `behind` bytes of the loops inside again."""
-    reach = sum(access.reaches[axis] for axis in axes) * _ELEMENT_BYTES
-    return not access.stored and not access.indirect and 2 * reach < behind
+    """Whether a load that moves along these axes, in uneven steps, reads most of the `behind` bytes of the loops inside
+    again. (Even steps lead to other elements, which may lie between those of the loops inside.)"""
+    if access.stored or access.indirect or any(access.steps[axis] is not None for axis in axes):
+        return False
+    return 2 * sum(access.reaches[axis] for axis in axes) * _ELEMENT_BYTES < behind
