@@ -32,7 +32,9 @@ LEAST_WEIGHTS = 1 << 14
 on a Zen 3 as the convolution as it was; from 64 channels on, they were faster."""
 SMALL = (2, 3)
 """The results of a tile and its taps where a row of a matrix has two or three terms, which `TERMS` names."""
-TERMS: Mapping[str, Sequence[Callable[[AxisExpr, Box], AxisExpr]]] = {
+Column = Callable[[AxisExpr, Box], AxisExpr]
+"""A column of a matrix for each row of it."""
+TERMS: Mapping[str, Sequence[Column]] = {
     "input": (lambda row, box: floordiv(row, 3, box).shift(2), lambda row, box: floordiv(row.shift(3), 4, box)),
     "result": (lambda row, box: constant(1), lambda row, box: row * 3, lambda row, box: constant(2)),
 }
@@ -130,7 +132,7 @@ def convolution_by_tiles(
     return parts
 
 
-def _with_terms(parts: Parts, terms: Sequence[Callable[[AxisExpr, Box], AxisExpr]]) -> Parts:
+def _with_terms(parts: Parts, terms: Sequence[Column]) -> Parts:
     """The parts of a step, with the maps of its terms and of the row of its matrix."""
     read, matrix = parse_map(parts["read"]), parse_map(parts["matrix"])
     sizes = read.sizes[:-1]

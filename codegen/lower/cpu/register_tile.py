@@ -333,9 +333,16 @@ def digits_of_rows(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr) -
     view, mr = frame.view, frame.blocks.mr
     if not has_even_rows(view, mr):
         return [frame.along(view.rows, _existing_row(frame, block, row, i)) for i in range(mr)]
-    tile = bound(block, "tile", floordiv(row, mr, frame.writer.box), view.m // mr - 1)
-    digits, last = frame.along(view.rows, tile * mr), view.rows[-1]
+    digits, last = _digits_of_tile(frame, block, view.rows, row, mr), view.rows[-1]
     return [{**digits, last: digits[last].shift(i)} for i in range(mr)]
+
+
+def _digits_of_tile(
+    frame: CpuContractionFrame, block: CpuBlock, group: tuple[int, ...], first: AxisExpr, size: int
+) -> Digits:
+    """The digits of `group` at the first point of a tile of `size` points, which divides the innermost digit."""
+    tile = bound(block, "tile", floordiv(first, size, frame.writer.box), frame.view.extent(group) // size - 1)
+    return frame.along(group, tile * size)
 
 
 def _existing_row(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, i: int) -> AxisExpr:
@@ -368,8 +375,7 @@ def _lanes_of_columns(
     tile are neighbours along the innermost axis, only the digit of that axis differs between lanes."""
     view, nr = frame.view, frame.blocks.nr
     if frame.aligned and has_even_columns(view, nr):
-        tile = bound(block, "tile", floordiv(column, nr, frame.writer.box), view.n // nr - 1)
-        digits, last = frame.along(view.columns, tile * nr), view.columns[-1]
+        digits, last = _digits_of_tile(frame, block, view.columns, column, nr), view.columns[-1]
         variable = frame.writer.variable("column", 0, max(1, view.sizes[last] - 1))
         block.add(Bind(variable, digits[last].shift(first)))
         block.variables.add(variable)

@@ -37,7 +37,7 @@ class AccessShape(NamedTuple):
     axes         the axes along which the access moves
     sizes, steps size of every axis, and elements per step along it, None where that varies; the first `rank` axes are
                  the axes of the outputs
-    reaches      elements between the first and the last place along an axis
+    reaches      elements between the least and the greatest place along an axis of uneven steps, 0 along others
     inner        accesses per point of the outputs
     """
 
@@ -58,10 +58,14 @@ class AccessShape(NamedTuple):
 
 
 def _reaches(view: View) -> tuple[int, ...]:
-    """Axis → the elements between the least and the greatest offset of an access that moves along this axis alone."""
-    linear, sizes = view.linear, view.map.sizes
-    boxes = (tuple((0, size - 1 if at == axis else 0) for at, size in enumerate(sizes)) for axis in range(len(sizes)))
-    return tuple(high - low for low, high in (interval(linear, box) for box in boxes))
+    """The field `reaches` of an access."""
+    return tuple([0 if stride.step is not None else _reach(view, axis) for axis, stride in enumerate(view.strides)])
+
+
+def _reach(view: View, axis: int) -> int:
+    box = tuple([(0, size - 1 if at == axis else 0) for at, size in enumerate(view.map.sizes)])
+    low, high = interval(view.linear, box)
+    return high - low
 
 
 class LaneCycles(NamedTuple):
