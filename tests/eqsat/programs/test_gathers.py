@@ -100,7 +100,7 @@ def check(name: str, target: str) -> None:
         assert actual.dtype == wanted.dtype
         np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-5)
     if target == "cpu":
-        assert len(compiled.kernels) == program.kernels
+        assert len(compiled.kernels) <= program.kernels
 
 
 @pytest.mark.slow

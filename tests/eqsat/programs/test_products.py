@@ -95,9 +95,9 @@ def test_a_norm_leaves_its_gain_to_the_weights_and_its_statistic_to_the_product(
     program = compiled(nn.rms_norm(x, weights("g", 256)) @ weights("W", 256, 32))
     assert len(program.kernels) <= 3  # the roots of all rows may be a kernel of their own
     assert any("of_operand_into_right_constants" in rule for rule in program.kernels[-1].rules + all_rules(program))
-    narrow = compiled(nn.rms_norm(x, tensor.input("g", (256,))) @ weights("V", 256, 16))
-    assert len(narrow.kernels) <= 3
-    assert any(rule.startswith("statistic") for rule in all_rules(narrow))
+    few = compiled(nn.rms_norm(tensor.input("x", (32, 256)), tensor.input("g", (256,))) @ weights("V", 256, 64))
+    assert len(few.kernels) <= 3
+    assert any(rule.startswith("statistic") for rule in all_rules(few))
 
 
 def all_rules(program: Program) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def batch_normed(x: Tensor, out: int, size: int, name: str) -> Tensor:
 def test_a_batch_norm_folds_into_the_filters_and_a_block_is_one_kernel() -> None:
     x = tensor.input("x", (1, 8, 10, 10))
     program = compiled(nn.relu(batch_normed(x, 8, 3, "c") + x))
-    (kernel,) = program.kernels
+    (kernel,) = (kernel for kernel in program.kernels if not kernel.name.startswith("copy"))
     assert "mul" not in kernel.name
     assert any("constants" in rule for rule in all_rules(program))
 
