@@ -12,7 +12,7 @@ step 1 along the second. The answer "" says that the product is no such convolut
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -35,10 +35,11 @@ SMALL = (2, 3)
 Column = Callable[[AxisExpr, Box], AxisExpr]
 """A column of a matrix for each row of it."""
 TERMS: Mapping[str, Sequence[Column]] = {
-    "input": (lambda row, box: floordiv(row, 3, box).shift(2), lambda row, box: floordiv(row.shift(3), 4, box)),
-    "result": (lambda row, box: constant(1), lambda row, box: row * 3, lambda row, box: constant(2)),
+    "inputs": (lambda row, box: floordiv(row, 3, box).shift(2), lambda row, box: floordiv(row.shift(3), 4, box)),
+    "results": (lambda row, box: constant(1), lambda row, box: row * 3, lambda row, box: constant(2)),
 }
-"""Step → the columns of a row of its matrix that are not 0. The last of them may have the coefficient −1, others 1."""
+"""The inputs or the results → the columns of a row of their matrix that are not 0. The last of them may have the
+coefficient −1, others 1."""
 
 Axis = int | str
 """An axis of a tensor of the algorithm: an axis of the product, or the α numbers of a step, such as `u0`."""
@@ -51,9 +52,11 @@ def tiled(part: str, step: str, tile: str, taps: str, steps: str, x: str, w: str
     """A map or the sizes of one step of a convolution by tiles, of the sum of x·w over k.
 
     part: the `sizes` of the tensor that a step stores, its `reduced` sizes, and the maps of its operand (`read`) and of
-    its matrix (`matrix`), or of the operands of the product (`inputs`, `weights`); of tiles of two and three taps, also
-    the maps of the operand's terms (`term 0`, …) and of the row of the matrix (`row`). step: `input 0`, `weights 0`,
-    `product`, `result 0`, … tile: the results of a tile. taps: of the weights. steps: the number of axes."""
+    its matrix (`matrix`), or of the operands of the product (`inputs`, `weights`). step: `input 0`, `weights 0`,
+    `product`, `result 0`, … tile: the results of a tile. taps: of the weights. steps: the number of axes.
+
+    Small tiles have parts for all steps together, `inputs` and `results`: the map of each term (`term 1 0`: of the last
+    step's term 1 and the first step's term 0), and of the row of each step's matrix (`row 0`, …)."""
     tiled = _tile(int(tile), int(taps), int(steps), x, w, k)
     return "" if tiled is None else tiled[step][part]
 
@@ -126,21 +129,32 @@ def convolution_by_tiles(
         parts[f"result {step}"] = _join_tiles(outer, kept, size_of, chosen[step].outer, f"u{step}", tile)
         outer = kept
     if (tile, taps) == SMALL:
-        for step in range(steps):
-            for kind, terms in TERMS.items():
-                parts[f"{kind} {step}"] = _with_terms(parts[f"{kind} {step}"], terms)
+        read = parse_map(parts["product"]["inputs"])
+        inward = [parts[f"input {step}"] for step in reversed(range(steps))]
+        outward = [parts[f"result {step}"] for step in range(steps)]
+        parts["inputs"] = dict(_terms_of(inward, TERMS["inputs"], read))
+        parts["results"] = dict(_terms_of(outward, TERMS["results"], axis_map.identity(sizes[:own])))
     return parts
 
 
-def _with_terms(parts: Parts, terms: Sequence[Column]) -> Parts:
-    """The parts of a step, with the maps of its terms and of the row of its matrix."""
-    read, matrix = parse_map(parts["read"]), parse_map(parts["matrix"])
+def _terms_of(
+    steps: Sequence[Parts], terms: Sequence[Column], at: AxisMap, places: tuple[int, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    """The maps of all terms of these steps, the last step first, and of the rows of their matrices. at: where the last
+    step's tensor is read. places: the terms of the steps after."""
+    last, *before = steps
+    read, row = parse_map(last["read"]), parse_map(last["matrix"]).exprs[0]
     sizes = read.sizes[:-1]
-    box, row = box_of(sizes), matrix.exprs[0]
+    box = box_of(sizes)
     axes = [axis(place, box) for place in range(len(sizes))]
-    at = [axis_map.axis_map(sizes, [*axes, term(row, box)]) for term in terms]
-    reads = {f"term {number}": str(axis_map.compose(read, place)) for number, place in enumerate(at)}
-    return {**parts, **reads, "row": str(axis_map.axis_map(sizes, [row]))}
+    yield f"row {len(before)}", str(axis_map.compose(axis_map.axis_map(sizes, [row]), at))
+    for number, term in enumerate(terms):
+        place = axis_map.compose(read, axis_map.compose(axis_map.axis_map(sizes, [*axes, term(row, box)]), at))
+        chosen = (*places, number)
+        if before:
+            yield from _terms_of(before, terms, place, chosen)
+        else:
+            yield f"term {' '.join(map(str, chosen))}", str(place)
 
 
 def _is_worth_tiles(x: AxisMap, w: AxisMap, own: int, held: Sequence[int]) -> bool:

@@ -8,7 +8,7 @@ matrices interpolate polynomials at the points 0, 1, −1, 2, −2 and ∞ (Wino
 The level of most tiles is `range`: the results of a tile share their products, so that an infinity among them reaches
 all, and large terms cancel. Tiles of 2 results and 3 taps are of level `rounding`: the products of a result read the
 elements of its own window alone, and random sums are more exact than without tiles. Their matrices are written as sums
-of terms, since 0·∞ in a product with a matrix would be NaN.
+of terms, since 0·∞ in a product with a matrix would be NaN; the product computes the few terms of its inputs itself.
 """
 
 from __future__ import annotations
@@ -94,29 +94,35 @@ class _TileOfResults(NamedTuple):
         reads = Load(stored, self.part("matrix", step)), Load(operand, self.part("read", step))
         return Fin(Contract(d, self.part("reduced", step), *reads))
 
-    def add(self, matrix: Matrix, operand: Term, step: str) -> App:
-        """The same of a small tile: a sum of terms, of which the last may be subtracted. No row reads an element that
-        it does not need, so that infinities do not spread."""
-        *added, last = [Load(operand, self.part(f"term {place}", step)) for place in range(len(TERMS[step.split()[0]]))]
+    def add(self, matrix: Matrix, operand: Term, part: str, places: tuple[int, ...] = ()) -> Term:
+        """The inputs or the results of small tiles, for all steps: sums of terms, of which the last may be subtracted.
+        No row reads an element that it does not need, so that infinities do not spread. places: the terms that are
+        chosen of the last steps."""
+        before = self.steps - len(places)
+        if not before:
+            return Load(operand, self.part(f"term {' '.join(map(str, places))}", part))
+        *added, last = [self.add(matrix, operand, part, (*places, place)) for place in range(len(TERMS[part]))]
         signs = _stored([Fraction(-1 if min(row) < 0 else 1) for row in matrix], len(matrix))
-        signed = PBin("mul", d, last, Load(signs, self.part("row", step)))
-        return Pure(reduce(partial(PBin, "add", d), [*added, signed]))
+        signed = PBin("mul", d, last, Load(signs, self.part(f"row {before - 1}", part)))
+        return reduce(partial(PBin, "add", d), [*added, signed])
 
 
 def _convolve(side: str, tile: int, taps: int, steps: int) -> Rule:
     """A product that slides along so many axes. The weights stand on this side."""
     tiles, small = _TileOfResults(tile, taps, steps), (tile, taps) == SMALL
-    transform = tiles.add if small else tiles.multiply
     inputs, weights, results = matrices(tile, taps)
     operand: Term = X
     filters: Term = W
     for step in range(steps):
-        operand = tiles.store(transform(inputs, operand, f"input {step}"), f"input {step}")
+        operand = tiles.store(tiles.multiply(inputs, operand, f"input {step}"), f"input {step}")
         filters = tiles.store(tiles.multiply(weights, filters, f"weights {step}"), f"weights {step}")
-    factors = Load(filters, tiles.part("weights", "product")), Load(operand, tiles.part("inputs", "product"))
+    read = tiles.add(inputs, X, "inputs") if small else Load(operand, tiles.part("inputs", "product"))
+    factors = Load(filters, tiles.part("weights", "product")), read
     value, last = Fin(Contract(d, tiles.part("reduced", "product"), *factors)), "product"
-    for step in reversed(range(steps)):
-        value, last = transform(results, tiles.store(value, last), f"result {step}"), f"result {step}"
+    for step in () if small else reversed(range(steps)):
+        value, last = tiles.multiply(results, tiles.store(value, last), f"result {step}"), f"result {step}"
+    if small:
+        value = Pure(tiles.add(results, tiles.store(value, last), "results"))
     when: tuple[Condition, ...] = (
         one_of(d, "fp32 fp64"),
         Equal(BufDtype(X), d if small else BufDtype(W)),

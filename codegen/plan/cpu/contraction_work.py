@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
+from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k, rows_are_neighbours
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, cell_operands, grid_of, turns_rows
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
@@ -24,9 +24,12 @@ from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.cpu.unread_terms import share_of_terms, unread_digits
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
+from ir.index.expr import AxisExpr
+from ir.index.facts import offset
 from ir.kernel.cpu.cells import CELL_TERMS
 from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Blocks, LoopOrder, Place
+from ir.poly.core import OperandRead
 from ir.pricer import Work
 from ir.target import CACHE_LINE_BYTES, Target
 
@@ -163,7 +166,7 @@ class CpuContractionWork:
             recomputed=again,
             reread=self._reread(times),
             layout=self._packing(tile, times)
-            + (tasks * self._box_cycles(box) if box else 0.0)
+            + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
             + tile.sums * self._values.scattered_reads,
@@ -346,10 +349,23 @@ class CpuContractionWork:
         lines = 1 + (blocks.mr - 1) * item / CACHE_LINE_BYTES
         return self.view.repeats * tile.rows * tile.columns * self.view.depth * lines * _FAR_TERM
 
-    def _box_cycles(self, box: RowBox) -> float:
-        """Cycles to copy a box, run by run."""
+    def _box_cycles(self, box: RowBox, blocks_m: int) -> float:
+        """Cycles to copy a box, run by run. Each read after the first, of an operand that is computed, waits for the
+        cache that holds the block's share of the buffers. The lanes of a read that are no neighbours in memory are
+        loaded one by one."""
+        reads, lanes = self.view.roles.reads[1 - self.view.vector], self.target.lanes
         run = box.extents[box.lanes]
-        return box.elements / run * (-(-run // self.target.lanes) * _BOX_COPY + _BOX_RUN)
+        buffers = {read.buffer: self.view.buffer(read).memref.nbytes for read in reads}
+        line = CACHE_LINE_BYTES * self.target.refetch_cycles(sum(buffers.values()) / blocks_m)
+        vector = _BOX_COPY + (len(reads) - 1) * line
+        apart = sum(self._step_of(read, box.at[box.lanes]) not in (0, 1) for read in reads)
+        return box.elements * ((-(-run // lanes) * vector + _BOX_RUN) / run + apart * self.target.lane_cycles)
+
+    def _step_of(self, read: OperandRead, coordinate: AxisExpr) -> int | None:
+        """Elements in memory between two values of a coordinate of the operand."""
+        digits = [digit for digit, step in coordinate.terms if step == 1 and isinstance(digit, int)]
+        place = offset(read.map, self.view.buffer(read).memref.shape)
+        return fused_step(place, digits[-1:], self.view.sizes)
 
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""
