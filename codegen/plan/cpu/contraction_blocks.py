@@ -28,6 +28,8 @@ BLOCK_K = 1024
 """Terms of a block of k, at most."""
 _SUM_BYTES = _ROW_BYTES = 1 << 20
 """Bytes of a thread's sums, and of its packed rows, at most: a second-level cache holds them."""
+_BOX_BYTES = 3 << 18
+"""Bytes of a box, at most; and half of a smaller second-level cache."""
 _ROWS = 2048
 """Packed rows of a block, at most. Few terms make rows short, and the sums of a block are then longer than its rows: a
 second-level cache has to hold them too, and what the rows are computed from."""
@@ -118,7 +120,7 @@ def even_grids(view: Contraction, mr: int, nr: int, target: Target, *, boxed: bo
         for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
             most = -(-tiles_m // cuts_m) * mr
             if boxed:
-                boxes = (bm for bm, size in boxed_blocks(view) if size <= elements // 2)
+                boxes = (bm for bm, size in boxed_blocks(view) if size * item <= min(target.l2_bytes // 2, _BOX_BYTES))
                 bm = next((bm for bm in boxes if bm <= most and bm % mr == 0), 0)
             else:
                 bm = _piece(tiles_m, max(1, elements // max(view.depth, 1) // mr), cuts_m) * mr

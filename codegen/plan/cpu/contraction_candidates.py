@@ -66,7 +66,7 @@ def contraction_candidates(
                 (*_panel_choices(view, target), *_unpacked_choices(view, target), *_cell_choices(view, target))
             )
             priced += [(one, work.of(one.blocks, one.places, one.order, held=one.held)) for one in choices]
-    priced.sort(key=lambda candidate: (_time(candidate[1], target), -candidate[1].efficiency))
+    priced.sort(key=lambda candidate: _rank(candidate[0], candidate[1], target))
     return [(_plan(candidate, target), work) for candidate, work in priced[:_CANDIDATES]]
 
 
@@ -83,6 +83,24 @@ class _ProductChoice(NamedTuple):
     @staticmethod
     def of(view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target) -> _ProductChoice:
         return _ProductChoice(view, blocks, places, _loop_order(view, blocks, places, target), can_hold(view, blocks))
+
+
+def _rank(choice: _ProductChoice, work: Work, target: Target) -> tuple[float, ...]:
+    """Orders plans: by time. Of plans that take equal time, those come first that prefetch panels; then those that read
+    fewer bytes of operands from beyond the second-level caches; then those of more blocks of columns, since a core that
+    is late then holds up less."""
+    view, blocks = choice.view, choice.blocks
+    blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
+    passed = _bytes_passed(view, (view.m, blocks.bm), blocks_n, target)
+    passed += _bytes_passed(view, (view.n, blocks.bn), blocks_m, target)
+    return _time(work, target), -work.efficiency, choice.order == "mnk", passed, -blocks_n
+
+
+def _bytes_passed(view: Contraction, lines: tuple[int, int], times: int, target: Target) -> int:
+    """Bytes of an operand that pass into the second-level caches. lines: all its rows or columns, and those of a
+    task. times: tasks that read each of them. A core whose cache holds the lines of a task reads them once."""
+    whole, part = (view.depth * count * DTYPES[view.accumulator].bytes for count in lines)
+    return whole * (min(times, target.units) if part <= target.l2_bytes // 2 else times)
 
 
 def _time(work: Work, target: Target) -> float:
