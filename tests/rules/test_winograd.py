@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
+from eqsat.explanation.explore import explore
 from eqsat.runtime.program import Program
 from ir.index.expr import axis, constant, substitute
 from ir.index.map import parse_map
 from rules.tiles import SMALL, TERMS, convolution_by_tiles
 from rules.winograd import FAMILY, SHAPES, matrices
+from tests.support.stages.approximate import CPU
 
 WEIGHTS = "[16,9,9,32,3,3] -> [i0, i3, i4, i5]"
 """Weights of 16 filters over 32 channels and 3 × 3 taps."""
@@ -139,3 +141,14 @@ def test_infinities_stay_in_the_results_that_read_them() -> None:
     np.testing.assert_array_equal(np.isfinite(actual), np.isfinite(expected))
     finite = np.isfinite(expected)
     np.testing.assert_allclose(actual[finite], expected[finite], rtol=0, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_cover_is_no_dearer_with_tiles_where_a_norm_reads_the_convolution() -> None:
+    """The convolution stays a buffer that the norm may read, though each reader could compute the tiles' sums."""
+    weights = tensor.constant(np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype("float32"))
+    y = nn.conv2d(tensor.input("x", (2, 64, 32, 32)), weights, padding=1).reshape(1, 128, 32, 32)
+    centred = y - y.mean((0, 2, 3), keepdims=True)
+    normed = centred * ((centred * centred).mean((0, 2, 3), keepdims=True) + 1e-5).rsqrt()
+    with_tiles, without = (explore(normed, rules=rules, target=CPU) for rules in (None, [f"-{FAMILY}"]))
+    assert with_tiles.estimated_ns <= 1.001 * without.estimated_ns

@@ -172,12 +172,12 @@ def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
         return "memory"
     if view.is_constant(side):
         return "const_pool"
+    guarded = any(read.map.guards for read in view.roles.reads[side])
     if side == view.vector:
         run, step = view.run(side, view.columns)
-        in_runs = run == view.columns or has_even_columns(view, blocks.nr)
+        in_runs = run == view.columns or (has_even_columns(view, blocks.nr) and not guarded)
         packed = view.m > blocks.mr or not in_runs or step not in (0, 1)
     else:
-        guarded = any(read.map.guards for read in view.roles.reads[side])
         packed = view.n > blocks.nr or view.m % blocks.mr != 0 or guarded
     return "packed" if packed else "memory"
 

@@ -257,7 +257,8 @@ class CpuContractionWork:
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
             slots = float(max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
-            return (slots + self._far_slots(blocks, order, place, blocks.nr * wide, slots)) / multiplies
+            far = self._far_slots(blocks, order, place, blocks.nr * wide, slots)
+            return (slots + far) / multiplies / self._filled_lanes
         vectors = blocks.nr // self.target.lanes * wide
         product = _INTEGER_PRODUCT if blocks.algorithm == "outer" and self.view.accumulator == "i32" else 1.0
         products = product * (blocks.mr + self._has_bias(blocks)) * vectors
@@ -268,6 +269,13 @@ class CpuContractionWork:
         slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS)
         slots += self._far_slots(blocks, order, place, vectors, slots) + _TURN_LOSS
         return slots / (blocks.mr * vectors) * self._over_vectors(blocks)
+
+    @cached_property
+    def _filled_lanes(self) -> float:
+        """The share of the lanes of a dot product that hold a term: every run of neighbouring terms begins a vector."""
+        run, _ = self.view.run(self.view.vector, self.view.k)
+        length, lanes = self.view.extent(run), self.target.lanes
+        return length / (-(-length // lanes) * lanes) if length else 1.0
 
     def _far_slots(self, blocks: Blocks, order: LoopOrder, place: Place, vectors: int, slots: float) -> float:
         """The slots of a tile's term beyond `slots`, on average, to load `vectors` from beyond the second-level cache:

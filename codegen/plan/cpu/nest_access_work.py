@@ -176,7 +176,10 @@ class NestAccesses:
 
     def _uses_lines_up(self, access: AccessShape, nest: PlannedNest) -> bool:
         """Whether the nearest cache still holds the cache lines of lanes that lie apart, when the loops inside a strip
-        come to the neighbouring elements."""
+        come to the neighbouring elements. Lanes a multiple of `WAY_BYTES` apart share one set of that cache."""
+        sets = WAY_BYTES // math.gcd(WAY_BYTES, (access.steps[nest.along[-1]] or 0) * _ELEMENT_BYTES)
+        if self.target.lanes > sets * (self.target.l1_bytes // WAY_BYTES):
+            return False
         outer = [loop for number, loop in enumerate(nest.loops) if number != nest.lanes]
         terms = [(frozenset({axis}), access.sizes[axis]) for axis in range(access.rank, len(access.sizes))]
         touched = CACHE_LINE_BYTES * self.target.lanes

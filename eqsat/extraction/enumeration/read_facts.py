@@ -11,6 +11,7 @@ sums: the reader may hold an accumulator of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import STEPS, EGraphView
@@ -111,12 +112,38 @@ class ReadFacts:
 
     def _definitions(self, buffer: int, value: int) -> Iterable[ENode]:
         """How a value is computed that the buffer stores, if the program's own buffers are there to be read."""
+        needs_own = buffer in self._loaded
         for node in self._view.classes[value]:
-            read = node.buffer if node.ctor == "Load" else None
-            if node.ctor in STEPS or read == buffer:
+            if node.ctor in STEPS or (node.ctor == "Load" and node.buffer == buffer):
                 continue
-            if read is None or read in self._loaded or buffer not in self._loaded:
+            if not needs_own or (self._is_own(node) and self._own.issuperset(node.inline_children)):
                 yield node
+
+    def _is_own(self, node: ENode) -> bool:
+        """Whether a node reads no buffer that a rule introduced, unless that is known when the program is built."""
+        return node.ctor not in ("Load", "Gather") or node.buffer in self._loaded or node.buffer in self._constant
+
+    @cached_property
+    def _own(self) -> frozenset[int]:
+        """The values that can be computed from the program's own buffers and from constants."""
+        waiting_for: dict[int, list[tuple[int, set[int]]]] = {}
+        ready: list[int] = []
+        for class_, nodes in self._view.classes.items():
+            for node in nodes:
+                if node.ctor not in STEPS and self._is_own(node):
+                    kids = set(node.inline_children)
+                    ready += () if kids else [class_]
+                    for kid in kids:
+                        waiting_for.setdefault(kid, []).append((class_, kids))
+        own: set[int] = set()
+        while ready:
+            class_ = ready.pop()
+            if class_ not in own:
+                own.add(class_)
+                for reader, kids in waiting_for.pop(class_, ()):
+                    kids.discard(class_)
+                    ready += () if kids else [reader]
+        return frozenset(own)
 
     def _is_copy(self, buffer: int) -> bool:
         """Whether one way to compute the buffer is to read another, moved."""
