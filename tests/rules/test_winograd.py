@@ -15,7 +15,6 @@ from ir.index.expr import axis, constant, substitute
 from ir.index.map import parse_map
 from rules.tiles import SMALL, TERMS, convolution_by_tiles
 from rules.winograd import FAMILY, SHAPES, matrices
-from tests.support.stages.approximate import CPU
 
 WEIGHTS = "[16,9,9,32,3,3] -> [i0, i3, i4, i5]"
 """Weights of 16 filters over 32 channels and 3 × 3 taps."""
@@ -150,5 +149,5 @@ def test_a_cover_is_no_dearer_with_tiles_where_a_norm_reads_the_convolution() ->
     y = nn.conv2d(tensor.input("x", (2, 64, 32, 32)), weights, padding=1).reshape(1, 128, 32, 32)
     centred = y - y.mean((0, 2, 3), keepdims=True)
     normed = centred * ((centred * centred).mean((0, 2, 3), keepdims=True) + 1e-5).rsqrt()
-    with_tiles, without = (explore(normed, rules=rules, target=CPU) for rules in (None, [f"-{FAMILY}"]))
+    with_tiles, without = (explore(normed, rules=rules, target="cpu") for rules in (None, [f"-{FAMILY}"]))
     assert with_tiles.estimated_ns <= 1.001 * without.estimated_ns

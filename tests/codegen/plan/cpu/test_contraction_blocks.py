@@ -12,7 +12,6 @@ from tests.codegen.plan.test_row_box import nhwc
 from tests.support.cpu.contraction_runs import plans_of, target_of
 from tests.support.cpu.nest_kernels import target
 from tests.support.programs import regions
-from tests.support.stages.approximate import CPU
 
 
 def best(region: Region) -> CpuContractionPlan:
@@ -59,5 +58,5 @@ def test_few_rows_are_one_block_so_that_no_weight_is_read_by_two_cores() -> None
 def test_short_runs_of_terms_fill_few_lanes_of_a_dot_product() -> None:
     """The mean of a convolution by one dot product, in runs of three taps, took 10.6 ms, by two kernels .55."""
     x, w = tensor.input("x", (2, 64, 32, 32)), tensor.input("w", (64, 64, 3, 3))
-    plans = [price.plan for price in explore(nn.conv2d(x, w, padding=1).mean((2, 3)), target=CPU).prices]
+    plans = [price.plan for price in explore(nn.conv2d(x, w, padding=1).mean((2, 3)), target="cpu").prices]
     assert not any(isinstance(plan, CpuContractionPlan) and plan.blocks.algorithm == "dot" for plan in plans)
