@@ -70,10 +70,6 @@ WHY: Mapping[str, str] = {
 }
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 WHY_TORCH: Mapping[str, str] = {
-    "deeplab inference": "convolutions 3 × 3 run at 260 to 340 GFLOP/s; onnxruntime reaches 380 in one of 2048 "
-    "channels. Both leave out padding: at dilations of 12, 24 and 36 that one takes 33, 14 and 8 ms in either",
-    "resnet50 inference": "convolutions 3 × 3 run at 290 to 355 GFLOP/s; onnxruntime reaches 380 in one of 2048 "
-    "channels. Five comparisons within an hour gave ratios from 0.97 to 1.01",
     "mobilenet_v3 inference": "a tie: the ratio was 1.01 in the run before",
     "gpt2 step": "parameters change in every step, so that every call packs them: inference takes 286 ms, and 227 with "
     "frozen parameters",
