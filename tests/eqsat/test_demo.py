@@ -25,7 +25,7 @@ def test_resnet50_equals_onnxruntime() -> None:
     pytest.importorskip("onnxruntime")
     outcome = run_example(RESNET, repeats=1)
     assert outcome.error < 1e-5
-    assert outcome.program.stats.kernels_after <= 110
+    assert outcome.program.stats.kernels_after <= 70
     tiny = {uop for kernel in outcome.program.kernels for uop in kernel.uops}
     for kernel in outcome.program.kernels:
         assert kernel.uops or not tiny & set(kernel.writes), "only what a rule stores is no uop's result"
