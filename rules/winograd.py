@@ -114,15 +114,17 @@ def _convolve(side: str, tile: int, taps: int, steps: int) -> Rule:
     operand: Term = X
     filters: Term = W
     for step in range(steps):
-        operand = tiles.store(tiles.multiply(inputs, operand, f"input {step}"), f"input {step}")
         filters = tiles.store(tiles.multiply(weights, filters, f"weights {step}"), f"weights {step}")
+        if not small:
+            operand = tiles.store(tiles.multiply(inputs, operand, f"input {step}"), f"input {step}")
     read = tiles.add(inputs, X, "inputs") if small else Load(operand, tiles.part("inputs", "product"))
     factors = Load(filters, tiles.part("weights", "product")), read
     value, last = Fin(Contract(d, tiles.part("reduced", "product"), *factors)), "product"
-    for step in () if small else reversed(range(steps)):
-        value, last = tiles.multiply(results, tiles.store(value, last), f"result {step}"), f"result {step}"
     if small:
         value = Pure(tiles.add(results, tiles.store(value, last), "results"))
+    else:
+        for step in reversed(range(steps)):
+            value, last = tiles.multiply(results, tiles.store(value, last), f"result {step}"), f"result {step}"
     when: tuple[Condition, ...] = (
         one_of(d, "fp32 fp64"),
         Equal(BufDtype(X), d if small else BufDtype(W)),

@@ -35,11 +35,19 @@ def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[in
 
 def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[int]:
     """The Buf classes that can be computed when the program is built: from constants, numbers and indices."""
+    known = computable_classes(view, constants)
+    return frozenset(class_ for class_ in known if view.sorts[class_] is Sort.BUF)
+
+
+def computable_classes(view: EGraphView, given: Iterable[int], without: Iterable[str] = ()) -> frozenset[int]:
+    """The classes that can be computed from given ones, from numbers and indices. without: constructors of which no
+    node is used, beside those of inputs and of steps."""
+    unused = {"Input", *STEPS, *without}
     needs: dict[int, list[list[int]]] = {}
-    waiting = list(dict.fromkeys(constants))
+    waiting = list(dict.fromkeys(given))
     for class_, nodes in view.classes.items():
         for node in nodes:
-            if node.ctor not in ("Input", *STEPS):
+            if node.ctor not in unused:
                 operands = frozenset(node.children)
                 missing = [len(operands), class_]
                 for operand in operands:
@@ -55,4 +63,4 @@ def constant_classes(view: EGraphView, constants: Iterable[int]) -> frozenset[in
                 missing[0] -= 1
                 if not missing[0]:
                     waiting.append(missing[1])
-    return frozenset(class_ for class_ in known if view.sorts[class_] is Sort.BUF)
+    return frozenset(known)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.contraction_view import Contraction, fused_step, lanes_along_k, rows_are_neighbours
+from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, cell_operands, grid_of, turns_rows
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
@@ -372,8 +372,7 @@ class CpuContractionWork:
     def _step_of(self, read: OperandRead, coordinate: AxisExpr) -> int | None:
         """Elements in memory between two values of a coordinate of the operand."""
         digits = [digit for digit, step in coordinate.terms if step == 1 and isinstance(digit, int)]
-        place = offset(read.map, self.view.buffer(read).memref.shape)
-        return fused_step(place, digits[-1:], self.view.sizes)
+        return offset(read.map, self.view.buffer(read).memref.shape).coeff(digits[-1]) if digits else 0
 
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from eqsat.egraph.buffers import computable_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import STEPS, EGraphView
 from ir.index.facts import is_injective
@@ -116,34 +117,14 @@ class ReadFacts:
         for node in self._view.classes[value]:
             if node.ctor in STEPS or (node.ctor == "Load" and node.buffer == buffer):
                 continue
-            if not needs_own or (self._is_own(node) and self._own.issuperset(node.inline_children)):
+            if not needs_own or self._own.issuperset(node.children):
                 yield node
-
-    def _is_own(self, node: ENode) -> bool:
-        """Whether a node reads no buffer that a rule introduced, unless that is known when the program is built."""
-        return node.ctor not in ("Load", "Gather") or node.buffer in self._loaded or node.buffer in self._constant
 
     @cached_property
     def _own(self) -> frozenset[int]:
-        """The values that can be computed from the program's own buffers and from constants."""
-        waiting_for: dict[int, list[tuple[int, set[int]]]] = {}
-        ready: list[int] = []
-        for class_, nodes in self._view.classes.items():
-            for node in nodes:
-                if node.ctor not in STEPS and self._is_own(node):
-                    kids = set(node.inline_children)
-                    ready += () if kids else [class_]
-                    for kid in kids:
-                        waiting_for.setdefault(kid, []).append((class_, kids))
-        own: set[int] = set()
-        while ready:
-            class_ = ready.pop()
-            if class_ not in own:
-                own.add(class_)
-                for reader, kids in waiting_for.pop(class_, ()):
-                    kids.discard(class_)
-                    ready += () if kids else [reader]
-        return frozenset(own)
+        """The classes that can be computed from the program's own buffers and from constants: what a rule introduced is
+        not stored."""
+        return computable_classes(self._view, self._loaded | self._constant, without=["Store"])
 
     def _is_copy(self, buffer: int) -> bool:
         """Whether one way to compute the buffer is to read another, moved."""
