@@ -14,8 +14,9 @@ import numpy as np
 
 from ir.dtype import dtype, is_widening, promote
 from ir.index import map as axis_map
-from ir.index.facts import is_injective, picked_axes
+from ir.index.facts import picked_axes
 from ir.index.guard import Guard, canonical_fill
+from ir.index.injective import is_injective
 from ir.index.map import parse_map
 from ir.region.work import footprint
 from ir.term.language import Primitive

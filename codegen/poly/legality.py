@@ -15,7 +15,8 @@ from itertools import pairwise
 from codegen.poly.stream_roles import holds_contraction, stream_roles
 from codegen.poly.value_sites import ACCUMULATORS, Sites, outer_scope
 from ir.diagnostics import Kind
-from ir.index.facts import is_injective, picked_axes
+from ir.index.facts import picked_axes
+from ir.index.injective import is_injective
 from ir.index.map import AxisMap, identity, support
 from ir.poly.core import Site, StreamRoles
 from ir.poly.indexbook import MOST_PIECES

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from eqsat.egraph.tiny_to_term import gathered_map, movement_map, reduced_map
-from ir.index.facts import is_injective
+from ir.index.injective import is_injective
 from ir.index.map import AxisMap, compose, floors, identity, lift
 from ir.tiny.graph import Graph, Ref
 from ir.uop.table import UOpKind

@@ -16,7 +16,7 @@ from functools import cached_property
 from eqsat.egraph.buffers import computable_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import STEPS, EGraphView
-from ir.index.facts import is_injective
+from ir.index.injective import is_injective
 from ir.post_order import post_order
 
 EPILOGUES = ("Fin", "EUn", "EBin", "ETern")

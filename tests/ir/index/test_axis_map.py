@@ -16,6 +16,7 @@ from ir.index import facts as axis_facts
 from ir.index import moves as axis_moves
 from ir.index.expr import ZERO, axis, box_of, constant, floordiv, interval, mod, parse_expr, simplify
 from ir.index.guard import Bound, Guard, canonical_fill, parse_bound
+from ir.index.injective import is_injective
 from ir.index.isl import isl_read
 from ir.index.map import (
     AxisMap,
@@ -421,7 +422,14 @@ def test_a_large_view_is_checked_by_isl() -> None:
 def test_injective_is_exact(seed: int) -> None:
     _, total, result = random_chain(random.Random(seed), MOVES, range(1, 6))
     read = result[result >= 10] if total.fill is None else np.zeros(0)
-    assert axis_facts.is_injective(total) == (len(np.unique(read)) == read.size)
+    assert is_injective(total) == (len(np.unique(read)) == read.size)
+
+
+def test_injective_is_exact_for_parts_of_many_points() -> None:
+    size = 1 << 18
+    half, rest = "i0 // 2", "i0 - 2*(i0 // 2)"
+    assert is_injective(parse_map(f"[{size}] -> [{half}, {rest}]"))
+    assert not is_injective(parse_map(f"[{size}] -> [{half}]"))
 
 
 def test_offsets() -> None:
