@@ -15,8 +15,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from eqsat.egraph.query_text import Body, Table, quote, tables
-from ir.term.language import Analysis, App, Ctor, Fact, Imm, Pure, Sort, Store, Term, Var, is_op, sort_of, subterms
-from ir.term.rule import KEPT_RULES, Clause, Exists, Rule
+from ir.term.language import (
+    Analysis,
+    App,
+    Ctor,
+    Fact,
+    Imm,
+    Prim,
+    Pure,
+    Sort,
+    Store,
+    Term,
+    Var,
+    is_op,
+    sort_of,
+    subterms,
+)
+from ir.term.rule import KEPT_RULES, Clause, Condition, Exists, Rule
 
 SORTS = (Sort.BUF, Sort.PRO, Sort.ACC, Sort.EPI)
 LOADED = "T"
@@ -108,10 +123,15 @@ def pattern_text(rule: Rule) -> str:
     and facts have equal queries."""
     body = Body(rule.lhs, tables(rule.patterns, rule.when), comparing=False)
     for condition in rule.when:
-        if isinstance(condition, Exists | Fact):
+        if isinstance(condition, Exists | Fact) or _is_check(condition):
             body.require(condition)
     names: dict[str, str] = {}
     return _VARIABLE.sub(lambda match: names.setdefault(match[0], f"?x{len(names)}"), " ".join(body.facts))
+
+
+def _is_check(condition: Condition) -> bool:
+    """Whether a condition is a primitive of what the patterns bind."""
+    return isinstance(condition, Prim) and all(isinstance(arg, str | Var) for arg in condition.args)
 
 
 def _write_rule(rule: Rule, marks: Marks) -> tuple[Body, list[str]]:
@@ -120,9 +140,9 @@ def _write_rule(rule: Rule, marks: Marks) -> tuple[Body, list[str]]:
     for condition in rule.when:
         body.require(condition)
     body.require_acyclic(_computes_numbers(rule.rhs))
-    head: list[str] = []
-    result = _build(rule.rhs, body, head, rule.name, marks)
-    return body, [*head, f"(union ?root {result})"]
+    head = _Head(body, rule.name, marks)
+    result = head.build(rule.rhs)
+    return body, [*head.actions, f"(union ?root {result})"]
 
 
 def _computes_numbers(term: Term) -> bool:
@@ -144,25 +164,38 @@ def clause_text(clause: Clause) -> str:
     return f"(rule ({' '.join(body.facts)}) ({action}) :ruleset {ANALYSES})"
 
 
-def _build(term: Term, body: Body, head: list[str], rule: str, marks: Marks, whole: Collection[Term] = ()) -> str:
-    """Write the actions that build `term`, operands first, each with its witness. Returns the text that names it.
+class _Head:
+    """The actions of a rule's head, which build its right side. A term that occurs several times is built once."""
 
-    whole: values that are the whole content of a buffer, so they are no parts.
-    """
-    if not isinstance(term, App):
-        return body.text(term)
-    whole = (*whole, held_value(term)) if term.ctor is Store else whole
-    behind_stored = marks._replace(stored=marks.behind)
-    args_text = [_build(arg, body, head, rule, behind_stored if _is_store(arg) else marks, whole) for arg in term.args]
-    for name, arg in zip(args_text, term.args, strict=True):
-        if isinstance(arg, App) and arg not in whole:
-            marks_of_arg = marks.stored if _is_store(arg) else marks.parts if is_op(arg) else ()
-            head.extend(f"({mark.name} {name})" for mark in marks_of_arg if mark.over is arg.ctor.result)
-    args = " ".join(args_text)
-    name = f"built{len(head)}"
-    head.append(f"(let {name} ({term.ctor.name} {args}))")
-    head.append(f'({witness(term.ctor.name)} {args} "{rule}")')
-    return name
+    def __init__(self, body: Body, rule: str, marks: Marks) -> None:
+        self._body, self._rule, self._marks = body, rule, marks
+        self._built: dict[App, str] = {}
+        self.actions: dict[str, None] = {}
+
+    def build(self, term: Term, marks: Marks | None = None, whole: Collection[Term] = ()) -> str:
+        """Write the actions that build `term`, operands first, each with its witness. Returns the text that names it.
+
+        marks: of the operands. whole: values that are the whole content of a buffer, so they are no parts.
+        """
+        if not isinstance(term, App):
+            return self._body.text(term)
+        marks = marks or self._marks
+        whole = (*whole, held_value(term)) if term.ctor is Store else whole
+        behind_stored = marks._replace(stored=marks.behind)
+        names = [self.build(arg, behind_stored if _is_store(arg) else marks, whole) for arg in term.args]
+        for name, arg in zip(names, term.args, strict=True):
+            if isinstance(arg, App) and arg not in whole:
+                marks_of_arg = marks.stored if _is_store(arg) else marks.parts if is_op(arg) else ()
+                self._act(f"({mark.name} {name})" for mark in marks_of_arg if mark.over is arg.ctor.result)
+        if term not in self._built:
+            self._built[term] = f"built{len(self._built)}"
+            args = " ".join(names)
+            self._act([f"(let {self._built[term]} ({term.ctor.name} {args}))"])
+            self._act([f'({witness(term.ctor.name)} {args} "{self._rule}")'])
+        return self._built[term]
+
+    def _act(self, actions: Iterable[str]) -> None:
+        self.actions |= dict.fromkeys(actions)
 
 
 def _is_store(term: Term) -> bool:
