@@ -129,7 +129,8 @@ def _convolve(side: str, tile: int, taps: int, steps: int) -> Rule:
         one_of(d, "fp32 fp64"),
         Equal(BufDtype(X), d if small else BufDtype(W)),
         Constant(W),
-        has_many_weights(w),
+        has_many_weights(x, w),
+        tiles.part("reduced", "product"),
         *map(Computed, (X, W)),
         *([] if small else [Finite(X)]),
     )
