@@ -39,9 +39,9 @@ from ir.term.language import (
     Stream,
     sort_of,
 )
-from ir.term.rule import Clause, Condition, pattern_variables
+from ir.term.rule import Clause, Condition, Equal, pattern_variables
 from rules.concatenation import is_whole, placed_together
-from rules.primitives import byte, byte_fills, element_of, is_outer, non_expanding, one_of
+from rules.primitives import byte, byte_fills, element_of, is_outer, non_expanding
 
 BufDtype = Analysis("BufDtype", Sort.BUF, True, "the dtype of a buffer's elements", steers=False)
 ProDtype = Analysis("ProDtype", Sort.PRO, True, "the dtype of a value", steers=False)
@@ -128,10 +128,10 @@ def _operands(analysis: Analysis, term: App, *when: Condition) -> Iterator[Claus
 
 def _bytes(analysis: Analysis) -> Iterator[Clause]:
     """The analysis holds for bytes, for numbers that a byte has, for views of them, and in a wider integer."""
-    yield _holds(analysis, _read_a, one_of(BufDtype(A), "i8 u8"), byte_fills(m))
-    yield _holds(analysis, Imm(d, n, k), one_of(d, "i32"), byte(n))
+    yield from (_holds(analysis, _read_a, Equal(BufDtype(A), element), byte_fills(m)) for element in ("i8", "u8"))
+    yield _holds(analysis, Imm("i32", n, k), byte(n))
     yield _holds(analysis, PView(p, m), analysis(p), byte_fills(m))
-    yield _holds(analysis, PUn("cast", d, p), analysis(p), one_of(d, "i32"))
+    yield _holds(analysis, PUn("cast", "i32", p), analysis(p))
 
 
 def _stored_where_read(analysis: Analysis) -> Iterator[Clause]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ def filled_with(view: str, element: str, number: str) -> str:
     return yes(all(fill == number for fill in fills))
 
 
-@Primitive
+@partial(Primitive, sign="false")
 def fill_everywhere(view: str, element: str) -> str:
     """The fill of a `view` that reads nothing at any index, as a number of dtype `element`."""
     fill = parse_map(view).fill
