@@ -13,11 +13,13 @@ Progress = Callable[[str], None]
 
 
 class Clock:
-    """`seconds` is wall time by stage; the times of a stage that runs twice are added."""
+    """`seconds` is wall time by stage; the times of a stage that runs twice are added. A stage that goes on is told
+    once."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.seconds: dict[str, float] = {}
         self._progress = progress
+        self._stage = ""
 
     def tell(self, what: str) -> None:
         """Report to the caller what begins inside a stage."""
@@ -34,7 +36,9 @@ class Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        self.tell(name)
+        if name != self._stage:
+            self.tell(name)
+        self._stage = name
         start = time.perf_counter()
         try:
             with at_stage(name):

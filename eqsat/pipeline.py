@@ -7,8 +7,8 @@ into code and a program.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,12 +22,17 @@ from eqsat.assembly.assemble import assemble
 from eqsat.assembly.link import link
 from eqsat.assembly.rename_part import rename_cover, rename_view
 from eqsat.clock import Clock
+from eqsat.cost.pricing import PlanPricer
 from eqsat.egraph.saturate import saturate
+from eqsat.egraph.saturation_stats import SaturationStats
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract_several
+from eqsat.extraction.layouts.neighbours import PartCover, choose_neighbouring_layouts
+from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
 from eqsat.garbage_collector import release_memory, uncollected
 from eqsat.logs.records import tell_cover, tell_plans, tell_saturation
+from eqsat.looping.edges import edges_of_equals, part_groups
 from eqsat.looping.part_form import part_form, renaming
 from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
@@ -42,6 +47,7 @@ from ir.kernel.gpu.kernel import GLOBAL_ALIGNMENT
 from ir.module.module import Module
 from ir.pricer import Price
 from ir.target import Target
+from ir.tiny.graph import Ref
 from rules import select
 
 NEAR_COVERS = 8
@@ -57,7 +63,7 @@ def optimize(
     divide a graph into parts, which take this path one after another; one module runs them. choose: takes one of the
     covers that the estimate puts first; None takes the first."""
     steps = split(bound.graph, bound.constants)
-    optimized = optimize_parts(tuple(parts_of(steps)), target, options, clock, choose)
+    optimized = optimize_parts(steps, bound.graph.outputs, target, options, clock, choose)
     is_whole = any(one.part.graph is bound.graph for one in optimized)
     module = optimized[0].module if is_whole else _link(steps, optimized, bound, target)
     recipe = recipe_of(bound.graph, target, options, optimized, module)
@@ -67,28 +73,57 @@ def optimize(
     return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
 
 
+class _CoveredPart(NamedTuple):
+    """A part with the cover that was chosen for it, its buffers row-major. saturation: None of a part that equals an
+    earlier one."""
+
+    part: Part
+    saturation: SaturationStats | None
+    egraph: EGraphView
+    cover: Cover
+
+
 def optimize_parts(
-    parts: Sequence[Part], target: Target, options: Options, clock: Clock, choose: Choose | None = None
+    steps: Steps,
+    outputs: Sequence[Ref],
+    target: Target,
+    options: Options,
+    clock: Clock,
+    choose: Choose | None = None,
 ) -> list[OptimizedPart]:
-    """The kernels of every part. Of parts that are equal but for names, the first one is optimized."""
-    forms = list(map(part_form, parts))
-    repeated = {form for form, count in Counter(forms).items() if count > 1}
-    first: dict[object, tuple[OptimizedPart, EGraphView]] = {}
-    optimized = []
-    for part, form in zip(parts, forms, strict=True):
-        if form in first:
-            optimized.append(_rename(part, *first[form]))
-            continue
-        chosen, egraph = _choose_kernels(part, target, options, clock, choose)
-        optimized.append(chosen)
-        if form in repeated:
-            first[form] = chosen, egraph
-    return optimized
+    """The kernels of every part, in the order of `parts_of`. outputs: of the program. Of parts that are equal but for
+    names, the first one is optimized."""
+    parts = tuple(parts_of(steps))
+    pricer = pricer_for(target, options, *(part.graph for part in parts))
+    permuted = PermutedKernels(pricer, packs=not target.is_gpu) if options.cost_model.relayout else None
+    groups = list(part_groups(steps, outputs))
+    edges = frozenset[Ref]().union(*(group.edges for group in groups))
+    equal: dict[object, list[Part]] = {}
+    for part in parts:
+        equal.setdefault(part_form(part), []).append(part)
+    covered: dict[int, _CoveredPart] = {}
+    for first, *others in equal.values():
+        own = frozenset(edges_of_equals([first, *others], edges))
+        chosen = covered[id(first)] = _cover_part(first, own, pricer, target, options, clock, choose)
+        covered |= {id(other): _rename(other, chosen) for other in others}
+    optimized: dict[int, OptimizedPart] = {}
+    with clock.stage("extract"):
+        for group in groups:
+            several = [covered[id(part)] for part in group.parts]
+            for one, cover in zip(several, _lay_out(several, edges, permuted), strict=True):
+                optimized[id(one.part)] = _assemble(one, cover)
+    return [optimized[id(part)] for part in parts]
 
 
-def _choose_kernels(
-    part: Part, target: Target, options: Options, clock: Clock, choose: Choose | None
-) -> tuple[OptimizedPart, EGraphView]:
+def _cover_part(
+    part: Part,
+    edges: frozenset[Ref],
+    pricer: PlanPricer,
+    target: Target,
+    options: Options,
+    clock: Clock,
+    choose: Choose | None,
+) -> _CoveredPart:
     graph, constants = part.graph, sorted(part.constants)
     with clock.stage("saturate"):
         rules = select(options.rules, options.exactness)
@@ -108,7 +143,7 @@ def _choose_kernels(
             1 if choose is None else NEAR_COVERS,
             egraph,
             graph.outputs,
-            pricer_for(target, options, graph),
+            pricer,
             constants=constants,
             extractor=options.extractor,
             joining=options.cost_model.joining,
@@ -117,19 +152,39 @@ def _choose_kernels(
             cold=cold_inputs(part.given, target),
             packs=not target.is_gpu,
             as_written=bool(options.cost_model.own),
+            free={egraph.tiny[ref] for ref in edges},
         )
         cover = covers[0] if choose is None else choose(covers)
         tell_cover(cover)
-        module, prices = assemble(cover, egraph, graph, constants)
-        tell_plans(module, prices)
-    return OptimizedPart(part, saturation, cover, module, prices), egraph
+    return _CoveredPart(part, saturation, egraph, cover.unordered)
 
 
-def _rename(part: Part, first: OptimizedPart, egraph: EGraphView) -> OptimizedPart:
-    """A part as an equal part was optimized, which has this e-graph."""
-    view = rename_view(egraph, renaming(first.part, part))
-    cover = rename_cover(first.cover, view, part.graph.outputs, part.prefix)
-    return OptimizedPart(part, None, cover, *assemble(cover, view, part.graph, sorted(part.constants)))
+def _rename(part: Part, first: _CoveredPart) -> _CoveredPart:
+    """A part as an equal part was covered."""
+    view = rename_view(first.egraph, renaming(first.part, part))
+    return _CoveredPart(part, None, view, rename_cover(first.cover, view, part.graph.outputs, part.prefix))
+
+
+def _lay_out(
+    several: Sequence[_CoveredPart], edges: frozenset[Ref], permuted: PermutedKernels | None
+) -> Sequence[Cover]:
+    """The covers of the parts of a group with their buffers in the orders that are cheapest for all together."""
+    if permuted is None:
+        return [one.cover for one in several]
+    return choose_neighbouring_layouts(
+        [
+            PartCover(one.cover, {ref: one.egraph.tiny[ref] for ref in one.part.graph.types if ref in edges})
+            for one in several
+        ],
+        permuted,
+    )
+
+
+def _assemble(covered: _CoveredPart, cover: Cover) -> OptimizedPart:
+    graph, constants = covered.part.graph, sorted(covered.part.constants)
+    module, prices = assemble(cover, covered.egraph, graph, constants)
+    tell_plans(module, prices)
+    return OptimizedPart(covered.part, covered.saturation, cover, module, prices)
 
 
 def _link(steps: Steps, optimized: Sequence[OptimizedPart], bound: BoundModel, target: Target) -> Module:

@@ -97,7 +97,9 @@ def _slots(
         if tensor not in known or inputs[tensor] in used:
             type_ = graph.types[node.id]
             role: Role = "constant" if tensor in known else "input"
-            slots.append(Slot(tensor, MemRef(type_.shape, type_.dtype.name), role))
+            order = cover.orders.get(inputs[tensor])
+            shape = type_.shape if order is None else tuple(type_.shape[axis] for axis in order)
+            slots.append(Slot(tensor, MemRef(shape, type_.dtype.name), role, order=order))
     for kernel in kernels:
         for buffer, output in zip(kernel.writes, kernel.region.outputs, strict=True):
             written = "output" if buffer in results else "arena"

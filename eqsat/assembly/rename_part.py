@@ -14,7 +14,6 @@ from eqsat.egraph.buffers import buffer_names, input_classes
 from eqsat.egraph.enode import ENode
 from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover, CoverKernel
-from eqsat.extraction.layouts.copies import name_copies
 from eqsat.extraction.selection import Selection
 from eqsat.looping.part_form import Renaming
 from ir.tiny.graph import Ref
@@ -35,11 +34,10 @@ def _rename_input(node: ENode, tensors: Mapping[str, str]) -> ENode:
 
 
 def rename_cover(cover: Cover, view: EGraphView, outputs: Sequence[Ref], prefix: str) -> Cover:
-    """The cover of a part as that of an equal part, whose e-graph this is. What extraction did is not said again."""
-    source_of = {kernel.writes[0]: kernel.reads[0] for kernel in cover.kernels if kernel.is_copy}
+    """The row-major cover of a part as that of an equal part, whose e-graph this is. What extraction did is not said
+    again."""
     classes = [class_ for _, class_ in cover.outputs]
-    results = [source_of.get(class_, class_) for class_ in classes]
-    names = name_copies(buffer_names(view, input_classes(view), results, prefix), cover.kernels, cover.orders)
+    names = buffer_names(view, input_classes(view), classes, prefix)
     by_name = {name: names[class_] for class_, name in cover.names.items()}
     return replace(
         cover,

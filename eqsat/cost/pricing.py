@@ -37,15 +37,18 @@ class PlanPricer:
         self._planner = planner
         self._terms = terms
         self._own = find_terms(terms.own)
+        self._known: dict[Region, Price | Rejected] = {}
         self._roofline = Roofline(target, terms)
         replaced = {name: False for name in self._own if name in PART_OF}
         self._least = Roofline(target, msgspec.structs.replace(terms, **replaced))
 
     def price(self, region: Region) -> Price | Rejected:
         """The price of the fastest plan that meets no STOP condition; if all meet one, of the fastest plan. The first
-        of equals."""
-        candidates = self._candidates(region)
-        return candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
+        of equals. The parts of a program ask for the prices of equal regions."""
+        if region not in self._known:
+            candidates = self._candidates(region)
+            self._known[region] = candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
+        return self._known[region]
 
     def rank(self, region: Region) -> list[Price]:
         """The prices of all plans of a region, the best first; none if the region is refused."""

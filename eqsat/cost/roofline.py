@@ -7,6 +7,8 @@ Each term has a name and a switch, so that an ablation can leave out a single te
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from eqsat.cost.occupancy import resident_share
@@ -133,12 +135,12 @@ def _caches(target: Target) -> tuple[tuple[float, float], ...]:
     return ((target.l2_bytes, target.l2_bandwidth), last) if alone else (last,)
 
 
-def peaks_for(graph: Graph, target: Target) -> Target:
+def peaks_for(graphs: Iterable[Graph], target: Target) -> Target:
     """A CPU without the peaks of narrow dtypes that a program lacks: bounds on the time of its kernels would be up to
     sixteen times too low. The tensor cores of a GPU multiply fp32, too."""
     if target.is_gpu:
         return target
-    dtypes = {type_.dtype.name for type_ in graph.types.values()}
+    dtypes = {type_.dtype.name for graph in graphs for type_ in graph.types.values()}
     peaks = {dtype: rate for dtype, rate in target.peak_flops.items() if dtype not in PEAK_DTYPES or dtype in dtypes}
     return msgspec.structs.replace(target, peak_flops=peaks)
 
@@ -146,7 +148,7 @@ def peaks_for(graph: Graph, target: Target) -> Target:
 def unfused_ns(graph: Graph, target: Target) -> float:
     """A lower bound in ns on the time of the program as written, with one kernel per uop; of a loop's uops, one per
     trip."""
-    roofline, total = Roofline(peaks_for(graph, target)), 0.0
+    roofline, total = Roofline(peaks_for([graph], target)), 0.0
     loops: dict[object, float] = {}
     for node in graph.nodes:
         sources = graph.operand_types(node)

@@ -259,7 +259,8 @@ class Body:
             value = f"({term.analysis.name} {self.text(term.term)})"
         else:
             if term.fn.sign:
-                self._conditions.append(f"(!= (count-matches {self.text(term.args[0])} {quote(term.fn.sign)}) 0)")
+                first = next(iter(term.arguments.values()))
+                self._conditions.append(f"(!= (count-matches {self.text(first)} {quote(term.fn.sign)}) 0)")
             value = self._call([*self._guards, term])
             self._guards.clear()
         name = self._new_text

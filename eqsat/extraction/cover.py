@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import UNCONTESTED, Selection
@@ -54,6 +54,8 @@ class Cover:
     considered   how many candidates there were, and `priced` how many distinct regions were priced
     diagnostics  where a limit ended the search for a better cover
     orders       the order of axes of every buffer that is not row-major
+    free         the Buf classes of inputs and outputs that only kernels of other parts of the program see
+    row_major    the cover before its buffers got orders
     """
 
     kernels: tuple[CoverKernel, ...]
@@ -64,10 +66,20 @@ class Cover:
     priced: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
     orders: Mapping[int, Order] = field(default_factory=dict)
+    free: frozenset[int] = frozenset()
+    row_major: Cover | None = None
 
     @property
     def time_ns(self) -> float:
         return sum(kernel.time_ns for kernel in self.kernels)
+
+    @property
+    def unordered(self) -> Cover:
+        """The cover before its buffers got orders, with what was learnt since."""
+        if self.row_major is None:
+            return self
+        learnt = tuple(diagnostic for diagnostic in self.diagnostics if diagnostic.stage != "layouts")
+        return replace(self.row_major, considered=self.considered, priced=self.priced, diagnostics=learnt)
 
 
 def assert_acyclic(kernels: Sequence[CoverKernel]) -> None:

@@ -54,6 +54,7 @@ def extract_several(
     cold: Collection[str] = (),
     packs: bool = True,
     as_written: bool = False,
+    free: Collection[int] = (),
 ) -> list[Cover]:
     """The cheapest cover that the extractor finds, and up to `count` - 1 others that differ from it in one place, the
     nearest by price first.
@@ -69,6 +70,7 @@ def extract_several(
         packs: whether plans pack constant operands of contractions themselves, as on a CPU.
         as_written: whether the kernel of each uop competes where rules left it out, since they know that fusion pays;
             terms of a caller's own may say otherwise.
+        free: Buf classes of inputs and outputs that only kernels of other parts of the program see.
 
     Raises:
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
@@ -83,7 +85,9 @@ def extract_several(
         price_all(candidates)
     search = CoverSearch(candidates, entry.cover)
     chosen, ordinary = search.best(entry.is_baseline)
-    finish = partial(_finish, search=search, candidates=candidates, joint=joint, permuted=permuted)
+    finish = partial(
+        _finish, search=search, candidates=candidates, joint=joint, permuted=permuted, free=frozenset(free)
+    )
     cover = finish(chosen)
     if ordinary is not None and {*ordinary} != {*chosen}:
         behind_ns = search.total_ns(ordinary) - search.total_ns(chosen)
@@ -135,6 +139,7 @@ def _finish(
     candidates: Candidates,
     joint: JointKernels | None,
     permuted: PermutedKernels | None,
+    free: frozenset[int],
 ) -> Cover:
     """The cover of these candidates, joined and laid out. The rivals are priced first: a joint kernel may hold one.
     extra_ns: of rivals that seemed cheaper, by how much their finished covers are dearer; None of a cover that would
@@ -148,5 +153,6 @@ def _finish(
             rivals.explain(kernel, candidates.by_buffer, candidates.names, extra_ns or {}) for kernel in cover.kernels
         ),
         diagnostics=(*search.stops(chosen), *cover.diagnostics),
+        free=free,
     )
-    return choose_layouts(cover, permuted) if permuted is not None else cover
+    return replace(choose_layouts(cover, permuted), row_major=cover) if permuted is not None else cover

@@ -19,10 +19,6 @@ from eqsat.looping.stored import StoredValues, is_free
 from eqsat.looping.uop_key import uop_key
 from ir.tiny.graph import Imm, Node, Ref
 
-MOST_AXES = 3
-"""A value of more axes, as images have, is handed over only if it is an output: kernels may keep other values of such
-shapes in another order of their axes, and between parts all values are row-major."""
-
 
 class _RepeatedRun(NamedTuple):
     """The uops from `first` on, before `end`, repeat after `period` uops."""
@@ -117,19 +113,15 @@ class _BlockEdges:
             edges = self._edges_from(first)
             if len(edges) > 2:
                 ref = self.nodes[self.which[edges[1]]].id
-                accumulators = self.values.accumulators_after(ref) if self._is_row_major(ref) else 0
+                accumulators = self.values.accumulators_after(ref)
                 if accumulators > 1 and (best is None or accumulators >= best[0]):
                     best = accumulators, first, edges
         return [] if best is None else [self.run.first + edge for edge in best[2][:-1]]
 
-    def _is_row_major(self, ref: Ref) -> bool:
-        """Whether a value is stored row-major in almost every choice of kernels."""
-        return ref in self.values.written or len(self.values.graph.types[ref].shape) <= MOST_AXES
-
     def _edges_from(self, first: int) -> list[int]:
-        """The edges of the blocks of which the first begins at this place."""
+        """The edges of the blocks of which the first begins at this place. The last may be the end of the run."""
         edges = np.arange(first, len(self.handed), self.run.period)
-        good = (self.handed[edges] == 1) & (self.lost[edges] == 0)
+        good = ((self.handed[edges] == 1) | (edges == len(self.handed) - 1)) & (self.lost[edges] == 0)
         good[0] = self.lost[first] == 0
         count = len(edges) if good.all() else int(np.argmin(good))
         return [int(edge) for edge in edges[:count]]

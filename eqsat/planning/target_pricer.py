@@ -20,8 +20,8 @@ def cold_inputs(given: Iterable[str], target: Target) -> frozenset[str]:
     return frozenset(given) if target.is_gpu else frozenset()
 
 
-def pricer_for(target: Target, options: Options, graph: Graph | None = None) -> PlanPricer:
-    """The cost of kernels on a target; of the kernels of one graph, bounds of times are closer."""
+def pricer_for(target: Target, options: Options, *graphs: Graph) -> PlanPricer:
+    """The cost of kernels on a target; of the kernels of some graphs, bounds of times are closer."""
     planner = partial(backend_of(target).candidates, exactness=options.exactness, tf32=options.tf32)
-    priced = target if graph is None else peaks_for(graph, target)
+    priced = peaks_for(graphs, target) if graphs else target
     return PlanPricer(priced, analyse, planner, options.cost_model, ordered=options.ordered)

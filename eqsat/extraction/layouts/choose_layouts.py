@@ -119,13 +119,21 @@ class _Table:
 def free_buffers(cover: Cover) -> dict[int, tuple[int, ...]]:
     """The shapes of the buffers that only kernels see, and that have several axes to permute."""
     outputs = {buffer for _, buffer in cover.outputs}
-    written = (
-        (buffer, output.memref.shape)
-        for kernel in cover.kernels
-        if kernel.price
-        for buffer, output in zip(kernel.writes, kernel.region.outputs, strict=True)
+    running = [kernel for kernel in cover.kernels if kernel.price]
+    written = {buffer for kernel in running for buffer in kernel.writes}
+    touched = (
+        (buffer, operand.memref.shape)
+        for kernel in running
+        for buffer, operand in zip(
+            (*kernel.writes, *kernel.reads), (*kernel.region.outputs, *kernel.region.inputs), strict=True
+        )
     )
-    return {buffer: shape for buffer, shape in written if buffer not in outputs and has_orders(shape)}
+    return {
+        buffer: shape
+        for buffer, shape in touched
+        if buffer in cover.free or (buffer in written and buffer not in outputs)
+        if has_orders(shape)
+    }
 
 
 def store_in_orders(cover: Cover, chosen: Mapping[int, Order], permuted: PermutedKernels) -> Cover:

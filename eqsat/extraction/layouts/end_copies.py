@@ -79,6 +79,7 @@ def _ends(cover: Cover, permuted: PermutedKernels) -> dict[int, tuple[Buffer, fl
         lost_ns = kernel.time_ns - permuted.of(kernel, {}).roofline_ns if kernel.price else 0.0
         for number, buffer in zip((*kernel.reads, *kernel.writes), kernel.region.buffers, strict=True):
             is_end = number in outputs if number in written else number not in cover.constants
+            is_end &= number not in cover.free
             if kernel.price and is_end and has_orders(buffer.memref.shape):
                 first, before_ns = ends.get(number, (buffer, 0.0))
                 ends[number] = first, before_ns + lost_ns
