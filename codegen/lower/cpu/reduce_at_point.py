@@ -34,6 +34,9 @@ _CHAINS = 4
 """Accumulators of a reduction along lanes, over all rows that run together: they hide the latency of an addition."""
 _UNROLLED_POINTS = 49
 """Points of reduced axes up to which loops are unrolled: a window of 7 × 7."""
+_UNROLLED_TERMS = 196
+"""Terms of all reductions that run together up to which their loops are unrolled: four windows of 7 × 7. gcc took 2.9 s
+for sixteen of them."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,8 @@ class _ReductionLoops:
     def serial(self, groups: Sequence[Group], block: CpuBlock) -> list[Value]:
         """One term after another; lanes are different results."""
         totals = [[point_sum.start(block)] for point_sum in self.sums]
-        if math.prod(group.extent for group in groups) <= _UNROLLED_POINTS:
+        points = math.prod(group.extent for group in groups)
+        if points <= _UNROLLED_POINTS and points * len(self.sums) <= _UNROLLED_TERMS:
             for numbers in itertools.product(*(range(group.extent) for group in groups)):
                 self._add(totals, dict(zip(groups, map(AxisExpr, numbers), strict=True)), block)
         else:
