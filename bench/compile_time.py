@@ -41,7 +41,9 @@ def sample(model: str, threads: int, cache: str) -> dict[str, Any]:
     )
     done = time.perf_counter()
     ends = [imported, *(start for _, start in begun[2:]), done]
-    seconds = {name: end - start for (name, start), end in zip(begun, ends, strict=True)}
+    seconds: dict[str, float] = {}
+    for (name, start), end in zip(begun, ends, strict=True):
+        seconds[name] = seconds.get(name, 0.0) + end - start
     inputs = program.random_inputs()
     start = time.perf_counter()
     result = np.ascontiguousarray(program(**inputs))
