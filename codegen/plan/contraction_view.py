@@ -143,7 +143,17 @@ class Contraction:
     def run(self, side: int, group: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
         """The longest suffix of `group` along which every read of input `side` is affine in one counter and not padded;
         and the elements per step of the counter. The suffix has at least the innermost digit, which may be padded. The
-        step is None where reads differ, are not affine, or do not exist."""
+        step is None where reads differ, are not affine, or do not exist. All plans of the contraction ask for it."""
+        key = side, tuple(group)
+        if key not in self._runs:
+            self._runs[key] = self._find_run(*key)
+        return self._runs[key]
+
+    @cached_property
+    def _runs(self) -> dict[tuple[int, tuple[int, ...]], tuple[tuple[int, ...], int | None]]:
+        return {}
+
+    def _find_run(self, side: int, group: tuple[int, ...]) -> tuple[tuple[int, ...], int | None]:
         for start in range(len(group)):
             suffix = tuple(group[start:])
             steps = {self._step(read, suffix, guards=start == len(group) - 1) for read in self.roles.reads[side]}

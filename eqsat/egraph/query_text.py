@@ -234,7 +234,7 @@ class Body:
         if pairs and self._comparing:
             same = f"?same{len(self._conditions)}"
             for texts in (pairs.values(), pairs):
-                self._conditions.append(f'(= {same} (+ {_separate_texts(texts)} ""))')
+                self._conditions.append(f"(= {same} (+ {_separate_texts(texts)}))")
 
     def _nest(self, pattern: Term) -> str:
         """The pattern, with names in place of its parts that have one."""
@@ -294,5 +294,21 @@ class Body:
 
 
 def _separate_texts(texts: Collection[str]) -> str:
-    """The sum of these texts, with separators between them, as arguments of egglog's `+`."""
-    return f" {quote(SEPARATOR)} ".join(texts)
+    """The sum of these texts, with separators between them, as arguments of egglog's `+`, which needs two. Literals
+    that are neighbours are one literal: the engine takes longer for more arguments."""
+    first, *others = texts
+    terms = [first]
+    for text in others:
+        if _is_literal(terms[-1]):
+            terms[-1] = f'{terms[-1][:-1]}{SEPARATOR}"'
+        else:
+            terms.append(quote(SEPARATOR))
+        if _is_literal(text):
+            terms[-1] = f"{terms[-1][:-1]}{text[1:]}"
+        else:
+            terms.append(text)
+    return " ".join(terms if len(terms) > 1 else [*terms, quote("")])
+
+
+def _is_literal(text: str) -> bool:
+    return text.startswith('"')
