@@ -7,8 +7,7 @@ into code and a program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -21,24 +20,21 @@ from codegen.text.tag_comments import with_tags
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.link import link
 from eqsat.assembly.rename_part import rename_cover, rename_view
+from eqsat.building.cover_parts import OpenPart, cover_parts
 from eqsat.clock import Clock
-from eqsat.cost.pricing import PlanPricer
-from eqsat.egraph.saturate import saturate
-from eqsat.egraph.saturation_stats import SaturationStats
-from eqsat.egraph.view import EGraphView
+from eqsat.cover_part import Choose, CoveredPart, cover_part
 from eqsat.extraction.cover import Cover
-from eqsat.extraction.extract import extract_several
 from eqsat.extraction.layouts.neighbours import PartCover, choose_neighbouring_layouts
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
-from eqsat.garbage_collector import release_memory, uncollected
-from eqsat.logs.records import tell_cover, tell_plans, tell_saturation
+from eqsat.garbage_collector import uncollected
+from eqsat.logs.records import tell_plans
 from eqsat.looping.edges import edges_of_equals, part_groups
 from eqsat.looping.part_form import part_form, renaming
 from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.options import Options
-from eqsat.planning.target_pricer import cold_inputs, pricer_for
+from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
 from ir.backend import Backend, Lowered, function_name
@@ -48,11 +44,6 @@ from ir.module.module import Module
 from ir.pricer import Price
 from ir.target import Target
 from ir.tiny.graph import Ref
-from rules import select
-
-NEAR_COVERS = 8
-"""Covers that a choice by measurement is made among."""
-Choose = Callable[[Sequence[Cover]], Cover]
 
 
 @uncollected()
@@ -73,16 +64,6 @@ def optimize(
     return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
 
 
-class _CoveredPart(NamedTuple):
-    """A part with the cover that was chosen for it, its buffers row-major. saturation: None of a part that equals an
-    earlier one."""
-
-    part: Part
-    saturation: SaturationStats | None
-    egraph: EGraphView
-    cover: Cover
-
-
 def optimize_parts(
     steps: Steps,
     outputs: Sequence[Ref],
@@ -101,72 +82,32 @@ def optimize_parts(
     equal: dict[object, list[Part]] = {}
     for part in parts:
         equal.setdefault(part_form(part), []).append(part)
-    covered: dict[int, _CoveredPart] = {}
-    for first, *others in equal.values():
-        own = frozenset(edges_of_equals([first, *others], edges))
-        chosen = covered[id(first)] = _cover_part(first, own, pricer, target, options, clock, choose)
-        covered |= {id(other): _rename(other, chosen) for other in others}
+    several = [OpenPart(like[0], frozenset(edges_of_equals(like, edges))) for like in equal.values()]
+    if choose is None:
+        chosen = cover_parts(several, pricer, target, options, clock)
+    else:
+        chosen = [cover_part(*one, pricer, target, options, clock, choose) for one in several]
+    covered: dict[int, CoveredPart] = {}
+    for first, (_, *others) in zip(chosen, equal.values(), strict=True):
+        covered[id(first.part)] = first
+        covered |= {id(other): _rename(other, first) for other in others}
     optimized: dict[int, OptimizedPart] = {}
     with clock.stage("extract"):
         for group in groups:
-            several = [covered[id(part)] for part in group.parts]
-            for one, cover in zip(several, _lay_out(several, edges, permuted), strict=True):
+            members = [covered[id(part)] for part in group.parts]
+            for one, cover in zip(members, _lay_out(members, edges, permuted), strict=True):
                 optimized[id(one.part)] = _assemble(one, cover)
     return [optimized[id(part)] for part in parts]
 
 
-def _cover_part(
-    part: Part,
-    edges: frozenset[Ref],
-    pricer: PlanPricer,
-    target: Target,
-    options: Options,
-    clock: Clock,
-    choose: Choose | None,
-) -> _CoveredPart:
-    graph, constants = part.graph, sorted(part.constants)
-    with clock.stage("saturate"):
-        rules = select(options.rules, options.exactness)
-        egraph, saturation = saturate(
-            graph,
-            rules,
-            options.exactness,
-            options.budget,
-            constants=constants,
-            report=lambda done: clock.count(f"phase {done.phase + 1}, {done.nodes:,} e-nodes"),
-        )
-        release_memory()  # the e-graph is gone; its view remains
-        tell_saturation(saturation)
-    with clock.stage("extract"):
-        clock.count(f"{len(graph.nodes):,} uops")
-        covers = extract_several(
-            1 if choose is None else NEAR_COVERS,
-            egraph,
-            graph.outputs,
-            pricer,
-            constants=constants,
-            extractor=options.extractor,
-            joining=options.cost_model.joining,
-            relayout=options.cost_model.relayout,
-            prefix=part.prefix,
-            cold=cold_inputs(part.given, target),
-            packs=not target.is_gpu,
-            as_written=bool(options.cost_model.own),
-            free={egraph.tiny[ref] for ref in edges},
-        )
-        cover = covers[0] if choose is None else choose(covers)
-        tell_cover(cover)
-    return _CoveredPart(part, saturation, egraph, cover.unordered)
-
-
-def _rename(part: Part, first: _CoveredPart) -> _CoveredPart:
+def _rename(part: Part, first: CoveredPart) -> CoveredPart:
     """A part as an equal part was covered."""
     view = rename_view(first.egraph, renaming(first.part, part))
-    return _CoveredPart(part, None, view, rename_cover(first.cover, view, part.graph.outputs, part.prefix))
+    return CoveredPart(part, None, view, rename_cover(first.cover, view, part.graph.outputs, part.prefix))
 
 
 def _lay_out(
-    several: Sequence[_CoveredPart], edges: frozenset[Ref], permuted: PermutedKernels | None
+    several: Sequence[CoveredPart], edges: frozenset[Ref], permuted: PermutedKernels | None
 ) -> Sequence[Cover]:
     """The covers of the parts of a group with their buffers in the orders that are cheapest for all together."""
     if permuted is None:
@@ -180,7 +121,7 @@ def _lay_out(
     )
 
 
-def _assemble(covered: _CoveredPart, cover: Cover) -> OptimizedPart:
+def _assemble(covered: CoveredPart, cover: Cover) -> OptimizedPart:
     graph, constants = covered.part.graph, sorted(covered.part.constants)
     module, prices = assemble(cover, covered.egraph, graph, constants)
     tell_plans(module, prices)

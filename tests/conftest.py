@@ -55,6 +55,14 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["EQSAT_CACHE_DIR"] = before
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_workers() -> Iterator[None]:
+    """Large programs are optimized by one process: the suite has one for each core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQSAT_WORKERS", "0")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def bounded_on_a_device(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test on a GPU takes no longer than `DEVICE_SECONDS`, and is the last of a process that it costs the device."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ir.diagnostics import Kind, fail
+from ir.host.cores import usable_cores
 from ir.target import LANES
 
 _AVX2 = ("avx2", "fma", "f16c")
@@ -94,7 +95,7 @@ def _detect() -> Machine:
         arch=arch,
         vector_bytes=_VECTOR_BYTES[arch],
         features=features if _NEEDS.get(arch) else (),
-        cores=_cores(),
+        cores=usable_cores(),
         l1_bytes=l1,
         l2_bytes=l2,
         l3_bytes=l3,
@@ -128,13 +129,6 @@ def _cpuinfo() -> dict[str, str]:
         return {}
     pairs = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _cores() -> int:
-    """The processors in this process's affinity mask, or all where the system has none."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cache_bytes() -> tuple[int, int, int]:

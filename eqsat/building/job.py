@@ -5,7 +5,7 @@ A message is the length of its bytes in 8 bytes, least first, and the JSON text 
 
 from __future__ import annotations
 
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 import msgspec
 
@@ -18,7 +18,7 @@ from ir.target import Target
 T = TypeVar("T")
 
 
-class BuildJob(msgspec.Struct, frozen=True):
+class BuildJob(msgspec.Struct, frozen=True, tag=True):
     """A program to optimize and to compile. tiny: the bound graph's JSON. constants: their names. folder: the cache."""
 
     tiny: dict[str, Any]
@@ -27,6 +27,28 @@ class BuildJob(msgspec.Struct, frozen=True):
     options: Options
     running: Running
     folder: str
+
+
+class CoverJob(msgspec.Struct, frozen=True, tag=True):
+    """A part of a program to choose kernels for. tiny: its graph's JSON. The other fields of the part are those of
+    `eqsat.looping.parts.Part`. edges: as for `eqsat.cover_part.cover_part`. target: its peaks are those of the whole
+    program."""
+
+    name: str
+    tiny: dict[str, Any]
+    reads: dict[str, str]
+    constants: tuple[str, ...]
+    given: tuple[str, ...]
+    edges: tuple[str, ...]
+    target: Target
+    options: Options
+
+
+class CoverAnswer(msgspec.Struct, frozen=True):
+    """A worker's message about a part: the pickled CoveredPart without its part, and the prices of regions; nothing
+    where there was an error, which the process that asks will meet as well."""
+
+    pickled: bytes = b""
 
 
 class BuildAnswer(msgspec.Struct, frozen=True):
@@ -38,6 +60,10 @@ class BuildAnswer(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
+Job = BuildJob | CoverJob
+"""What a worker may be asked for."""
+
+
 def send(noun: msgspec.Struct, to: IO[bytes]) -> None:
     """Write one message. Raises OSError where nobody reads it."""
     data = to_json(noun).encode()
@@ -47,7 +73,18 @@ def send(noun: msgspec.Struct, to: IO[bytes]) -> None:
 
 def receive(kind: type[T], source: IO[bytes]) -> T | None:
     """The next message; None at the end, also where a message is cut short."""
+    data = _next_message(source)
+    return None if data is None else from_json(data, kind)
+
+
+def receive_job(source: IO[bytes]) -> Job | None:
+    """The next job; None at the end."""
+    data = _next_message(source)
+    return None if data is None else from_json(data, cast("type[Job]", Job))
+
+
+def _next_message(source: IO[bytes]) -> bytes | None:
     head = source.read(8)
     size = int.from_bytes(head, "little")
     data = source.read(size) if len(head) == 8 else b""
-    return from_json(data, kind) if len(head) == 8 and len(data) == size else None
+    return data if len(head) == 8 and len(data) == size else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import queue
 import signal
 import threading
@@ -13,13 +14,17 @@ from typing import BinaryIO
 import numpy as np
 
 from eqsat.build_code import build_code
-from eqsat.building.job import BuildAnswer, BuildJob, receive, send
+from eqsat.building.job import BuildAnswer, BuildJob, CoverAnswer, CoverJob, Job, receive_job, send
 from eqsat.clock import Clock
+from eqsat.cover_part import cover_part
 from eqsat.failure.internal_error import public_call
 from eqsat.failure.reproducer_calls import of_compile
+from eqsat.garbage_collector import uncollected
+from eqsat.looping.parts import Part
 from eqsat.make_artifact import make_artifact
 from eqsat.model import BoundModel, zero_constants
 from eqsat.options import Options, Running
+from eqsat.planning.target_pricer import pricer_for
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import EqsatError
 from ir.target import Target
@@ -38,18 +43,31 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
     if hasattr(os, "nice"):
         os.nice(NICENESS)
-    waiting: queue.SimpleQueue[BuildJob] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs, waiting), daemon=True).start()
     with contextlib.suppress(queue.Empty, BrokenPipeError):
         while True:
-            send(_answer(waiting.get(timeout=IDLE_SECONDS), answers), answers)
+            job = waiting.get(timeout=IDLE_SECONDS)
+            send(_cover(job) if isinstance(job, CoverJob) else _answer(job, answers), answers)
 
 
-def _listen(jobs: BinaryIO, waiting: queue.SimpleQueue[BuildJob]) -> None:
+def _listen(jobs: BinaryIO, waiting: queue.SimpleQueue[Job]) -> None:
     """Hands on every job. At the end of the input nobody waits any more, so the process ends at once."""
-    while (job := receive(BuildJob, jobs)) is not None:
+    while (job := receive_job(jobs)) is not None:
         waiting.put(job)
     os._exit(0)
+
+
+@uncollected()
+def _cover(job: CoverJob) -> CoverAnswer:
+    graph, _ = load(job.tiny)
+    part = Part(job.name, graph, job.reads, job.constants, job.given)
+    pricer = pricer_for(job.target, job.options)
+    try:
+        covered = cover_part(part, job.edges, pricer, job.target, job.options, Clock())
+        return CoverAnswer(pickle.dumps((covered[1:], pricer.known)))
+    except Exception:  # the process that asks meets the error as well, and tells it in its own words
+        return CoverAnswer()
 
 
 def _answer(job: BuildJob, answers: BinaryIO) -> BuildAnswer:

@@ -1,4 +1,5 @@
-"""Worker processes: they are started when a program is to be optimized beside the calls of this process, and kept.
+"""Worker processes: they are started when a program is to be optimized beside the calls of this process, or parts of a
+large program beside one another, and kept.
 
 Optimizing a program keeps Python's lock, so that in a thread of this process it delays every call that runs meanwhile.
 A worker is a new Python (no fork: threads of this process may hold locks), which reads jobs from a pipe, and ends when
@@ -7,22 +8,26 @@ the pipe closes: with this process, however this process ends.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
-from eqsat.building.job import BuildAnswer, BuildJob, receive, send
+from eqsat.building.job import BuildAnswer, BuildJob, CoverAnswer, CoverJob, Job, receive, send
 from eqsat.clock import Clock
 from eqsat.model import BoundModel
 from eqsat.options import Options, Running
 from eqsat.runtime.artifact import Artifact
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.target import Target
+
+T = TypeVar("T")
 
 MOST_WORKERS = max(4, os.cpu_count() or 1)
 """Workers at one time. A further job waits for a worker; each may take some hundred MB of memory."""
@@ -54,34 +59,49 @@ def make_apart(
         return _WORKERS.make(job, clock)
 
 
-class _Worker:
-    """A process that does one job at a time."""
+class Worker:
+    """A process that does one job at a time. has_worked: whether it has answered before."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", _START, *sys.path]
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "EQSAT_WORKERS": "0"}
+            )
         except OSError as error:
             fail(Kind.RESOURCE_EXCEEDED, "build", f"no process can be started to build the program: {error}")
         self.has_worked = False
         _ALIVE.add(self)
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def make(self, job: BuildJob, clock: Clock) -> Artifact | None:
         """The artifact; None if the process has ended without an answer."""
+        for answer in self._answers(job, BuildAnswer):
+            if answer.stage:
+                clock.tell(answer.stage)
+                continue
+            if answer.artifact is None:
+                raise EqsatError(answer.diagnostics)
+            return answer.artifact
+        return None
+
+    def cover(self, job: CoverJob) -> CoverAnswer | None:
+        """The answer about a part; None if the process has ended without one."""
+        return next(self._answers(job, CoverAnswer), None)
+
+    def _answers(self, job: Job, kind: type[T]) -> Iterator[T]:
+        """The messages of the process about a job, until the process ends."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             send(job, process.stdin)
-        while (answer := receive(BuildAnswer, process.stdout)) is not None:
-            if answer.stage:
-                clock.tell(answer.stage)
-                continue
+        while (answer := receive(kind, process.stdout)) is not None:
             self.has_worked = True
-            if answer.artifact is None:
-                raise EqsatError(answer.diagnostics)
-            return answer.artifact
-        return None
+            yield answer
 
     def fail(self) -> NoReturn:
         status = self._process.wait()
@@ -113,7 +133,7 @@ class _Workers:
 
     def __init__(self) -> None:
         self.places = threading.BoundedSemaphore(MOST_WORKERS)
-        self._idle: list[_Worker] = []
+        self._idle: list[Worker] = []
 
     def make(self, job: BuildJob, clock: Clock) -> Artifact:
         while True:
@@ -133,6 +153,11 @@ class _Workers:
                 worker.fail()
             worker.end()  # it had been idle for long, and ended by itself: another one is asked
 
+    def end(self) -> None:
+        """Ends the workers that have no job."""
+        while self._idle:
+            self._idle.pop().end()
+
     def after_fork(self) -> None:
         """In a forked child: workers belong to the parent. The child's ends of their pipes are closed, so that they
         still end with the parent."""
@@ -141,15 +166,37 @@ class _Workers:
             worker.close()
         self.places = threading.BoundedSemaphore(MOST_WORKERS)
 
-    def _take(self) -> _Worker:
+    @contextlib.contextmanager
+    def borrowed(self) -> Iterator[Worker]:
+        """A worker, which waits for other jobs afterwards if it is still running."""
+        with self.places:
+            worker = self._take()
+            yield worker
+            if worker.is_running:
+                self._idle.append(worker)
+
+    def _take(self) -> Worker:
         try:
-            return self._idle.pop()  # one step: another thread may take the last one
+            while not (worker := self._idle.pop()).is_running:  # one step: another thread may take the last one
+                worker.end()
         except IndexError:
-            return _Worker()
+            return Worker()
+        return worker
 
 
-_ALIVE: weakref.WeakSet[_Worker] = weakref.WeakSet()
+_ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 _WORKERS = _Workers()
+atexit.register(lambda: _WORKERS.end())
+
+
+def borrowed_worker() -> contextlib.AbstractContextManager[Worker]:
+    """A worker of this process, which waits for other jobs afterwards.
+
+    Raises:
+        EqsatError: ResourceExceeded if it does not start.
+    """
+    return _WORKERS.borrowed()
+
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _WORKERS.after_fork())

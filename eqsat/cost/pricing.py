@@ -26,7 +26,7 @@ Planner = Callable[[Region, PolyCore, Target], Sequence[tuple[Plan, Work]]]
 
 class PlanPricer:
     """Prices regions with the analyses and the planner of a code generator, which the pipeline hands in. ordered: the
-    planner's plans take the terms of floating-point sums in index order."""
+    planner's plans take the terms of floating-point sums in index order. known: the prices so far."""
 
     def __init__(
         self, target: Target, analyse: Analyse, planner: Planner, terms: Terms = ALL_TERMS, *, ordered: bool = False
@@ -37,7 +37,7 @@ class PlanPricer:
         self._planner = planner
         self._terms = terms
         self._own = find_terms(terms.own)
-        self._known: dict[Region, Price | Rejected] = {}
+        self.known: dict[Region, Price | Rejected] = {}
         self._roofline = Roofline(target, terms)
         replaced = {name: False for name in self._own if name in PART_OF}
         self._least = Roofline(target, msgspec.structs.replace(terms, **replaced))
@@ -45,10 +45,10 @@ class PlanPricer:
     def price(self, region: Region) -> Price | Rejected:
         """The price of the fastest plan that meets no STOP condition; if all meet one, of the fastest plan. The first
         of equals. The parts of a program ask for the prices of equal regions."""
-        if region not in self._known:
+        if region not in self.known:
             candidates = self._candidates(region)
-            self._known[region] = candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
-        return self._known[region]
+            self.known[region] = candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
+        return self.known[region]
 
     def rank(self, region: Region) -> list[Price]:
         """The prices of all plans of a region, the best first; none if the region is refused."""

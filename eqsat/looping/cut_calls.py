@@ -14,6 +14,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
+from eqsat.looping.find_pieces import find_pieces
 from eqsat.looping.find_repeats import find_repeats
 from eqsat.looping.stored import StoredValues, is_free, stored_sources
 from eqsat.looping.uop_key import uop_key
@@ -41,14 +42,25 @@ def cut_calls(graph: Graph, known: Collection[Ref] = ()) -> tuple[CalledPart, ..
     is built."""
     values = StoredValues(graph, known)
     calls = {node.id: node.calls for node in values.nodes if node.calls} | _repeats(values)
-    if not calls:
-        return ()
+    parts = _repeated_calls(values, calls) if calls else ()
+    return (*parts, *_pieces(values, [uop for part in parts for uop in part.uops]))
+
+
+def _repeated_calls(values: StoredValues, calls: Mapping[Ref, Path]) -> tuple[CalledPart, ...]:
     chooser = _Chooser(values, calls)
     chosen = chooser.choose(())
-    parts = without_cycles(graph, [CalledPart(path, frozenset(chooser.uops[path])) for path in chosen])
-    in_turn = _in_turn(graph, parts)
+    parts = without_cycles(values.graph, [CalledPart(path, frozenset(chooser.uops[path])) for path in chosen])
+    in_turn = _in_turn(values.graph, parts)
     counts = Counter(chooser.forms[part.path] for part in in_turn)
     return tuple(part for part in in_turn if counts[chooser.forms[part.path]] > 1)
+
+
+def _pieces(values: StoredValues, taken: Collection[Ref]) -> Iterator[CalledPart]:
+    """The pieces of what is left, each as a call: `piece1`, `piece2`, …."""
+    if any(node.op.kind is UOpKind.LOOP or node.calls for node in values.nodes):
+        return
+    for number, piece in enumerate(find_pieces(values, taken), 1):
+        yield CalledPart((f"piece{number}",), frozenset(piece))
 
 
 def _repeats(values: StoredValues) -> dict[Ref, Path]:

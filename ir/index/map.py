@@ -90,6 +90,10 @@ class AxisMap:
     def __repr__(self) -> str:
         return f"AxisMap({self})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle holds the text: hashes differ from process to process."""
+        return parse_map, (str(self),)
+
     @property
     def is_empty(self) -> bool:
         """Whether the domain has no points."""

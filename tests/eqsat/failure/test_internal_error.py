@@ -87,9 +87,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 STAGES = {
-    "eqsat.pipeline.saturate": "saturate",
+    "eqsat.cover_part.saturate": "saturate",
     "eqsat.egraph.engine.EGraph.execute": "saturate",
-    "eqsat.pipeline.extract_several": "extract",
+    "eqsat.cover_part.extract_several": "extract",
     "eqsat.pipeline.assemble": "extract",
     "codegen.poly.analyse.poly_core": "extract",
     "eqsat.cost.roofline.Roofline.estimate": "extract",
@@ -240,7 +240,7 @@ def test_a_size_that_fails_at_its_first_call(own_cache: Path, monkeypatch: pytes
     ]
     free = optimize_and_compile({"uops": uops}, threads=1)
     with monkeypatch.context() as broken:
-        broken.setattr("eqsat.pipeline.extract_several", failing(KeyError("lost")))
+        broken.setattr("eqsat.cover_part.extract_several", failing(KeyError("lost")))
         path = script(internal(lambda: free(np.ones((7, 3), np.float32))))
         assert internal(lambda: runpy.run_path(str(path))).stage == "extract"
     assert runpy.run_path(str(path))["program"](np.ones((7, 3), np.float32)).shape == (7, 3)
@@ -264,7 +264,7 @@ def test_the_command_line_reports(own_cache: Path, monkeypatch: pytest.MonkeyPat
     path.write_text(
         json.dumps({"uops": [{"id": "x", "uop": "IOTA", "arg": {"shape": [3], "axis": 0, "dtype": "i32"}}]})
     )
-    for inner in ("eqsat.pipeline.extract_several", "eqsat.explanation.notebook.kernel_table"):
+    for inner in ("eqsat.cover_part.extract_several", "eqsat.explanation.notebook.kernel_table"):
         with monkeypatch.context() as broken:
             broken.setattr(inner, failing(KeyError("lost")))
             result = CliRunner().invoke(app, ["compile", str(path)])
@@ -275,13 +275,13 @@ def test_the_command_line_reports(own_cache: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_panic_is_a_failure(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.pipeline.extract_several", failing(PanicException("out of bounds")))
+    monkeypatch.setattr("eqsat.cover_part.extract_several", failing(PanicException("out of bounds")))
     assert internal(make, PanicException).stage == "extract"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
 def test_what_ends_a_process_passes(error: BaseException, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.pipeline.extract_several", failing(error))
+    monkeypatch.setattr("eqsat.cover_part.extract_several", failing(error))
     with pytest.raises(type(error)) as caught:
         make()
     assert caught.value is error
@@ -289,7 +289,7 @@ def test_what_ends_a_process_passes(error: BaseException, own_cache: Path, monke
 
 
 def test_full_memory_is_resource_exceeded(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.pipeline.extract_several", failing(MemoryError()))
+    monkeypatch.setattr("eqsat.cover_part.extract_several", failing(MemoryError()))
     with pytest.raises(EqsatError) as caught:
         make()
     assert caught.value.kind is Kind.RESOURCE_EXCEEDED
@@ -319,7 +319,7 @@ def test_what_a_handler_of_a_signal_raises_passes(own_cache: Path, monkeypatch: 
     def waits(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGALRM)
 
-    monkeypatch.setattr("eqsat.pipeline.extract_several", waits)
+    monkeypatch.setattr("eqsat.cover_part.extract_several", waits)
     before = signal.signal(signal.SIGALRM, ring)
     try:
         with pytest.raises(CallersError):
@@ -331,7 +331,7 @@ def test_what_a_handler_of_a_signal_raises_passes(own_cache: Path, monkeypatch: 
 def test_a_reproducer_that_cannot_be_written_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EQSAT_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    monkeypatch.setattr("eqsat.pipeline.extract_several", failing(KeyError("lost")))
+    monkeypatch.setattr("eqsat.cover_part.extract_several", failing(KeyError("lost")))
     monkeypatch.setattr("eqsat.failure.reproducer.tempfile.gettempdir", lambda: str(tmp_path))
     assert tmp_path in script(internal(make)).parents, "the folder of temporary files stands in"
     monkeypatch.setattr("eqsat.failure.reproducer._folders", lambda: [tmp_path / "file" / "reproducers"])
@@ -343,7 +343,7 @@ def test_a_reproducer_that_cannot_be_written_hides_nothing(tmp_path: Path, monke
 
 @pytest.mark.slow
 def test_a_reproducer_runs_by_itself(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.pipeline.extract_several", failing(KeyError("lost\n'''\"\"\"\\")))
+    monkeypatch.setattr("eqsat.cover_part.extract_several", failing(KeyError("lost\n'''\"\"\"\\")))
     path = script(internal(lambda: make(exactness="exact", budget=eqsat.options.Budget(nodes=1000), cache=False)))
     root = Path(__file__).parents[3]
     code = f"import sys; sys.path.insert(0, {str(root)!r}); import runpy; runpy.run_path({str(path)!r})"

@@ -8,7 +8,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-import eqsat.pipeline
+import eqsat.cover_part
 from eqsat import optimize_and_compile
 from eqsat import tensor as t
 from eqsat.egraph.saturate import saturate
@@ -118,5 +118,5 @@ def test_copies_of_one_another_compile(exactness: str) -> None:
 def test_a_gpu_program_is_covered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     few = partial(extract_several, limits=EnumerationLimits(alternatives=1, candidates=1))
     for extraction in (extract_several, few):
-        monkeypatch.setattr(eqsat.pipeline, "extract_several", extraction)
+        monkeypatch.setattr(eqsat.cover_part, "extract_several", extraction)
         assert optimize_and_compile(list(copied_scan()), target="sm_80", emulate=True, cache=False).kernels
