@@ -51,8 +51,8 @@ def optimize(
     bound: BoundModel, target: Target, options: Options, clock: Clock, choose: Choose | None = None
 ) -> Artifact:
     """Tiny graph → e-graph → cover → module, its kernels with their plans → text. Loops, and calls that are cut out,
-    divide a graph into parts, which take this path one after another; one module runs them. choose: takes one of the
-    covers that the estimate puts first; None takes the first."""
+    divide a graph into parts, each of which has an e-graph and a cover of its own; one module runs them. choose: takes
+    one of the covers that the estimate puts first; None takes the first."""
     steps = split(bound.graph, bound.constants)
     optimized = optimize_parts(steps, bound.graph.outputs, target, options, clock, choose)
     is_whole = any(one.part.graph is bound.graph for one in optimized)

@@ -65,7 +65,7 @@ def tiled(part: str, step: str, tile: str, taps: str, steps: str, x: str, w: str
 
 
 @partial(Primitive, steers=True)
-def has_many_weights(x: str, w: str) -> str:
+def has_many_products(x: str, w: str) -> str:
     """A product of x and w reads at least `LEAST_WEIGHTS` elements of w, and at least `LEAST_RESULTS` results read each
     element of x."""
     weights, moving = parse_map(w), axis_map.support(parse_map(x))

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from eqsat.building.job import CoverAnswer, CoverJob
+from eqsat.building.job import CoverJob
 from eqsat.building.workers import Worker, borrowed_worker, can_build_apart
 from eqsat.clock import Clock
 from eqsat.cost.pricing import PlanPricer
@@ -23,7 +23,7 @@ from eqsat.cover_part import CoveredPart, cover_part
 from eqsat.logs.topics import EXTRACT, RULES
 from eqsat.looping.parts import Part
 from eqsat.options import Options
-from ir.diagnostics import EqsatError, Kind, fail
+from ir.diagnostics import Kind, fail
 from ir.host.cores import usable_cores
 from ir.target import Target
 from ir.tiny.graph import Ref
@@ -78,7 +78,7 @@ class _Covering:
 
     def run(self, count: int) -> list[CoveredPart]:
         """The covered parts. count: workers beside this process."""
-        helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(count)]
+        helpers = [threading.Thread(target=self._help, name="eqsat cover", daemon=True) for _ in range(count)]
         for helper in helpers:
             helper.start()
         try:
@@ -96,40 +96,32 @@ class _Covering:
 
     def _cover(self, places: deque[int]) -> None:
         """Cover parts in this process until all are taken."""
-        with contextlib.suppress(IndexError):
-            while True:
-                place = places.popleft()
-                part, edges = self._parts[place]
-                self._clock.count(f"part {len(self._parts) - len(places)} of {len(self._parts)}")
-                covered = cover_part(part, edges, self._pricer, self._target, self._options, self._clock)
-                self._covered[place] = covered
+        while (place := _take(places)) is not None:
+            part, edges = self._parts[place]
+            self._clock.count(f"part {len(self._parts) - len(places)} of {len(self._parts)}")
+            covered = cover_part(part, edges, self._pricer, self._target, self._options, self._clock)
+            self._covered[place] = covered
 
     def _help(self) -> None:
-        """Let one worker cover parts until all are taken."""
-        with contextlib.suppress(EqsatError, OSError), borrowed_worker() as worker:
+        """Let a worker cover parts until all are taken, or until it fails: this process meets the error as well, and
+        tells it in its own words."""
+        with contextlib.suppress(Exception), borrowed_worker() as worker:
             self._workers.append(worker)
-            while self._waiting:
-                with contextlib.suppress(IndexError):
-                    place = self._waiting.popleft()
-                    answer = self._ask(worker, place)
-                    if answer is None:
-                        return
+            while (place := _take(self._waiting)) is not None:
+                try:
+                    self._covered[place] = self._ask(worker, *self._parts[place])
+                except Exception:
+                    self._failed.append(place)
+                    raise
 
-    def _ask(self, worker: Worker, place: int) -> CoverAnswer | None:
-        """A worker's answer about a part; None where the worker has ended."""
-        part, edges = self._parts[place]
-        try:
-            answer = worker.cover(self._job(part, edges))
-        except BaseException:
-            self._failed.append(place)
-            raise
+    def _ask(self, worker: Worker, part: Part, edges: Collection[Ref]) -> CoveredPart:
+        """A worker's cover of a part. Raises OSError where there is none."""
+        answer = worker.cover(self._job(part, edges))
         if answer is None or not answer.pickled:
-            self._failed.append(place)
-        else:
-            (saturation, egraph, cover), prices = pickle.loads(answer.pickled)
-            self._pricer.known.update(prices)
-            self._covered[place] = CoveredPart(part, saturation, egraph, cover)
-        return answer
+            raise OSError("no answer")
+        (saturation, egraph, cover), prices = pickle.loads(answer.pickled)
+        self._pricer.known.update(prices)
+        return CoveredPart(part, saturation, egraph, cover)
 
     def _job(self, part: Part, edges: Collection[Ref]) -> CoverJob:
         return CoverJob(
@@ -142,3 +134,11 @@ class _Covering:
             target=peaks_for([each.graph for each, _ in self._parts], self._target),
             options=self._options,
         )
+
+
+def _take(places: deque[int]) -> int | None:
+    """The next place, which no other thread gets; None where all are taken."""
+    try:
+        return places.popleft()
+    except IndexError:
+        return None

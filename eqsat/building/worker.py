@@ -32,17 +32,16 @@ from ir.tiny.bind import load
 
 IDLE_SECONDS = 60.0
 """A worker without a job ends after this time, to give back its memory."""
-NICENESS = 10
-"""The number that a worker adds to its niceness: calls of programs that are ready go first."""
 
 
-def main() -> None:
-    """Read jobs from the standard input and write answers to the standard output, until the input ends."""
+def main(niceness: int) -> None:
+    """Read jobs from the standard input and write answers to the standard output, until the input ends. niceness: is
+    added to that of the process that started this one."""
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not stand between the messages
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
     if hasattr(os, "nice"):
-        os.nice(NICENESS)
+        os.nice(niceness)
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs, waiting), daemon=True).start()
     with contextlib.suppress(queue.Empty, BrokenPipeError):

@@ -31,7 +31,9 @@ T = TypeVar("T")
 
 MOST_WORKERS = max(4, os.cpu_count() or 1)
 """Workers at one time. A further job waits for a worker; each may take some hundred MB of memory."""
-_START = "import sys; sys.path[:] = sys.argv[1:]; from eqsat.building.worker import main; main()"
+NICENESS = 10
+"""The number that a worker adds to its niceness where calls of programs that are ready go first."""
+_START = "import sys; sys.path[:] = sys.argv[2:]; from eqsat.building.worker import main; main(int(sys.argv[1]))"
 
 
 def can_build_apart(options: Options) -> bool:
@@ -55,15 +57,15 @@ def make_apart(
         EqsatError: the errors of the build; ResourceExceeded if the worker does not start, or ends before its answer.
     """
     job = BuildJob(bound.graph.to_json(), tuple(sorted(bound.constants)), target, options, running, str(folder))
-    with _WORKERS.places:
-        return _WORKERS.make(job, clock)
+    with _BUILDERS.places:
+        return _BUILDERS.make(job, clock)
 
 
 class Worker:
     """A process that does one job at a time. has_worked: whether it has answered before."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-c", _START, *sys.path]
+    def __init__(self, niceness: int) -> None:
+        command = [sys.executable, "-c", _START, str(niceness), *sys.path]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "EQSAT_WORKERS": "0"}
@@ -129,9 +131,10 @@ class Worker:
 
 
 class _Workers:
-    """The workers of this process. places: one for each worker that may work."""
+    """Workers of this process. places: one for each worker that may work."""
 
-    def __init__(self) -> None:
+    def __init__(self, niceness: int) -> None:
+        self._niceness = niceness
         self.places = threading.BoundedSemaphore(MOST_WORKERS)
         self._idle: list[Worker] = []
 
@@ -159,11 +162,9 @@ class _Workers:
             self._idle.pop().end()
 
     def after_fork(self) -> None:
-        """In a forked child: workers belong to the parent. The child's ends of their pipes are closed, so that they
-        still end with the parent."""
+        """In a forked child: workers belong to the parent. The child's ends of their pipes are closed before, so that
+        they still end with the parent."""
         self._idle = []
-        for worker in list(_ALIVE):
-            worker.close()
         self.places = threading.BoundedSemaphore(MOST_WORKERS)
 
     @contextlib.contextmanager
@@ -171,7 +172,11 @@ class _Workers:
         """A worker, which waits for other jobs afterwards if it is still running."""
         with self.places:
             worker = self._take()
-            yield worker
+            try:
+                yield worker
+            except BaseException:  # it may have half a job
+                worker.end()
+                raise
             if worker.is_running:
                 self._idle.append(worker)
 
@@ -180,23 +185,37 @@ class _Workers:
             while not (worker := self._idle.pop()).is_running:  # one step: another thread may take the last one
                 worker.end()
         except IndexError:
-            return Worker()
+            return Worker(self._niceness)
         return worker
 
 
 _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
-_WORKERS = _Workers()
-atexit.register(lambda: _WORKERS.end())
+_BUILDERS, _COVERERS = _Workers(NICENESS), _Workers(0)
+
+
+def _end_idle() -> None:
+    for workers in (_BUILDERS, _COVERERS):
+        workers.end()
+
+
+atexit.register(_end_idle)
 
 
 def borrowed_worker() -> contextlib.AbstractContextManager[Worker]:
-    """A worker of this process, which waits for other jobs afterwards.
+    """A worker for parts of a program that this process waits for; it waits for other jobs afterwards.
 
     Raises:
         EqsatError: ResourceExceeded if it does not start.
     """
-    return _WORKERS.borrowed()
+    return _COVERERS.borrowed()
+
+
+def _after_fork() -> None:
+    for worker in list(_ALIVE):
+        worker.close()
+    for workers in (_BUILDERS, _COVERERS):
+        workers.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _WORKERS.after_fork())
+    os.register_at_fork(after_in_child=_after_fork)

@@ -55,7 +55,7 @@ def test_workers_choose_the_same_kernels(bound: BoundModel, tmp_path: Path, monk
 def test_this_process_covers_what_workers_leave(bound: BoundModel, tmp_path: Path, monkeypatch: Any) -> None:
     alone = made(bound, tmp_path)
     monkeypatch.setattr(workers, "_START", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    monkeypatch.setattr(workers._WORKERS, "_idle", [])
+    monkeypatch.setattr(workers._COVERERS, "_idle", [])
     monkeypatch.setattr(cover_parts, "LEAST_UOPS", 1)
     monkeypatch.setenv("EQSAT_WORKERS", "2")
     assert made(bound, tmp_path).units == alone.units

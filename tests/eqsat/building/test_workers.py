@@ -46,12 +46,12 @@ def test_a_worker_makes_the_same_program(bound: BoundModel, tmp_path: Path) -> N
 def test_a_worker_is_asked_again_and_replaced_when_it_has_ended(bound: BoundModel, tmp_path: Path) -> None:
     for _ in range(2):
         make_apart(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)
-    (worker, *_) = idle = workers._WORKERS._idle
+    (worker, *_) = idle = workers._BUILDERS._idle
     count = len(idle)
     worker._process.kill()
     worker._process.wait()
     make_apart(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)
-    assert len(workers._WORKERS._idle) == count
+    assert len(workers._BUILDERS._idle) == count
 
 
 def test_errors_cross_the_pipe(bound: BoundModel, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_errors_cross_the_pipe(bound: BoundModel, tmp_path: Path) -> None:
 
 def test_a_worker_that_is_killed_is_an_error(bound: BoundModel, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(workers, "_START", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    monkeypatch.setattr(workers._WORKERS, "_idle", [])
+    monkeypatch.setattr(workers._BUILDERS, "_idle", [])
     with pytest.raises(EqsatError, match="signal 9") as caught:
         make_apart(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)
     assert caught.value.kind is Kind.RESOURCE_EXCEEDED
@@ -81,7 +81,7 @@ from eqsat.building import workers
 program = optimize_and_compile("%x: fp32[M, 4] = input()\\n%y = relu(%x)", threads=1, cache=False)
 threading.Thread(target=lambda: program(np.ones((3, 4), np.float32)), daemon=True).start()
 program.prepare(M=2)
-print(workers._WORKERS._idle[0]._process.pid, flush=True)
+print(workers._BUILDERS._idle[0]._process.pid, flush=True)
 program.prepare(M=range(5, 50), background=True)
 if sys.argv[1] == "kill":
     os.kill(os.getpid(), 9)
@@ -113,7 +113,7 @@ def test_the_threads_of_a_forked_child_do_not_use_the_parents_workers(bound: Bou
     make_apart(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)
     child = os.fork()
     if child == 0:
-        os._exit(len(workers._WORKERS._idle))
+        os._exit(len(workers._BUILDERS._idle))
     assert os.waitpid(child, 0)[1] == 0
-    assert workers._WORKERS._idle
+    assert workers._BUILDERS._idle
     make_apart(bound, CPU, Options(), ON_TARGET, Clock(), tmp_path)
