@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from eqsat.looping.stored_bytes import stored_bytes
 from eqsat.looping.uop_key import uop_key
 from ir.term.language import App, Sort, Store, sort_of, subterms
 from ir.term.rule import Condition, Rule
-from ir.tiny.graph import Graph, Imm, Node, Ref
-from ir.uop.table import UOpKind
+from ir.tiny.graph import Graph, Imm, Ref
 from rules.analyses import Open
 
 
@@ -33,27 +33,6 @@ def closed_uops(graph: Graph) -> frozenset[Ref]:
     bytes_ = stored_bytes(graph)
     closed = {same[node.id] for node in graph.nodes if (node.barrier and node.uop != "INPUT") or node.id in bytes_}
     return frozenset(uop for uop, equal in same.items() if equal in closed)
-
-
-def stored_bytes(graph: Graph) -> frozenset[Ref]:
-    """The uops that cast floats to 8-bit integers which more than elementwise uops read."""
-    read: set[Ref] = set()
-    stored: set[Ref] = set()
-    for node in reversed(graph.nodes):
-        rounds = _rounds_to_bytes(node, graph)
-        if rounds and node.id in read:
-            stored.add(node.id)
-        pointwise = node.op.kind.is_elementwise or node.op.kind is UOpKind.MOVEMENT
-        if not pointwise or (node.id in read and not rounds):
-            read.update(node.refs)
-    return frozenset(stored)
-
-
-def _rounds_to_bytes(node: Node, graph: Graph) -> bool:
-    if node.op.kind is not UOpKind.CAST:
-        return False
-    (source,), result = graph.operand_types(node), graph.types[node.id].dtype
-    return source.dtype.is_float and result.is_int and result.bytes == 1
 
 
 def respect_barriers(rules: Sequence[Rule]) -> list[Rule]:

@@ -10,7 +10,7 @@ import msgspec
 
 from eqsat.cost.fusion import fusion
 from eqsat.cost.roofline import Roofline
-from eqsat.egraph.barriers import closed_uops, stored_bytes
+from eqsat.egraph.barriers import closed_uops
 from eqsat.egraph.enode import ENode
 from eqsat.explanation.attempts import Attempts
 from eqsat.explanation.chain import Chosen
@@ -21,6 +21,7 @@ from eqsat.explanation.setting import Setting
 from eqsat.extraction.candidates import Candidates
 from eqsat.extraction.enumeration.kernel_tree import Tree
 from eqsat.extraction.selection import Apart, Rival
+from eqsat.looping.stored_bytes import stored_bytes
 from eqsat.planning.target_pricer import cold_inputs, pricer_for
 from eqsat.runtime.compiled import Compiled, KernelReport
 from ir.module.loop import Loop, with_inner

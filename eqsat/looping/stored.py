@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
+from eqsat.looping.stored_bytes import stored_bytes
 from ir.tiny.graph import Graph, Node, Ref
 from ir.uop.table import UOpKind
 
@@ -51,9 +52,11 @@ class StoredValues:
 
     def is_stored(self, ref: Ref) -> bool:
         """Whether a value lies in memory in almost every choice of kernels: accumulators are not computed again for
-        each of several readers."""
+        each of several readers. What is computed of stored bytes is, since readers load fewer bytes."""
         node = self.graph[ref]
         if node.uop == "INPUT" or node.op.kind is UOpKind.LOOP or ref in self.written or ref in self.known:
+            return True
+        if ref in self._bytes:
             return True
         return ref in self._accumulated and len(self.readers[ref]) > 1
 
@@ -77,10 +80,16 @@ class StoredValues:
         return {*self.graph.outputs, *looped}
 
     @cached_property
+    def _bytes(self) -> frozenset[Ref]:
+        return stored_bytes(self.graph)
+
+    @cached_property
     def _accumulated(self) -> set[Ref]:
-        """The values that need a sum, a product, a maximum or a scatter of several elements."""
+        """The values that need a sum, a product, a maximum or a scatter of several elements, up to stored bytes."""
         refs: set[Ref] = set()
         for node in self.nodes:
+            if node.id in self._bytes:
+                continue
             if self._is_accumulator(node) or any(not refs.isdisjoint(self.sources[ref]) for ref in node.refs):
                 refs.add(node.id)
         return refs
