@@ -16,6 +16,7 @@ from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.enumeration.kernel_tree import rules_of, subtrees
 from ir.module.module import KernelCall, Module, Role, Slot
 from ir.pricer import Price
+from ir.region.order import reorder
 from ir.region.region import MemRef, Region
 from ir.tiny.graph import Graph
 from ir.uop.table import UOpKind
@@ -97,9 +98,8 @@ def _slots(
         if tensor not in known or inputs[tensor] in used:
             type_ = graph.types[node.id]
             role: Role = "constant" if tensor in known else "input"
-            order = cover.orders.get(inputs[tensor])
-            shape = type_.shape if order is None else tuple(type_.shape[axis] for axis in order)
-            slots.append(Slot(tensor, MemRef(shape, type_.dtype.name), role, order=order))
+            memref, order = MemRef(type_.shape, type_.dtype.name), cover.orders.get(inputs[tensor])
+            slots.append(Slot(tensor, memref if order is None else reorder(memref, order), role, order=order))
     for kernel in kernels:
         for buffer, output in zip(kernel.writes, kernel.region.outputs, strict=True):
             written = "output" if buffer in results else "arena"

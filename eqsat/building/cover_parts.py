@@ -12,6 +12,7 @@ import pickle
 import threading
 from collections import deque
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from eqsat.building.job import CoverJob
@@ -123,6 +124,11 @@ class _Covering:
         self._pricer.known.update(prices)
         return CoveredPart(part, saturation, egraph, cover)
 
+    @cached_property
+    def _peaks(self) -> Target:
+        """The target with the peaks of the whole program."""
+        return peaks_for([part.graph for part, _ in self._parts], self._target)
+
     def _job(self, part: Part, edges: Collection[Ref]) -> CoverJob:
         return CoverJob(
             name=part.name,
@@ -131,7 +137,7 @@ class _Covering:
             constants=part.constants,
             given=part.given,
             edges=tuple(edges),
-            target=peaks_for([each.graph for each, _ in self._parts], self._target),
+            target=self._peaks,
             options=self._options,
         )
 

@@ -73,18 +73,12 @@ def send(noun: msgspec.Struct, to: IO[bytes]) -> None:
 
 def receive(kind: type[T], source: IO[bytes]) -> T | None:
     """The next message; None at the end, also where a message is cut short."""
-    data = _next_message(source)
-    return None if data is None else from_json(data, kind)
+    head = source.read(8)
+    size = int.from_bytes(head, "little")
+    data = source.read(size) if len(head) == 8 else b""
+    return from_json(data, kind) if len(head) == 8 and len(data) == size else None
 
 
 def receive_job(source: IO[bytes]) -> Job | None:
     """The next job; None at the end."""
-    data = _next_message(source)
-    return None if data is None else from_json(data, cast("type[Job]", Job))
-
-
-def _next_message(source: IO[bytes]) -> bytes | None:
-    head = source.read(8)
-    size = int.from_bytes(head, "little")
-    data = source.read(size) if len(head) == 8 else b""
-    return data if len(head) == 8 and len(data) == size else None
+    return receive(cast("type[Job]", Job), source)

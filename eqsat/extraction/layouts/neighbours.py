@@ -31,7 +31,8 @@ def choose_neighbouring_layouts(parts: Sequence[PartCover], permuted: PermutedKe
     chosen = choose_layouts(_merge(parts, numbers), permuted)
     home: dict[int, int] = {}
     for place, own in enumerate(numbers):
-        home = {**dict.fromkeys(own.values(), place), **home}
+        for number in own.values():
+            home.setdefault(number, place)
     kernels: list[list[CoverKernel]] = [[] for _ in parts]
     for kernel in chosen.kernels:
         known = (*kernel.writes, *kernel.reads) if kernel.is_copy else kernel.writes
