@@ -2,8 +2,8 @@
 
     python -m bench.compile_time [--rounds 5] [--model resnet50] [--threads 2]
 
-Every sample runs in a process of its own: a cold one with an empty cache folder, then a cached one with the same
-folder. All must compute the same bits. Medians are reported and written to `bench/results/`.
+Every sample reads an ONNX file in a process of its own: a cold one with an empty cache folder, then a cached one with
+the same folder. All must compute the same bits. Medians are reported and written to `bench/results/`.
 """
 
 from __future__ import annotations
@@ -23,24 +23,31 @@ from bench.arguments import LIGHT, count
 from bench.facts import facts, peak_mebibytes, warn_of_load, write
 
 STAGES = ("import", "read", "saturate", "extract", "lower", "compile", "load")
-"""In order of time; "read" is everything between the import of ONNX and the first stage that the library reports."""
+"""In order of time; "read" is everything between the import and the first stage that the library reports."""
 
 
-def sample(model: str, threads: int, cache: str) -> dict[str, Any]:
-    """Seconds by stage of one compilation, the first call's time, peak memory in MiB, and a digest of the result."""
+def write_model(model: str, path: str) -> None:
+    """Write the model to an ONNX file."""
+    import onnx
+
+    from eqsat.zoo import light_model
+
+    onnx.save(light_model(model), path)
+
+
+def sample(path: str, threads: int, cache: str) -> dict[str, Any]:
+    """Seconds by stage of one compilation of an ONNX file, the first call's time, peak memory in MiB, and a digest of
+    the result."""
     os.environ["EQSAT_CACHE_DIR"] = cache
     begun = [("import", time.perf_counter())]
     from eqsat import optimize_and_compile
-    from eqsat.zoo import light_model
 
-    imported = time.perf_counter()
-    source = light_model(model)
     begun.append(("read", time.perf_counter()))
     program = optimize_and_compile(
-        source, threads=threads, progress=lambda name: begun.append((name, time.perf_counter()))
+        path, threads=threads, progress=lambda name: begun.append((name, time.perf_counter()))
     )
     done = time.perf_counter()
-    ends = [imported, *(start for _, start in begun[2:]), done]
+    ends = [*(start for _, start in begun[1:]), done]
     seconds: dict[str, float] = {}
     for (name, start), end in zip(begun, ends, strict=True):
         seconds[name] = seconds.get(name, 0.0) + end - start
@@ -61,11 +68,14 @@ def measure(model: str, threads: int, rounds: int) -> dict[str, list[dict[str, A
     """`rounds` samples each of "cold" and "cached", in turn."""
     context = multiprocessing.get_context("spawn")
     samples: dict[str, list[dict[str, Any]]] = {"cold": [], "cached": []}
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="eqsat-bench-") as cache:
+    with tempfile.TemporaryDirectory(prefix="eqsat-bench-") as folder:
+        path = os.path.join(folder, f"{model}.onnx")
+        with ProcessPoolExecutor(1, context) as process:
+            process.submit(write_model, model, path).result()
+        for number in range(rounds):
             for taken in samples.values():
                 with ProcessPoolExecutor(1, context) as process:
-                    taken.append(process.submit(sample, model, threads, cache).result())
+                    taken.append(process.submit(sample, path, threads, os.path.join(folder, f"{number}")).result())
     digests = {row["digest"] for taken in samples.values() for row in taken}
     if len(digests) != 1:
         raise SystemExit(f"{len(digests)} different results: not reported")

@@ -1,5 +1,6 @@
 """JSON of msgspec structs; an `AxisMap` or a `Bound` is its canonical text."""
 
+import hashlib
 import os
 import threading
 from typing import Any, TypeVar
@@ -58,6 +59,11 @@ def to_builtins(noun: Any) -> Any:
 def to_json(noun: Any) -> str:
     """The noun as indented JSON text."""
     return msgspec.json.format(msgspec.json.encode(noun, enc_hook=_encode), indent=2).decode()
+
+
+def digest_of(noun: Any) -> str:
+    """SHA-256 of the noun's JSON with sorted keys, in hexadecimal. Numbers must be finite."""
+    return hashlib.sha256(msgspec.json.encode(noun, enc_hook=_encode, order="sorted")).hexdigest()
 
 
 def from_json(text: str | bytes, kind: type[T]) -> T:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 import msgspec
@@ -15,7 +13,7 @@ from eqsat.runtime.stats import Stats
 from ir.module.launch import UNBOUND, LaunchTable
 from ir.module.module import Module
 from ir.pricer import Price
-from ir.serde import to_builtins
+from ir.serde import digest_of
 from ir.target import Target
 
 
@@ -65,4 +63,4 @@ def contract_of(artifact: Artifact) -> str:
     units = {name: text.replace(artifact.contract, UNBOUND) for name, text in artifact.units.items()}
     arch, exactness = artifact.target.arch, str(artifact.options.exactness)
     parts = (arch, exactness, artifact.tiny, artifact.module, artifact.table, units, artifact.kernels)
-    return hashlib.sha256(json.dumps(to_builtins(parts), sort_keys=True).encode()).hexdigest()
+    return digest_of(parts)

@@ -29,7 +29,28 @@ def verify(artifact: Artifact, bound: BoundModel) -> None:
     Raises:
         EqsatError: MalformedGraph that names the part that is wrong or does not fit.
     """
-    verify_recipe(artifact, bound)
+    verify_execution(artifact, bound)
+    _verify_parts(artifact, bound)
+
+
+def verify_recipe(recipe: Recipe, bound: BoundModel) -> None:
+    """Check all of an artifact but its texts.
+
+    Raises:
+        EqsatError: as `verify`.
+    """
+    _verify_module(recipe, bound)
+    _verify_parts(recipe, bound)
+
+
+def verify_execution(artifact: Artifact, bound: BoundModel) -> None:
+    """Check all that running an artifact relies on. The uops and the part of each call are not checked: that takes as
+    long as all other checks together, and only what is shown to people depends on it.
+
+    Raises:
+        EqsatError: as `verify`.
+    """
+    _verify_module(artifact, bound)
     verify_table(artifact.table, artifact.module, artifact.target.is_gpu)
     for launch in artifact.table.launches:
         _require(launch.function in artifact.kernels, launch.function, "a launch of a kernel that is not there")
@@ -45,22 +66,21 @@ def verify(artifact: Artifact, bound: BoundModel) -> None:
     )
 
 
-def verify_recipe(recipe: Recipe, bound: BoundModel) -> None:
-    """Check all of an artifact but its texts.
-
-    Raises:
-        EqsatError: as `verify`.
-    """
+def _verify_module(recipe: Recipe, bound: BoundModel) -> None:
     _verify_target(recipe.target)
     _require(recipe.tiny == bound.graph.to_json(), "tiny", "is the graph of another model")
     verify_module(recipe.module)
     _verify_interface(recipe.module, bound)
-    steps = split(bound.graph, bound.constants)
-    _verify_uops(recipe.module, values_of(steps))
     calls = len(recipe.module.running)
     for name in ("prices", "selections", "terms", "parts"):
         count = len(getattr(recipe, name))
         _require(count == calls, name, f"{count} for {calls} calls")
+
+
+def _verify_parts(recipe: Recipe, bound: BoundModel) -> None:
+    """Check that each call belongs to a part of the program, and computes uops of the program."""
+    steps = split(bound.graph, bound.constants)
+    _verify_uops(recipe.module, values_of(steps))
     parts = len(list(parts_of(steps)))
     _require(all(0 <= part < parts for part in recipe.parts), "parts", f"a call of a part beyond the {parts} parts")
 
