@@ -31,7 +31,7 @@ from rules.primitives import accumulates_exactly, domain, one_of
 
 FAMILY = "algebra"
 
-T, p, q, m, o, f, c, d, k, u, v = pattern_variables("T:B p:P q:P m:S o:S f:S c:S d:S k:S u:S v:S")
+T, p, q, m, o, f, c, d, k, u, v, w = pattern_variables("T:B p:P q:P m:S o:S f:S c:S d:S k:S u:S v:S w:S")
 
 
 def _op(name: str, *operands: Term) -> App:
@@ -72,6 +72,10 @@ _CONSTANTS = (
     Rule("regroup_numbers", FAMILY, "(p ∘ u) ∘ v ≈ p ∘ (u ∘ v), ∘ is + or ·",
          PBin(o, d, PBin(o, d, p, _number(u)), _v), PBin(o, d, p, _number(regroup(o, d, u, v))),
          (one_of(o, "add mul"), accumulates_exactly(d), is_float(d)), Exactness.REASSOCIATE),
+    Rule("number_into_scaled_sum", FAMILY, "(p·u + q·w)·v ≈ p·(u·v) + q·(w·v)",
+         _op("mul", _op("add", _op("mul", p, _number(u)), _op("mul", q, _number(w))), _v),
+         _op("add", _op("mul", p, _number(regroup("mul", d, u, v))), _op("mul", q, _number(regroup("mul", d, w, v)))),
+         (accumulates_exactly(d), is_float(d)), Exactness.ROUNDING),
     Rule("divide_twice", FAMILY, "⌊⌊p / u⌋ / v⌋ = ⌊p / (u·v)⌋, u > 0, v > 0",
          _op("idiv", _op("idiv", p, _number(u)), _v), _op("idiv", p, _number(product_of_divisors(d, u, v)))),
     Rule("remainder_by_power_of_two", FAMILY, "p mod v = p ∧ (v − 1), v is 2ⁿ",

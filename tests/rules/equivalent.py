@@ -63,6 +63,9 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("round_trip", "p ↔ q on the right"): COMMUTES,
     ("divide_by_number", "without accumulates_exactly(d)"): LEVEL,
     ("regroup_numbers", "without accumulates_exactly(d)"): LEVEL,
+    ("number_into_scaled_sum", "without accumulates_exactly(d)"): LEVEL,
+    ("number_into_number_and_addend_before", "without accumulates_exactly(d)"): LEVEL,
+    ("number_into_number_and_addend_after", "without accumulates_exactly(d)"): LEVEL,
     ("extremum_of_extremum", "p ↔ q on the right"): COMMUTES,
     ("subtract_negative", "p ↔ q on the right"): COMMUTES,
     ("quotient", "without accumulates_exactly(d)"): LEVEL,
@@ -228,7 +231,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("add_before_rounding", "without one_of(o, add sub)"): ALSO,
     **{
         (name, change): why
-        for name in ("number_into_left_constants", "number_into_right_constants")
+        for name in (
+            *("number_into_left_constants", "number_into_right_constants", "number_into_factor"),
+            *(f"number_into_scale_and_addend_{place}" for place in ("before", "after")),
+        )
         for change, why in (
             ("without accumulates_exactly(d)", LEVEL),
             ("without is_float(d)", ALSO),

@@ -47,6 +47,13 @@ def test_whole_quotients_stay_whole(step: str) -> None:
         (lambda x: (x / 3).sum(), 0),
         (lambda x: x / 3, 0),
         (lambda x: tensor.where(x > 1, x / 3, x), 0),
+        (lambda x: (x * 0.1 / 3).round(), 0),
+        (lambda x: (x * 0.1).reshape(2, 4).sum(1).cast("fp16").cast("fp32").relu().__truediv__(3).round(), 0),
+        (lambda x: (x * 0.75 / 3).round(), 1),
+        (lambda x: (x * 0.1).maximum(x).__truediv__(3).round(), 1),
+        (lambda x: (x * 0.1 / 3).floor(), 1),
+        (lambda x: (x * 0.1 / 3).round() + (x * 0.1 / 3).cast("i32"), 1),
+        (lambda x: (x * float("inf") / 3).round(), 1),
     ],
 )
 def test_quotients_that_reach_a_step(program: Callable[[Tensor], Tensor], count: int) -> None:
