@@ -18,6 +18,7 @@ from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import (
     CompilerFence,
+    CopyElements,
     CpuCall,
     CpuFor,
     CpuIf,
@@ -215,6 +216,10 @@ class _CEmitter:
                 if orelse:
                     lines += [f"{pad}}} else {{", *self._block(orelse, depth + 1)]
                 return [*lines, f"{pad}}}"]
+            case CopyElements():
+                to, source = self._address(stmt.buffer, stmt.offset), self._address(stmt.source, stmt.source_offset)
+                nbytes = stmt.count * DTYPES[self.buffers[stmt.buffer]].bytes
+                return [f"{pad}EQ_COPY({to}, {source}, {nbytes});"]
             case Transpose():
                 return [f"{pad}{self._transpose(stmt)};"]
             case Prefetch():
@@ -395,9 +400,9 @@ def _buffers_of(body: Sequence[Stmt]) -> set[str]:
     """The buffers that statements touch."""
     used: set[str] = set()
     for stmt in walk(tuple(body)):
-        if isinstance(stmt, Store | Transpose | Prefetch | MatrixLoad | MatrixStore):
+        if isinstance(stmt, Store | CopyElements | Transpose | Prefetch | MatrixLoad | MatrixStore):
             used.add(stmt.buffer)
-        if isinstance(stmt, Transpose):
+        if isinstance(stmt, CopyElements | Transpose):
             used.add(stmt.source)
         used |= {value.buffer for value in values_of(stmt) if isinstance(value, Load)}
     return used

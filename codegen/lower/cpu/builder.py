@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from codegen.lower.cpu.copy_loops import as_copy
 from codegen.lower.scopes import Names, Scope
 from ir.index.expr import AxisExpr, interval
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
@@ -118,11 +119,13 @@ class CpuBlock(Scope[Value, Stmt]):
         limit: int | None = None,
         unroll: int = 1,
     ) -> None:
-        """Adds the loop with the finished block `body`, without bounds that always hold."""
+        """Adds the loop with the finished block `body`, without bounds that always hold; a copy in place of a loop that
+        copies bytes."""
         if limit is not None:
             low, high = interval(stop, self.writer.box)
             stop, limit = (AxisExpr(limit), None) if low >= limit else (stop, limit if high > limit else None)
-        self.add(CpuFor(variable, start, stop, tuple(body.statements), step, limit, unroll))
+        loop = CpuFor(variable, start, stop, tuple(body.statements), step, limit, unroll)
+        self.add(as_copy(loop, self.writer.lanes))
 
     def guard(self, body: CpuBlock, conditions: Iterable[Within]) -> None:
         """Adds the statements of `body`, run where all conditions hold."""

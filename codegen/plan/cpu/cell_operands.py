@@ -54,6 +54,12 @@ def cell_operands(view: Contraction, algorithm: Algorithm) -> CellOperands:
     return operands
 
 
+def bytes_of_term(view: Contraction, algorithm: Algorithm) -> int:
+    """Bytes of a term of a packed operand: a part of a cell, or a number of the sums' dtype."""
+    by_cells = algorithm in CELL_ALGORITHMS
+    return 4 // cell_operands(view, algorithm).terms if by_cells else DTYPES[view.accumulator].bytes
+
+
 def has_cells(view: Contraction, algorithm: Algorithm) -> bool:
     """Whether the algorithm multiplies the operands as cells, and sums the products as the contraction does."""
     return find_cell_operands(view, algorithm) is not None
@@ -106,12 +112,21 @@ def rows_in_memory(view: Contraction, blocks: Blocks) -> tuple[OperandRead, int]
     if operands is None or len(reads) != 1 or run != view.k or step != 1 or reads[0].map.guards:
         return None
     buffer = view.buffer(reads[0])
-    direct = view.operand(side).value == buffer.name and buffer.memref.dtype == operands.stored[side]
+    direct = holds_terms(view, side) and buffer.memref.dtype == operands.stored[side]
     whole = view.depth == operands.padded(view.depth) and view.m % blocks.mr == 0
     if not direct or operands.bias or not whole or not has_even_rows(view, blocks.mr):
         return None
     stride = view.offset(reads[0]).coeff(view.rows[-1])
     return None if stride is None else (reads[0], stride)
+
+
+def holds_terms(view: Contraction, side: int) -> bool:
+    """Whether a buffer holds the terms of an operand, which is read as it is or widened."""
+    value = view.operand(side).value
+    op = view.ops.get(value)
+    if op is not None and op.fn == "cast" and _narrow_dtype(view, side) != op.dtype:
+        value = op.operands[0].value
+    return value in {buffer.name for buffer in view.region.inputs}
 
 
 def can_pack_rows(view: Contraction, blocks: Blocks) -> bool:
@@ -120,6 +135,17 @@ def can_pack_rows(view: Contraction, blocks: Blocks) -> bool:
     side = 1 - view.vector
     padded = any(read.map.guards for read in view.roles.reads[side])
     return not padded or turns_rows(view, blocks.algorithm) or lanes_along_k(view, side, view.rows, blocks.lanes)
+
+
+def copies_rows(view: Contraction, algorithm: Algorithm, lanes: int) -> bool:
+    """Whether rows are packed as runs of whole vectors of bytes, as a buffer holds them."""
+    side = 1 - view.vector
+    operands = find_cell_operands(view, algorithm)
+    if operands is None or operands.bias or operands.stored[side] not in _BYTES or not holds_terms(view, side):
+        return False
+    run, step = view.run(side, view.k)
+    is_along = lanes_along_k(view, side, view.rows, lanes) and not turns_rows(view, algorithm)
+    return is_along and step == 1 and view.extent(run) % lanes == 0
 
 
 def turns_rows(view: Contraction, algorithm: Algorithm) -> bool:

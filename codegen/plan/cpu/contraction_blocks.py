@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.cell_operands import cell_operands, has_cells, splits_terms
+from codegen.plan.cpu.cell_operands import bytes_of_term, cell_operands, has_cells, splits_terms
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows
@@ -172,7 +172,7 @@ def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, targe
     """Blocks of a task of tiles of cells, from all rows and few columns to few rows and all columns."""
     operands = cell_operands(view, algorithm)
     lengths = {view.depth, *(operands.padded(most) for most in _CELL_DEPTHS if most < view.depth)}
-    item = 4 // operands.terms
+    item = bytes_of_term(view, algorithm)
     tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
     for bk in sorted(length for length in lengths if splits_terms(view, algorithm, length)):
         tall = _tall(max(bk, 1) * item, mr, target)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction
-from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, can_pack_rows, cell_operands, rows_in_memory
+from codegen.plan.cpu.cell_operands import bytes_of_term, can_pack_rows, rows_in_memory
 from codegen.plan.cpu.contraction_blocks import (
     cell_blocks,
     dot_blocks,
@@ -210,7 +210,5 @@ def _loop_order(view: Contraction, blocks: Blocks, places: tuple[Place, Place], 
     once."""
     if places[1 - view.vector] == "packed" or blocks.algorithm == "dot":
         return "knm"
-    by_cells = blocks.algorithm in CELL_ALGORITHMS
-    item = 4 // cell_operands(view, blocks.algorithm).terms if by_cells else DTYPES[view.accumulator].bytes
-    columns = blocks.bn * view.depth * item
+    columns = blocks.bn * view.depth * bytes_of_term(view, blocks.algorithm)
     return "mnk" if places[view.vector] == "const_pool" and columns <= target.l2_bytes // _SHARE_OF_COLUMNS else "nkm"

@@ -16,7 +16,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
-from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, cell_operands, grid_of, turns_rows
+from codegen.plan.cpu.cell_operands import (
+    CELL_ALGORITHMS,
+    bytes_of_term,
+    cell_operands,
+    copies_rows,
+    grid_of,
+    turns_rows,
+)
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
 from codegen.plan.cpu.nest_access_work import WAY_BYTES
@@ -64,6 +71,8 @@ _NARROW_PACK = 3.0
 """Cycles to pack a row of a panel at the least, however narrow."""
 _LANE_PACK = 1.5
 """Cycles to pack one element where elements lie evenly apart."""
+_COPY_LINE, _COPY_RUN = 2.5, 6.0
+"""Cycles to copy a cache line of stored bytes into a panel; and to begin a run of neighbours."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
@@ -262,8 +271,7 @@ class CpuContractionWork:
         vectors = blocks.nr // self.target.lanes * wide
         product = _INTEGER_PRODUCT if blocks.algorithm == "outer" and self.view.accumulator == "i32" else 1.0
         products = product * (blocks.mr + self._has_bias(blocks)) * vectors
-        terms = cell_operands(self.view, blocks.algorithm).terms if blocks.algorithm in CELL_ALGORITHMS else 1
-        panel = blocks.bk // terms * blocks.nr * self._item
+        panel = blocks.bk * blocks.nr * bytes_of_term(self.view, blocks.algorithm)
         # the second-level cache gives half a vector per cycle
         far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
         slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS)
@@ -281,7 +289,8 @@ class CpuContractionWork:
         """The slots of a tile's term beyond `slots`, on average, to load `vectors` from beyond the second-level cache:
         where that does not hold all columns, the tiles of a block of rows prefetch them together. The first block of
         rows reads them from memory, which `Work.bytes` counts."""
-        if place == "packed" or self.view.n * self.view.depth * self._item <= self.target.l2_bytes:
+        operand = self.view.n * self.view.depth * bytes_of_term(self.view, blocks.algorithm)
+        if place == "packed" or operand <= self.target.l2_bytes:
             return 0.0
         tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
         passes = -(-self.view.m // blocks.bm)
@@ -299,19 +308,29 @@ class CpuContractionWork:
 
     def _matrix_cycles(self, blocks: Blocks, order: LoopOrder) -> float:
         """The same of matrix registers. Loads overlap with products; a row of a register is a cache line. Of a block of
-        rows, the first tile reads a panel from where the operand lies, the others from where the panel lies."""
-        view, item = self.view, 4 // cell_operands(self.view, "matrix").terms
+        rows, the first tile reads a panel from where the operand lies, the others from where the panel lies; of the
+        panels of a block, the first reads the rows from where these lie."""
+        view, item = self.view, bytes_of_term(self.view, "matrix")
         down, across, height = grid_of(blocks)
-        operand, panel = view.n * view.depth * item, blocks.bk * blocks.nr * item
+        columns, panel = view.n * view.depth * item, blocks.bk * blocks.nr * item
         rows = blocks.bk * item * (blocks.mr if order == "mnk" else blocks.bm)
-        tiles = blocks.bm // blocks.mr
-        again = operand if order == "mnk" else panel
+        tiles, panels = blocks.bm // blocks.mr, blocks.bn // blocks.nr
+        again, far = self._line_cycles(rows), self._first_line_cycles(view.m * view.depth * item)
+        row_line = (far + (panels - 1) * again) / panels if view.is_constant(1 - view.vector) else again
         multiplies = down * across * height
         first, other = (
-            max(multiplies, ROWS * across * self._line_cycles(columns) + height * down * self._line_cycles(rows))
-            for columns in (operand, again)
+            max(multiplies, ROWS * across * line + height * down * row_line)
+            for line in (
+                self._first_line_cycles(columns),
+                self._line_cycles(columns if order == "mnk" else panel),
+            )
         )
         return (first + (tiles - 1) * other) / (tiles * multiplies)
+
+    def _first_line_cycles(self, operand: float) -> float:
+        """Cycles to load a cache line of an operand for the first time in a call. Large ones are no longer in the
+        second-level cache."""
+        return _FAR_LINE if operand > self.target.l2_bytes // 4 else self._line_cycles(operand)
 
     def _line_cycles(self, held: float) -> float:
         """Cycles to load a cache line again after `held` bytes of other loads."""
@@ -377,6 +396,8 @@ class CpuContractionWork:
     def _pack_cycles(self, blocks: Blocks, side: int) -> float:
         """Cycles per packed element. Reads along a run are packed a vector at a time."""
         cycles, run, along_k = self._pack_runs[side]
+        if copies_rows(self.view, blocks.algorithm, self.target.lanes) and side != self.view.vector:
+            return (-(-run // CACHE_LINE_BYTES) * _COPY_LINE + _COPY_RUN) / run
         if blocks.algorithm in CELL_ALGORITHMS:
             turned = turns_rows(self.view, blocks.algorithm)
             cycles += _CELL if side == self.view.vector else _CELL + _TURN_CELLS if turned else 0.0
@@ -465,4 +486,4 @@ class CpuContractionWork:
         packed = places[1 - self.view.vector] == "packed"
         rows = box.elements if box else blocks.bm * blocks.bk if packed else 0
         sums = kept_tiles(blocks, order) * blocks.mr * blocks.nr if blocks.bk < self.view.depth else 0
-        return self._item * (rows + sums)
+        return rows * bytes_of_term(self.view, blocks.algorithm) + sums * self._item

@@ -95,6 +95,16 @@ class CpuIf(If, frozen=True):
     orelse: tuple[Stmt, ...] = ()
 
 
+class CopyElements(KernelNode, frozen=True):
+    """Copies `count` neighbouring elements of `source` to another buffer of the same dtype."""
+
+    buffer: str
+    offset: AxisExpr
+    source: str
+    source_offset: AxisExpr
+    count: int
+
+
 class Transpose(KernelNode, frozen=True):
     """Transposes lanes × lanes elements: element j of row i of `source` becomes element i of row j of `buffer`. Rows
     start at the offsets and are `step` elements apart."""
@@ -177,6 +187,7 @@ Stmt: TypeAlias = (
     | Pick[Value]
     | CpuFor
     | CpuIf
+    | CopyElements
     | Transpose
     | Prefetch
     | CompilerFence

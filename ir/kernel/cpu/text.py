@@ -5,6 +5,7 @@ from __future__ import annotations
 from ir.index.expr import AxisExpr
 from ir.kernel.cpu.nodes import (
     CompilerFence,
+    CopyElements,
     CpuCall,
     CpuFor,
     Inside,
@@ -34,6 +35,8 @@ class CpuPrinter(KernelPrinter):
                 return f"{stmt.buffer}[{self.index(stmt.offset)} : {how}] := {self.value(stmt.value)}"
             case Pick():
                 return f"{self.variable(stmt.variable)} = first lane of {self.value(stmt.value)}, held inside"
+            case CopyElements(buffer, offset, source, start, count):
+                return f"{buffer}[{self.index(offset)} : {count}] := {source}[{self.index(start)} : {count}]"
             case Transpose():
                 to, source = self.index(stmt.offset), self.index(stmt.source_offset)
                 turned = f"transpose {stmt.source}[{source} : rows {stmt.source_step} apart]"

@@ -8,6 +8,7 @@ from ir.index.expr import AxisExpr, interval
 from ir.kernel.cpu.kernel import CpuKernel
 from ir.kernel.cpu.matrix import REGISTERS, ROWS
 from ir.kernel.cpu.nodes import (
+    CopyElements,
     CpuFor,
     CpuIf,
     Inside,
@@ -101,6 +102,12 @@ class _CpuCheck:
                     self._bound(condition.expr, scope)
                 self._block(stmt.then, scope.inner(guarded=True))
                 self._block(stmt.orelse, scope.inner(guarded=True))
+            case CopyElements():
+                self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
+                self._require(self.dtypes.get(stmt.buffer) == self.dtypes.get(stmt.source), f"a copy of {stmt.source}")
+                for last in (0, stmt.count - 1):
+                    self._access(stmt.buffer, stmt.offset.shift(last), scope)
+                    self._access(stmt.source, stmt.source_offset.shift(last), scope)
             case Transpose():
                 self._require(stmt.buffer not in self.read_only, f"a store to the input {stmt.buffer}")
                 self._access(stmt.buffer, stmt.offset, scope)

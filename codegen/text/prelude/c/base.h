@@ -228,6 +228,7 @@ EQ_FN eq_f64 eq_where_f64(eq_mask m, eq_f64 a, eq_f64 b) {
   return (eq_f64){EQ_PICK(eq_i64h, eq_f64h, w.lo, a.lo, b.lo), EQ_PICK(eq_i64h, eq_f64h, w.hi, a.hi, b.hi)};
 }
 
+#define EQ_COPY(to, from, bytes) __builtin_memcpy(to, from, bytes)
 #define EQ_PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)
 /* The compiler moves no load across. */
 #define EQ_FENCE() __asm__ volatile("" ::: "memory")
