@@ -40,12 +40,26 @@ Evaluation: TypeAlias = _Evaluation[Value]
 
 
 class _Held(NamedTuple):
-    """An operand of fp32 within bounds, and the maps from the point of a cast to the point of the operand's op."""
+    """An operand of fp32 within bounds, and the maps from the point of a cast to the point of the operand's op. zero:
+    the integer that is added to the rounded operand before it is held; None if the operand is not rounded."""
 
     operand: Operand | Number
     views: Sequence[AxisMap]
     low: float
     high: float
+    zero: int | None = None
+
+
+class _NumberStep(NamedTuple):
+    """A value that an op takes beside a number, and the map from the point of its reader to the point of the op."""
+
+    operand: Operand | Number
+    number: float
+    view: AxisMap
+
+
+_MOST_ZERO = 1 << 16
+"""The largest zero point that bounds are shifted by without rounding."""
 
 
 class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
@@ -99,31 +113,64 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         for view in held.views:
             point = self.writer.at(view.exprs, point)
         value = yield self._operand(held.operand, point, block, where)
-        bounds = (Const(held.low, "fp32"), Const(held.high, "fp32"))
-        return CpuCall(f"hold_{op.dtype}", (value, *bounds), op.dtype)
+        if held.zero is None:
+            bounds = (Const(held.low, "fp32"), Const(held.high, "fp32"))
+            return CpuCall(f"hold_{op.dtype}", (value, *bounds), op.dtype)
+        bounds = (Const(held.low - held.zero, "fp32"), Const(held.high - held.zero, "fp32"))
+        return CpuCall(f"nearest_{op.dtype}", (value, *bounds, Const(held.zero, "i32")), op.dtype)
 
     def _held(self, op: Op) -> _Held | None:
-        """A cast of fp32 to bytes whose operand is held within bounds that bytes keep: NaN, which the cast makes 0, and
-        the bounds then take one call."""
+        """A cast of fp32 to bytes whose operand is held within bounds that bytes keep: NaN, which the cast makes 0, the
+        bounds, and the rounding before them then take one call."""
         if op.kind != "cast" or op.dtype not in ("i8", "u8"):
             return None
         views, bounds = [], []
         (operand,) = op.inputs
         for fn in ("min", "max"):
-            if not isinstance(operand, Operand) or operand.map.guards or operand.value in (*self.provided, *self.rows):
+            step = self._step_with_number(operand, fn)
+            if step is None:
                 return None
-            inner = self.ops.get(operand.value)
-            if inner is None or (inner.kind, inner.fn, inner.dtype) != ("ewise", fn, "fp32"):
-                return None
-            views.append(operand.map)
-            operand, bound = inner.inputs
-            if not isinstance(bound, Number):
-                return None
-            bounds.append(float(bound.number))
+            operand, bound, view = step
+            views.append(view)
+            bounds.append(bound)
         high, low = bounds
         element = DTYPES[op.dtype]
-        fits = element.lowest <= low <= 0 <= high <= element.highest
-        return _Held(operand, views, low, high) if fits else None
+        if not element.lowest <= low <= 0 <= high <= element.highest:
+            return None
+        held = _Held(operand, views, low, high)
+        return self._rounded(held) or (self._rounded_and_shifted(held) if op.dtype == "u8" else None) or held
+
+    def _rounded(self, held: _Held, zero: int = 0) -> _Held | None:
+        """The operand before it was rounded; None if it was not."""
+        inner = self._inner(held.operand, "round")
+        if inner is None:
+            return None
+        op, view = inner
+        return held._replace(operand=op.inputs[0], views=[*held.views, view], zero=zero)
+
+    def _rounded_and_shifted(self, held: _Held) -> _Held | None:
+        """The operand before it was rounded and an integer, as a zero point, was added."""
+        step = self._step_with_number(held.operand, "add")
+        if step is None or not step.number.is_integer() or abs(step.number) > _MOST_ZERO:
+            return None
+        return self._rounded(held._replace(operand=step.operand, views=[*held.views, step.view]), int(step.number))
+
+    def _step_with_number(self, operand: Operand | Number, fn: str) -> _NumberStep | None:
+        """The op `fn` in fp32 of a value and a number that computes the operand; None if that is another op."""
+        inner = self._inner(operand, fn)
+        if inner is None:
+            return None
+        op, view = inner
+        value, number = op.inputs
+        return _NumberStep(value, float(number.number), view) if isinstance(number, Number) else None
+
+    def _inner(self, operand: Operand | Number, fn: str) -> tuple[Op, AxisMap] | None:
+        """The elementwise op `fn` in fp32 that computes an operand where it is read, and the map of the read."""
+        if not isinstance(operand, Operand) or operand.map.guards or operand.value in (*self.provided, *self.rows):
+            return None
+        op = self.ops.get(operand.value)
+        is_wanted = op is not None and op.kind in ("ewise", "unary") and (op.fn, op.dtype) == (fn, "fp32")
+        return (op, operand.map) if op is not None and is_wanted else None
 
     def keep(self, rows: Mapping[str, Row]) -> None:
         """Keeps these values in rows."""

@@ -179,6 +179,24 @@ def test_numbers_held_within_bytes(lanes: Lanes, t: str, bounds: list[tuple[int,
         assert_same(lanes.map(f"hold_{t}_f32", REGISTERS[t], x, *limits), want, f"{low} to {high}")
 
 
+@pytest.mark.parametrize(
+    ("t", "bounds", "zeros"),
+    [("u8", [(0, 255), (0, 0), (0, 7)], [0, 1, 133, 255]), ("i8", [(-128, 127), (-5, 0)], [0])],
+)
+def test_nearest_bytes(lanes: Lanes, t: str, bounds: list[tuple[int, int]], zeros: list[int]) -> None:
+    """As rounding, adding the zero point, and holding the sum."""
+    halves = np.arange(-600, 601) / 2
+    x = np.concatenate([floats("f32"), halves, np.nextafter(halves, np.inf), np.array([np.nan, np.inf, -np.inf])])
+    x = x.astype(np.float32)
+    for low, high in bounds:
+        for zero in zeros:
+            limits = (np.full_like(x, low - zero), np.full_like(x, high - zero))
+            want = np.clip(np.round(x) + np.float32(zero), low, high)
+            want = np.where(np.isnan(x), 0, want).astype(np.int32).astype(REGISTERS[t])
+            held = lanes.map(f"nearest_{t}_i32", REGISTERS[t], x, *limits, np.full(x.shape, zero, np.int32))
+            assert_same(held, want, f"{low} to {high} with {zero}")
+
+
 @pytest.mark.parametrize("t", [*FLOATS, *INTS])
 def test_folds(lanes: Lanes, t: str) -> None:
     vl = lanes.vl

@@ -120,6 +120,8 @@ def units() -> dict[str, str]:
     for t in ("i8", "u8"):
         held = ", ".join(f"eq_load_f32({_at(place, 'f32')})" for place in range(3))
         casts.append(_wrap(f"hold_{t}_f32", f"eq_store_{t}({_at(3, t)}, eq_hold_{t}_f32({held}));"))
+        shifted = f"{held}, eq_load_i32({_at(3, 'i32')})"
+        casts.append(_wrap(f"nearest_{t}_i32", f"eq_store_{t}({_at(4, t)}, eq_nearest_{t}_i32({shifted}));"))
     for t, word in (("f16", "u16"), ("bf16", "u16"), ("f32", "u32"), ("f64", "u64")):
         held = t if t in REGISTERS else "f32"
         read, bits = f"eq_load_{held}({_at(0, held)})", f"eq_load_{word}({_at(0, word)})"

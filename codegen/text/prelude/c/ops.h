@@ -125,6 +125,20 @@ EQ_FLOAT_OPS(f64h, i64h)
 EQ_HOLD(u8, a) /* low is 0, which eq_most takes beside NaN */
 EQ_HOLD(i8, EQ_FLOAT(EQ_BITS(a) & (a == a)))
 
+/* The nearest integer, half to even, of a number within the range of i32. */
+#if EQ_X86
+EQ_FN eq_i32 eq_nearest_f32(eq_f32 a) { eq_i32 r; __asm__("vcvtps2dq %1, %0" : "=v"(r) : EQ_SOURCE(a)); return r; }
+#else
+EQ_FN eq_i32 eq_nearest_f32(eq_f32 a) { return EQ_TO(eq_i32, eq_round_f32(a)); }
+#endif
+/* The nearest integer within [low, high] plus `zero`, as a byte; NaN is 0. For u8, low + zero is 0; for i8, zero is. */
+#define EQ_NEAREST(B, x)                                                                              \
+  EQ_FN eq_##B eq_nearest_##B##_i32(eq_f32 a, eq_f32 low, eq_f32 high, eq_i32 zero) {                 \
+    return eq_wrapped_##B(eq_nearest_f32(eq_least_f32(eq_most_f32(x, low), high)) + zero);            \
+  }
+EQ_NEAREST(u8, a)
+EQ_NEAREST(i8, EQ_FLOAT(EQ_BITS(a) & (a == a)))
+
 #define EQ_UNSIGNED_OPS(T) EQ_OP1(T, abs, a) EQ_OP1(T, relu, a)
 EQ_UNSIGNED_OPS(u8)
 EQ_UNSIGNED_OPS(u16)

@@ -7,7 +7,7 @@ import pytest
 from codegen.lower.cpu.copy_loops import as_copy
 from eqsat import nn, optimize_and_compile, tensor
 from ir.index.expr import AxisExpr, axis, constant
-from ir.kernel.cpu.nodes import CopyElements, CpuFor, CpuIf, Load, Store
+from ir.kernel.cpu.nodes import CopyElements, CpuFor, CpuIf, Load, Stmt, Store
 from ir.kernel.nodes import Assign, Const, Let, Reg, Within
 
 LANES = 16
@@ -19,8 +19,8 @@ STORE = Store("rows", AT, TAKEN)
 COPY = CopyElements("rows", constant(0), "x", constant(5), 64)
 
 
-def loop(*body: object, **changes: object) -> CpuFor:
-    made = CpuFor(K, constant(0), constant(64), tuple(body), LANES)
+def loop(*body: Stmt, **changes: object) -> CpuFor:
+    made = CpuFor(K, constant(0), constant(64), body, LANES)
     return msgspec.structs.replace(made, **changes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import msgspec
@@ -140,12 +141,14 @@ def squares(m: int, n: int, kind: str) -> Region:
     return r.region("squares", [r.buffer("X", over, kind)], body, (m,), dtype=kind)
 
 
-def quantized(kind: str, low: float, high: float, n: int = 83) -> Region:
-    """Y = kind(min(max(round(X[1 - i]), low), high)), the first one padded with 3."""
+def quantized(kind: str, low: float, high: float, n: int = 83, fn: str = "round", zero: float = 0) -> Region:
+    """Y = kind(min(max(fn(X[1 - i]) + zero, low), high)), the first one padded with 3."""
     over = (n,)
+    shift = [r.ewise("S", "add", over, r.same("R", over), Number(zero, "fp32"))] if zero else []
     body = [
-        r.ewise("R", "round", over, r.read("X", over, "i0 - 1", pad={0: n}, fill=3.0)),
-        r.ewise("M", "max", over, r.same("R", over), Number(low, "fp32")),
+        r.ewise("R", fn, over, r.read("X", over, "i0 - 1", pad={0: n}, fill=3.0)),
+        *shift,
+        r.ewise("M", "max", over, r.same("S" if zero else "R", over), Number(low, "fp32")),
         r.ewise("N", "min", over, r.same("M", over), Number(high, "fp32")),
         r.ewise("Q", "cast", over, r.same("N", over), dtype=kind),
     ]
@@ -200,6 +203,8 @@ EXACT = [
     *(saturated_rows(fn) for fn in ("max", "min")),
     *(quantized(kind, low, high) for kind, low, high in (("u8", 0, 255), ("u8", 0, 1), ("i8", -128, 127))),
     *(quantized(kind, low, high) for kind, low, high in (("u8", -3, 255), ("i8", 1, 9), ("i8", -9, 200))),
+    *(quantized(*case) for case in (("u8", 0, 255, 83, "round", 7), ("u8", 0, 9, 40, "round", -3))),
+    *(quantized(*case) for case in (("i8", -128, 127, 83, "round", 7), ("u8", 0, 255, 83, "floor", 0.5))),
     *(gather_elements(axis, kind) for axis in (0, 1) for kind in ("bf16", "i8", "fp64", "u32")),
     *(gather_elements(axis, "fp32", index=kind) for axis in (0, 1) for kind in ("u8", "u64")),
     *(reduced(fn, kind, 5, n, rows=rows)
@@ -396,13 +401,30 @@ def test_a_sum_of_products_takes_multiply_adds() -> None:
 
 def test_bounds_and_the_cast_to_bytes_are_one_call() -> None:
     for kind, low, high in (("u8", 0, 255), ("i8", -128, 127), ("i8", -3, 0)):
-        text = c_text(lowered(quantized(kind, low, high)))
+        text = c_text(lowered(quantized(kind, low, high, fn="floor")))
         assert f"eq_hold_{kind}_f32" in text
         assert "eq_cast" not in text
     assert "eq_hold" not in c_text(lowered(saturated_rows("max"))), "this maximum is a reduction"
     for kind, low, high in (("u8", -3, 255), ("u8", 1, 255), ("i8", -128, 128)):
         text = c_text(lowered(quantized(kind, low, high)))
-        assert "eq_hold" not in text, "these bounds are not those of a byte, or NaN, which is 0, is not within them"
+        assert not re.search("eq_hold|eq_nearest", text), "no bounds of a byte, or NaN, which is 0, is not within them"
+
+
+@pytest.mark.parametrize(("kind", "zero"), [("u8", 0), ("u8", 7), ("u8", -3), ("i8", 0)])
+def test_rounding_and_the_cast_to_bytes_are_one_call(kind: str, zero: int) -> None:
+    low, high = (0, 255) if kind == "u8" else (-128, 127)
+    text = c_text(lowered(quantized(kind, low, high, zero=zero)))
+    assert f"eq_nearest_{kind}_i32" in text
+    assert not re.search("eq_hold|eq_round|eq_add", text)
+
+
+@pytest.mark.parametrize(("kind", "zero"), [("u8", 0.5), ("u8", 2.0**20), ("i8", 7)])
+def test_other_zero_points_are_added(kind: str, zero: float) -> None:
+    """Fractions, numbers beside which bounds are rounded, and those of signed bytes, where NaN is 0."""
+    low, high = (0, 255) if kind == "u8" else (-128, 127)
+    text = c_text(lowered(quantized(kind, low, high, zero=zero)))
+    assert f"eq_hold_{kind}_f32" in text
+    assert "eq_add_f32" in text
 
 
 def test_a_value_of_outer_axes_is_computed_outside() -> None:
