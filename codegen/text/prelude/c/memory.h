@@ -264,7 +264,16 @@ EQ_MOVE_TWO_APART(32)
 EQ_MOVE_STRIDED(32)
 #endif
 #if EQ_X86_MOVES == 512
-EQ_MOVE_TWO_APART(8)
+typedef int8_t eq_two_i8 __attribute__((vector_size(2 * EQ_VL)));
+EQ_FN eq_i8 eq_move_apart_8(const void *p, ptrdiff_t s, int n) {
+  if (!__builtin_constant_p(s) || s != 2) return eq_move_strided_8(p, s, n);
+  uint32_t span = (uint32_t)((1ull << 2 * n) - 1) >> 1; /* no byte behind the last one is touched */
+  eq_two_i8 both;
+  eq_i8 first;
+  __asm__ volatile("vmovdqu8 (%1), %0%{%2%}%{z%}" : "=v"(both) : "r"(p), "Yk"(span) : "memory");
+  __asm__("vpmovwb %1, %0" : "=v"(first) : "v"(both));
+  return first;
+}
 #else
 EQ_MOVE_STRIDED(8)
 #endif
