@@ -66,7 +66,6 @@ WHY: Mapping[str, str] = {
     "linear 128×768×768 bf16": "without AMX, products are widened to fp32; oneDNN multiplies pairs of bf16",
     "stem 7×7/2+relu+maxpool": "the pool is a kernel of its own, with loads two elements apart",
     "softmax 512×1024": "an exponential of 16 lanes takes 26 to 32 cycles; rows lie 4 KB apart",
-    "resnet50, bytes": "23 kernels around the products take .9 of 4.8 ms: they read, add and round bytes",
 }
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 WHY_TORCH: Mapping[str, str] = {
