@@ -144,12 +144,11 @@ def _cell_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]
     rows = 1 - view.vector
     for blocks in (*cell_blocks(view, target), *matrix_blocks(view, target)):
         in_memory = rows_in_memory(view, blocks) is not None and not view.is_constant(rows)
-        if not in_memory and not can_pack_rows(view, blocks):
-            continue
-        places = [_packed_place(view, 0), _packed_place(view, 1)]
-        places[rows] = "memory" if in_memory else places[rows]
-        both = (places[0], places[1])
-        yield _ProductChoice.of(view, blocks, both, target)
+        row_places = (*(("memory",) if in_memory else ()), *((None,) if can_pack_rows(view, blocks) else ()))
+        for row_place in row_places:
+            places = [_packed_place(view, 0), _packed_place(view, 1)]
+            places[rows] = row_place or places[rows]
+            yield _ProductChoice.of(view, blocks, (places[0], places[1]), target)
 
 
 # --- places ---------------------------------------------------------------------------------------

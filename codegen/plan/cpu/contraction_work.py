@@ -22,6 +22,7 @@ from codegen.plan.cpu.cell_operands import (
     cell_operands,
     copies_rows,
     grid_of,
+    holds_terms,
     turns_rows,
 )
 from codegen.plan.cpu.contraction_tiling import kept_tiles
@@ -158,7 +159,7 @@ class CpuContractionWork:
         tiles_per_task = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
         tiles = max(view.repeats * tile.rows * tile.columns, 1)
         longest = -(-tasks // units) * tiles_per_task if units > 1 else tiles
-        once, again = self._prologue(tile, places, times, box.elements * tasks if box else 0)
+        once, again = self._prologue(blocks, tile, places, times, box.elements * tasks if box else 0)
         other = (once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
         cycles = (
             tile.ideal * self._inner_cycles(blocks, order, places[view.vector])
@@ -312,25 +313,28 @@ class CpuContractionWork:
         panels of a block, the first reads the rows from where these lie."""
         view, item = self.view, bytes_of_term(self.view, "matrix")
         down, across, height = grid_of(blocks)
+        blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
         columns, panel = view.n * view.depth * item, blocks.bk * blocks.nr * item
         rows = blocks.bk * item * (blocks.mr if order == "mnk" else blocks.bm)
         tiles, panels = blocks.bm // blocks.mr, blocks.bn // blocks.nr
-        again, far = self._line_cycles(rows), self._first_line_cycles(view.m * view.depth * item)
-        row_line = (far + (panels - 1) * again) / panels if view.is_constant(1 - view.vector) else again
+        again, first = self._line_cycles(rows), self._first_line_cycles(view.m * view.depth * item, blocks_m, blocks_n)
+        row_line = (first + (panels - 1) * again) / panels if view.is_constant(1 - view.vector) else again
         multiplies = down * across * height
-        first, other = (
+        first_tile, other_tile = (
             max(multiplies, ROWS * across * line + height * down * row_line)
             for line in (
-                self._first_line_cycles(columns),
+                self._first_line_cycles(columns, blocks_n, blocks_m),
                 self._line_cycles(columns if order == "mnk" else panel),
             )
         )
-        return (first + (tiles - 1) * other) / (tiles * multiplies)
+        return (first_tile + (tiles - 1) * other_tile) / (tiles * multiplies)
 
-    def _first_line_cycles(self, operand: float) -> float:
-        """Cycles to load a cache line of an operand for the first time in a call. Large ones are no longer in the
-        second-level cache."""
-        return _FAR_LINE if operand > self.target.l2_bytes // 4 else self._line_cycles(operand)
+    def _first_line_cycles(self, operand: float, parts: int, other_parts: int) -> float:
+        """Cycles to load a cache line of an operand for the first time in a call. The tasks have `parts` of it; if the
+        other operand is whole, each core reads its own parts. What nearly fills the second-level cache is no longer
+        there."""
+        share = operand / min(parts, self.target.units) if other_parts == 1 else operand
+        return _FAR_LINE if share > 0.75 * self.target.l2_bytes else self._line_cycles(share)
 
     def _line_cycles(self, held: float) -> float:
         """Cycles to load a cache line again after `held` bytes of other loads."""
@@ -339,14 +343,16 @@ class CpuContractionWork:
     # --- the prologue ---
 
     def _prologue(
-        self, tile: _TileFigures, places: tuple[Place, Place], times: tuple[int, int], boxed: int
+        self, blocks: Blocks, tile: _TileFigures, places: tuple[Place, Place], times: tuple[int, int], boxed: int
     ) -> tuple[float, float]:
         """Additions-worth of computing the operands once, and of computing them again. A packed operand is computed
-        `times`, an operand in memory for every register tile, and one in boxes as often as its `boxed` elements."""
+        `times`, an operand in memory for every register tile, and one in boxes as often as its `boxed` elements. Cells
+        take terms that a buffer holds as they are."""
         once = again = 0.0
         tiles = self._in_operand_order(tile.rows, tile.columns)
+        by_cells = blocks.algorithm in CELL_ALGORITHMS
         for side, (weight, place) in enumerate(zip(self._values.operands, places, strict=True)):
-            if weight:
+            if weight and not (by_cells and holds_terms(self.view, side)):
                 elements = boxed / times[side] if place == "box" else self._elements[side]
                 passes = tiles[side] if place == "memory" else times[side]
                 once += elements * weight
