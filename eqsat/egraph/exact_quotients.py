@@ -35,8 +35,10 @@ def exact_quotients(graph: Graph) -> frozenset[Ref]:
     stepped = _reaching(graph, lambda node: _is_step(node, graph))
     rounded = _reaching(graph, lambda node: node.uop == "ROUND")
     scaled = _scaled_values(graph)
-    exact = {node.id for node in graph.nodes if node.id in stepped or (node.id in rounded and node.id not in scaled)}
-    return frozenset(node.id for node in graph.nodes if node.uop == "FDIV" and node.id in exact)
+    divisions = [node for node in graph.nodes if node.uop == "FDIV"]
+    return frozenset(
+        node.id for node in divisions if node.id in stepped or (node.id in rounded and node.src[0] not in scaled)
+    )
 
 
 def _reaching(graph: Graph, is_step: Callable[[Node], bool]) -> set[Ref]:

@@ -1,7 +1,8 @@
-"""Loops that copy bytes, as copies: vectors have as many elements as those of floats, a quarter of a register of bytes.
+"""Loops that copy bytes become copies. A vector has as many bytes as floats, which is a quarter of a register; a copy
+moves whole registers.
 
-for k = 0, 16, … 256:  rows[k] := x[at + k]                        copy 256 from x[at] to rows[0]
-for k = 0, 16, … 256:  v = 0; if c: v = x[at + k]; rows[k] := v    if c: copy; else the loop with v = 0
+    for k = 0, 16, … 256:  rows[k] := x[at + k]                        copy 256 from x[at] to rows[0]
+    for k = 0, 16, … 256:  v = 0; if c: v = x[at + k]; rows[k] := v    if c: copy; else the loop with v = 0
 """
 
 from __future__ import annotations

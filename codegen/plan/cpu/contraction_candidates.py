@@ -144,11 +144,11 @@ def _cell_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]
     rows = 1 - view.vector
     for blocks in (*cell_blocks(view, target), *matrix_blocks(view, target)):
         in_memory = rows_in_memory(view, blocks) is not None and not view.is_constant(rows)
-        row_places = (*(("memory",) if in_memory else ()), *((None,) if can_pack_rows(view, blocks) else ()))
-        for row_place in row_places:
-            places = [_packed_place(view, 0), _packed_place(view, 1)]
-            places[rows] = row_place or places[rows]
-            yield _ProductChoice.of(view, blocks, (places[0], places[1]), target)
+        fits: dict[Place, bool] = {"memory": in_memory, _packed_place(view, rows): can_pack_rows(view, blocks)}
+        for row_place in (place for place, holds in fits.items() if holds):
+            column_place = _packed_place(view, view.vector)
+            both = (row_place, column_place) if rows == 0 else (column_place, row_place)
+            yield _ProductChoice.of(view, blocks, both, target)
 
 
 # --- places ---------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ def test_whole_quotients_stay_whole(step: str) -> None:
         (lambda x: (x * 0.1 / 3).round(), 0),
         (lambda x: (x * 0.1).reshape(2, 4).sum(1).cast("fp16").cast("fp32").relu().__truediv__(3).round(), 0),
         (lambda x: (x * 0.75 / 3).round(), 1),
+        (lambda x: (x / (x * 0.1)).round(), 1),
         (lambda x: (x * 0.1).maximum(x).__truediv__(3).round(), 1),
         (lambda x: (x * 0.1 / 3).floor(), 1),
         (lambda x: (x * 0.1 / 3).round() + (x * 0.1 / 3).cast("i32"), 1),
