@@ -299,6 +299,13 @@ def lanes_along_k(view: Contraction, side: int, group: Sequence[int], lanes: int
     return min(neighbours, lanes) > min(beside, lanes)
 
 
+def lies_by_terms(view: Contraction, side: int, group: Sequence[int], lanes: int) -> bool:
+    """Whether the elements of an operand are evenly spaced along all of `group`, while neighbouring terms may lie on
+    pages of their own. Such an operand is read term by term."""
+    run, _ = view.run(side, group)
+    return bool(group) and run == group and view.is_even(side, run) and not lanes_along_k(view, side, group, lanes)
+
+
 def fused_step(offset: AxisExpr, group: Sequence[int], sizes: Sequence[int]) -> int | None:
     """The growth of `offset` per step of one counter over the digits of `group`; None where the growth varies."""
     step: int | None = None

@@ -25,10 +25,12 @@ class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     algorithm: Algorithm = "outer"
 
 
-Place = Literal["memory", "box", "packed", "const_pool"]
+Place = Literal["memory", "box", "packed", "packed_once", "const_pool"]
 """The place from which a kernel reads an operand: memory as it is, a copy of all elements that a block of rows reads
-and of the padding around them ("box"), panels that the kernel packs, or panels that were packed when the program was
-built ("const_pool")."""
+and of the padding around them ("box"), panels that every task packs for itself, panels that all threads pack before the
+tasks ("packed_once"), or panels that were packed when the program was built ("const_pool")."""
+PACKED_BEFORE: frozenset[Place] = frozenset({"packed_once", "const_pool"})
+"""The places of panels that are packed before the tasks of a call."""
 
 
 class OperandPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,10 +49,10 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     pattern   for people, as are `tails` and `epilogue`; all must be those of the region's contraction
     vector    the operand (0 or 1) with the columns; lanes run along columns unless products are dot products
-    operands  the places of the first and the second operand; only the operand with the rows may be in a box
+    operands  the places of the first and the second operand; only the operand with the rows may be in a box, and only
+              that with the columns may be packed once
     order     the order of a task's loops. Rows can be packed only by knm, columns by knm and nkm
-    prefetch  whether a tile asks for its share of the next panel of columns, which were packed when the program was
-              built
+    prefetch  whether a tile asks for its share of the next panel of columns, which were packed before the tasks
     held      whether the epilogue takes a tile's sums from the registers; else from the workspace
     parallel  whether every block is a task; else one task has all blocks
     tails     the axes whose last register tile (of k: block) is cut; blocks divide the others

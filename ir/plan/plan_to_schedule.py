@@ -36,11 +36,15 @@ def plan_to_schedule(plan: Plan) -> Schedule:
             return _gpu_scatter(plan)
 
 
+_FILLED = {"box": "m.o", "packed_once": "start", "const_pool": "build"}
+"""When boxes and panels are filled; "packed" ones at a loop that depends on the operand."""
+
+
 def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
     blocks = plan.blocks
     steps = ("n.i", "k.o") if plan.vector == 0 else ("k.o", "n.i")
     cache = (
-        Cached(operand.tensor, operand.place, {"packed": step, "box": "m.o"}.get(operand.place, "build"))
+        Cached(operand.tensor, operand.place, {**_FILLED, "packed": step}[operand.place])
         for operand, step in zip(plan.operands, steps, strict=True)
         if operand.place != "memory"
     )

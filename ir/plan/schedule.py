@@ -8,11 +8,11 @@ import msgspec
 
 
 class Cached(msgspec.Struct, frozen=True):
-    """A tensor kept in packed panels or a box (CPU) or in shared memory (GPU), refilled at every step of the loop
-    `at`."""
+    """A tensor kept in packed panels or a box (CPU) or in shared memory (GPU), refilled at every step of the loop `at`,
+    filled once before the loops ("start"), or when the program is built ("build")."""
 
     tensor: str
-    where: Literal["box", "packed", "const_pool", "smem"]
+    where: Literal["box", "packed", "packed_once", "const_pool", "smem"]
     at: str
     pingpong: bool = False
 

@@ -34,12 +34,14 @@ class MinBuffer(msgspec.Struct, frozen=True):
 
     reg, stack         a thread's registers, its workspace
     box                a copy of all elements that a block of rows reads on a CPU, and of the padding around them
-    packed, const_pool panels that a CPU's kernel packs, or that were packed when the program was built
+    packed             panels that each task of a CPU's kernel packs
+    packed_once        panels that a CPU's kernel packs before its tasks
+    const_pool         panels that were packed when the program was built
     smem_ring          a block's shared memory
     gmem               memory"""
 
     value: str
-    buffer: Literal["reg", "stack", "box", "packed", "const_pool", "smem_ring", "gmem"]
+    buffer: Literal["reg", "stack", "box", "packed", "packed_once", "const_pool", "smem_ring", "gmem"]
     depth: int = 1
 
 

@@ -10,7 +10,7 @@ from codegen.lower.cpu.cell_panels import PackedRows, RowPanel, pack_cells, pack
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock
 from codegen.lower.cpu.contraction_places import ContractionPlaces
 from codegen.lower.cpu.copy_box import PlacedBox
-from codegen.lower.cpu.pack_constant import product_base
+from codegen.lower.cpu.pack_panels import product_base
 from codegen.lower.cpu.register_tile import Side
 from codegen.plan.cpu.cell_operands import CellOperands, cell_operands, rows_in_memory
 from ir.index.expr import ZERO, AxisExpr, floordiv

@@ -15,7 +15,7 @@ from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock,
 from codegen.lower.cpu.copy_box import PlacedBox, copy_box, place_box
 from codegen.lower.cpu.finite_numbers import is_nan
 from codegen.lower.cpu.pack import Panel, pack
-from codegen.lower.cpu.pack_constant import flag_place, product_base
+from codegen.lower.cpu.pack_panels import flag_place, product_base
 from codegen.lower.cpu.register_tile import Side
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.contraction_tiling import kept_tiles

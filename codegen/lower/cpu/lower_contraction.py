@@ -1,11 +1,12 @@
 """A contraction and its plan → a CPU kernel: the template of matrix products and convolutions.
 
+    for each panel of columns: pack the panel             in parallel, where the plan packs columns once
     for each task (batch, block of rows, block of columns):                  in parallel
       copy the box of the rows                            where the plan reads rows in a box
       for each block of k:                                these three loops in the plan's order
         pack the broadcast side's rows                    where the plan packs rows
         for each panel of columns:
-          pack the panel                                  into the first-level cache
+          pack the panel                                  where the plan packs columns in each task
           for each tile of rows:
             MR × NR sums in registers                     register_tile; it prefetches the next panel
             after the last block of k: the epilogue       on the sums, vector by vector, and the store
@@ -34,6 +35,7 @@ from codegen.lower.cpu.contraction_places import ContractionPlaces
 from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.matrix_tile import matrix_tile, shape_registers, share_of_panel
 from codegen.lower.cpu.pack_constant import pack_constant
+from codegen.lower.cpu.pack_panels import operand_panels, pack_panels
 from codegen.lower.cpu.read_terms import ReadTerms, read_terms
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
@@ -44,7 +46,7 @@ from codegen.plan.cpu.unread_terms import unread_digits
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
-from ir.kernel.cpu.kernel import CpuParam, Phase
+from ir.kernel.cpu.kernel import CpuParam, Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.cpu.nodes import MatrixEnd
 from ir.kernel.nodes import Comment, Within
@@ -100,11 +102,20 @@ class _CpuContractionTemplate:
         outputs = [writer.param(output, written=True) for output in region.outputs]
         evaluator = RegionEvaluator(RegionLoops(region, view.core), writer)
         empty = not (view.repeats and view.m and view.n)
-        phases = () if empty else (self._tasks(CpuContractionFrame(view, self.blocks, writer, evaluator, {})),)
+        frame = CpuContractionFrame(view, self.blocks, writer, evaluator, {})
+        phases = () if empty else (*self._packing(frame), self._tasks(frame))
         kernel = writer.kernel(name, (*inputs, *packed, *outputs), phases, self._comment())
         kept = [buffer.name for buffer in region.inputs if buffer.name not in dropped]
         args = (*kept, *(buffer.name for buffer in constants), *(output.name for output in region.outputs))
         return LoweredCpuKernel(kernel, args, constants)
+
+    def _packing(self, frame: CpuContractionFrame) -> tuple[Phase, ...]:
+        """The phase that packs all columns, if the plan packs these once."""
+        if self.places.column_place != "packed_once":
+            return ()
+        panels = operand_panels(self.view, self.blocks, self.view.vector)
+        frame.writer.shared.append(Scratch(frame.writer.buffer(panels.name), panels.dtype, panels.elements))
+        return (pack_panels(frame, panels),) if panels.tasks else ()
 
     # --- the loop nest ---
 

@@ -27,7 +27,7 @@ from codegen.lower.cpu.contraction_frame import (
 )
 from codegen.lower.cpu.depth_loops import Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.lane_values import convert
-from codegen.plan.contraction_view import lanes_along_k
+from codegen.plan.contraction_view import lanes_along_k, lies_by_terms
 from ir.dtype import DTYPES, is_widening
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv
 from ir.kernel.cpu.kernel import Scratch
@@ -109,17 +109,54 @@ def pack(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: Depth
 # --- lanes along rows or columns ------------------------------------------------------------------
 
 
+def pack_side_by_side(
+    frame: CpuContractionFrame, block: CpuBlock, first: Panel, count: int, apart: int, depth: DepthBlock
+) -> None:
+    """Adds the packing of `count` panels, `first` and those beside it, for one block of k. Panels lie `apart` elements
+    from each other. They are packed by terms, so that reads pass through memory in its order."""
+    writer = frame.writer
+    number = writer.variable("p", 0, count - 1)
+    at = writer.axis(number)
+    panel = replace(first, start=first.start + at * first.width, base=first.base + at * apart)
+
+    def over_panels(f: CpuContractionFrame, b: CpuBlock, term: AxisExpr) -> None:
+        body = b.inner({number})
+        _over_vectors(body, panel, f, lambda inner, x: _put_at(f, inner, panel, term, x))
+        b.loop(body, number, ZERO, constant(count))
+
+    over_terms(frame, block, depth, over_panels)
+
+
 def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
-    writer, lanes = frame.writer, frame.lanes
-    x = writer.variable("x", 0, panel.size - 1)
+    if lies_by_terms(frame.view, panel.side, panel.group, frame.lanes):
+        pack_side_by_side(frame, block, panel, 1, 0, depth)
+        return
+
+    def over_all_terms(body: CpuBlock, x: AxisExpr) -> None:  # the places of the lanes are found once for all terms
+        over_terms(frame, body, depth, lambda f, b, term: _put_at(f, b, panel, term, x))
+
+    _over_vectors(block, panel, frame, over_all_terms)
+
+
+def _over_vectors(
+    block: CpuBlock, panel: Panel, frame: CpuContractionFrame, write: Callable[[CpuBlock, AxisExpr], None]
+) -> None:
+    """Calls write(body, element) in a loop over the elements of a panel, with lanes along them."""
+    lanes = frame.lanes
+    x = frame.writer.variable("x", 0, panel.size - 1)
+    at = frame.writer.axis(x)
     body = block.inner({x})
-    at = writer.axis(x)
     even = panel.width % lanes == 0
     left = [panel.start.shift(panel.width) - at, constant(panel.size) - at]
     lanes_along(body, x, left[even:], whole=even and panel.size % lanes == 0 and frame.aligned)
-    placed = frame.with_digits(frame.along(panel.group, at))
-    over_terms(placed, body, depth, lambda f, b, term: _put(f, b, panel, term, at, _panel_value(f, panel, b)))
+    write(body, at)
     block.loop(body, x, panel.start, panel.start.shift(panel.width), lanes, panel.size)
+
+
+def _put_at(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr) -> None:
+    """Computes and stores the vector at element `x` of a panel."""
+    placed = frame.with_digits(frame.along(panel.group, x))
+    _put(placed, block, panel, term, x, _panel_value(placed, panel, block))
 
 
 def _put(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
@@ -185,7 +222,7 @@ def _fill(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: Dept
     bias = 0 if panel.narrow is None else panel.narrow.bias
     number = fill + bias if DTYPES[dtype].is_float else int(fill) + bias
     total = depth.most * panel.width
-    x = writer.variable("z", 0, -(-total // lanes) * lanes)
+    x = writer.variable("z", 0, (-(-total // lanes) - 1) * lanes)
     body = block.inner({x})
     count = (
         None

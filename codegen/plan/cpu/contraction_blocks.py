@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from codegen.plan.contraction_view import Contraction
+from codegen.plan.contraction_view import Contraction, lies_by_terms
 from codegen.plan.cpu.cell_operands import bytes_of_term, cell_operands, has_cells, splits_terms
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
@@ -34,7 +34,16 @@ _ROWS = 2048
 """Packed rows of a block, at most. Few terms make rows short, and the sums of a block are then longer than its rows: a
 second-level cache has to hold them too, and what the rows are computed from."""
 _STREAMED = 1 << 18
-"""Elements of an operand of columns from which one row of tiles reads it in short blocks of k."""
+"""Elements of an operand of columns from which few rows read it in short blocks of k."""
+_FEW_ROWS = 256
+"""Rows, at most, that read columns in short blocks of k. More rows share packed columns."""
+_SHORT_BLOCKS = (16, 64)
+"""Terms of a short block of k: as many as there are rows, but not fewer and not more than these. The rows of columns of
+a block lie on few pages, which are read from end to end; and sums that are stored after each block take little time."""
+_LEAST_SUM_BYTES = 1 << 18
+"""Bytes of a thread's sums that are accepted beside any rows."""
+_SHORT_SUM_BYTES = 1 << 19
+"""Bytes of a thread's sums, at most, where they are stored after short blocks of k."""
 _CELL_DEPTHS = (2048, 8192)
 """Terms of a block of k of cells, at most, where a product has more: a panel of the terms of 32 columns then fits into
 a second-level cache."""
@@ -74,16 +83,23 @@ def _grids(view: Contraction, mr: int, nr: int, cuts: Sequence[tuple[int, int]],
     item = DTYPES[view.accumulator].bytes
     tiles_m, tiles_n = max(1, -(-view.m // mr)), max(1, -(-view.n // nr))
     seen = set()
-    for bk in _depths(view, tiles_m):
+    short = _reads_short_blocks(view, target)
+    for bk in [_short_block(view)] if short else _depths(view):
         tall = _tall(bk * item, mr, target)
         rows = min(tall, tiles_m) * mr
-        wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (rows * item * nr))
+        sums = _SHORT_SUM_BYTES if short else _sum_bytes(rows * bk * item, target)
+        wide = tiles_n if bk >= view.depth else max(1, sums // (rows * item * nr))
         for cuts_m, cuts_n in cuts:
             bm = _piece(tiles_m, tall, cuts_m) * mr
             bn = _piece(tiles_n, wide, cuts_n) * nr
             if (bm, bn, bk) not in seen:
                 seen.add((bm, bn, bk))
                 yield Blocks(mr, nr, bm, bn, bk, target.lanes)
+
+
+def _sum_bytes(row_bytes: int, target: Target) -> int:
+    """Bytes of sums, at most, that stay in the second-level cache beside the packed rows of a block."""
+    return max(_LEAST_SUM_BYTES, min(_SUM_BYTES, 3 * target.l2_bytes // 4 - row_bytes))
 
 
 def _tall(row_bytes: int, mr: int, target: Target) -> int:
@@ -116,7 +132,7 @@ def even_grids(view: Contraction, mr: int, nr: int, target: Target, *, boxed: bo
     elements = min(target.l2_bytes, _ROW_BYTES) // item
     tiles_m, tiles_n = -(-view.m // mr), max(1, -(-view.n // nr))
     seen = set()
-    for bk in _depths(view, tiles_m):
+    for bk in _depths(view):
         for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
             most = -(-tiles_m // cuts_m) * mr
             if boxed:
@@ -203,12 +219,25 @@ def can_dot(view: Contraction) -> bool:
     return all(run == runs[0][0] for run, _ in runs) and all(step == 1 for _, step in runs)
 
 
-def _depths(view: Contraction, tiles_m: int) -> list[int]:
-    """Lengths of a block of k. Blocks are long, since sums are stored after each; but short where the columns are used
-    once, so that they come from memory in wide rows."""
-    if tiles_m == 1 and view.n * view.depth > _STREAMED and not view.is_constant(view.vector):
-        return [block_k(view, 8)]
+def _depths(view: Contraction) -> list[int]:
+    """Lengths of a block of k. Blocks are long, since sums are stored after each."""
     return sorted({block_k(view, BLOCK_K), block_k(view, BLOCK_K // 2)})
+
+
+def _reads_short_blocks(view: Contraction, target: Target) -> bool:
+    """Whether few rows read large columns term by term, for which blocks of k are short."""
+    large = view.n * view.depth > _STREAMED and not view.is_constant(view.vector)
+    return large and view.m <= _FEW_ROWS and lies_by_terms(view, view.vector, view.columns, target.lanes)
+
+
+def _short_block(view: Contraction) -> int:
+    least, most = _SHORT_BLOCKS
+    return block_k(view, min(max(view.m, least), most))
+
+
+def is_short(view: Contraction, blocks: Blocks) -> bool:
+    """Whether a block of k is short, and one of several."""
+    return blocks.algorithm == "outer" and blocks.bk <= _SHORT_BLOCKS[1] and blocks.bk < view.depth
 
 
 def block_k(view: Contraction, most: int) -> int:

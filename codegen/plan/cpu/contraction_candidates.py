@@ -24,6 +24,7 @@ from codegen.plan.cpu.contraction_blocks import (
     dot_blocks,
     even_grids,
     even_tiles,
+    is_short,
     matrix_blocks,
     outer_blocks,
 )
@@ -34,7 +35,7 @@ from codegen.plan.cpu.row_box import has_even_columns, is_plain
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
 from ir.kernel.cpu.cells import PEAK_DTYPES
-from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder, OperandPlace, Place
+from ir.plan.cpu import PACKED_BEFORE, Blocks, CpuContractionPlan, LoopOrder, OperandPlace, Place
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
@@ -45,6 +46,11 @@ _SHARE_OF_COLUMNS = 4
 _TILES_THAT_PREFETCH = range(2, 33)
 """Numbers of row tiles per block with which a kernel prefetches the next panel. With one tile, panels are read in
 order, which the core foresees. With many, the first reading of a panel takes little of the time."""
+_TILES_OF_SHORT_BLOCKS = 4
+"""Tiles of rows, at most, that read columns in memory in short blocks of k: the first-level cache holds the columns of
+a tile."""
+_PACKED_BYTES = 1 << 26
+"""Bytes of columns that are packed once, at most: the program keeps memory for them."""
 _CANDIDATES = 20
 """Candidates returned, at most."""
 
@@ -123,7 +129,8 @@ def _is_worth_transposing(view: Contraction) -> bool:
 def _panel_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
     """Plans that read both operands from panels, where panels pay."""
     for blocks in (*outer_blocks(view, target), *dot_blocks(view, target)):
-        yield _ProductChoice.of(view, blocks, _panel_places(view, blocks), target)
+        for places in _column_places(view, blocks, _panel_places(view, blocks), target):
+            yield _ProductChoice.of(view, blocks, places, target)
 
 
 def _unpacked_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
@@ -136,7 +143,8 @@ def _unpacked_choices(view: Contraction, target: Target) -> Iterator[_ProductCho
         for blocks in even_grids(view, mr, nr, target, boxed=place == "box"):
             places = _panel_places(view, blocks)
             both = (place, places[1]) if side == 0 else (places[0], place)
-            yield _ProductChoice.of(view, blocks, both, target)
+            for chosen in _column_places(view, blocks, both, target):
+                yield _ProductChoice.of(view, blocks, chosen, target)
 
 
 def _cell_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
@@ -148,7 +156,8 @@ def _cell_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]
         for row_place in (place for place, holds in fits.items() if holds):
             column_place = _packed_place(view, view.vector)
             both = (row_place, column_place) if rows == 0 else (column_place, row_place)
-            yield _ProductChoice.of(view, blocks, both, target)
+            for places in _column_places(view, blocks, both, target):
+                yield _ProductChoice.of(view, blocks, places, target)
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -164,6 +173,16 @@ def _packed_place(view: Contraction, side: int) -> Place:
     return "const_pool" if view.is_constant(side) else "packed"
 
 
+def _column_places(
+    view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target
+) -> Iterator[tuple[Place, Place]]:
+    """The places, and those with columns that are packed once where several tasks would pack them."""
+    yield places
+    small = view.repeats * view.depth * view.n * bytes_of_term(view, blocks.algorithm) <= _PACKED_BYTES
+    if places[view.vector] == "packed" and blocks.bm < view.m and small and is_parallel(view, blocks, target):
+        yield ("packed_once", places[1]) if view.vector == 0 else (places[0], "packed_once")
+
+
 def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
     """The place of one operand. An operand whose elements are used once is read from memory, unless it is padded and
     every element would be tested alone."""
@@ -175,9 +194,10 @@ def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
     if side == view.vector:
         run, step = view.run(side, view.columns)
         in_runs = run == view.columns or (has_even_columns(view, blocks.nr) and not guarded)
-        packed = view.m > blocks.mr or not in_runs or step not in (0, 1)
+        tiles = _TILES_OF_SHORT_BLOCKS if is_short(view, blocks) else 1
+        packed = view.m > tiles * blocks.mr or not in_runs or step not in (0, 1)
     else:
-        packed = view.n > blocks.nr or view.m % blocks.mr != 0 or guarded
+        packed = view.n > blocks.nr or view.m % blocks.mr != 0 or guarded or is_short(view, blocks)
     return "packed" if packed else "memory"
 
 
@@ -186,7 +206,7 @@ def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:
 
 def _plan(choice: _ProductChoice, target: Target) -> CpuContractionPlan:
     view, blocks, places, order, held = choice
-    constant_columns = places[view.vector] == "const_pool"
+    packed_before = places[view.vector] in PACKED_BEFORE
     return CpuContractionPlan(
         arch=target.arch,
         pattern=view.pattern,
@@ -194,7 +214,7 @@ def _plan(choice: _ProductChoice, target: Target) -> CpuContractionPlan:
         blocks=blocks,
         operands=(OperandPlace(view.operand(0).value, places[0]), OperandPlace(view.operand(1).value, places[1])),
         order=order,
-        prefetch=constant_columns and order != "mnk" and blocks.bm // blocks.mr in _TILES_THAT_PREFETCH,
+        prefetch=packed_before and order != "mnk" and blocks.bm // blocks.mr in _TILES_THAT_PREFETCH,
         held=held,
         parallel=is_parallel(view, blocks, target),
         tails=tail_axes(steps_of(view, blocks)),
@@ -204,10 +224,10 @@ def _plan(choice: _ProductChoice, target: Target) -> CpuContractionPlan:
 
 
 def _loop_order(view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target) -> LoopOrder:
-    """Rows are packed once per block of k. Else, if all columns of a task stay in the second-level cache, the loop over
-    rows is the outermost, so that each row is read once; if not, the loop over panels, so that each panel is read
-    once."""
-    if places[1 - view.vector] == "packed" or blocks.algorithm == "dot":
+    """Rows are packed once per block of k, and a short block passes through all columns. Else, if all columns of a task
+    stay in the second-level cache, the loop over rows is the outermost, so that each row is read once; if not, the loop
+    over panels, so that each panel is read once."""
+    if places[1 - view.vector] == "packed" or blocks.algorithm == "dot" or is_short(view, blocks):
         return "knm"
     columns = blocks.bn * view.depth * bytes_of_term(view, blocks.algorithm)
-    return "mnk" if places[view.vector] == "const_pool" and columns <= target.l2_bytes // _SHARE_OF_COLUMNS else "nkm"
+    return "mnk" if places[view.vector] in PACKED_BEFORE and columns <= target.l2_bytes // _SHARE_OF_COLUMNS else "nkm"

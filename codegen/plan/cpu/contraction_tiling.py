@@ -19,7 +19,7 @@ from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misal
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.kernel.cpu.matrix import REGISTERS, ROWS
-from ir.plan.cpu import Blocks, CpuContractionPlan, LoopOrder
+from ir.plan.cpu import PACKED_BEFORE, Blocks, CpuContractionPlan, LoopOrder
 from ir.region.region import behind
 from ir.target import LANES, VNNI
 
@@ -96,7 +96,10 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
             plan.blocks.algorithm == "dot" or (operand.place == "const_pool" and not view.is_constant(side))
         ):
             message = f"{operand.tensor!r} can not be kept in {operand.place} by {plan.blocks.algorithm} products"
-            hint = "memory or packed; box for rows, const_pool for constants; memory for dot products"
+            hint = "memory or packed; box for rows, packed_once for columns, const_pool for constants; memory for dots"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+        if operand.place == "packed_once" and side != view.vector:
+            message, hint = f"{operand.tensor!r} has the rows, which tasks pack", "packed; packed_once for columns"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
         if operand.place == "box":
             _check_box(view, plan.blocks, side)
@@ -105,8 +108,8 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
         message = f"loops in the order {plan.order!r} can not pack what they read"
         hint = "knm packs rows and columns, nkm columns, mnk nothing"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
-    if plan.prefetch and (columns != "const_pool" or plan.order == "mnk"):
-        message = "there are no further panels of constant columns to prefetch"
+    if plan.prefetch and (columns not in PACKED_BEFORE or plan.order == "mnk"):
+        message = "there are no further panels of packed columns to prefetch"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="prefetch=False")
     if plan.held and not can_hold(view, plan.blocks):
         message = "the epilogue can not take the sums from registers"
@@ -136,7 +139,7 @@ def _check_cells(view: Contraction, plan: CpuContractionPlan) -> None:
     )
     if columns == "memory" or not loads:
         message = f"products of {algorithm} can not load rows from {rows} and columns from {columns}"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="packed, or const_pool for constants")
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="packed or packed_once; const_pool for constants")
 
 
 def can_hold(view: Contraction, blocks: Blocks) -> bool:

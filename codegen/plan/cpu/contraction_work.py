@@ -10,24 +10,23 @@ fitted to timed kernels (docs/cost.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.contraction_view import Contraction, lanes_along_k, rows_are_neighbours
+from codegen.plan.contraction_view import Contraction, rows_are_neighbours
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
     cell_operands,
-    copies_rows,
     grid_of,
     holds_terms,
-    turns_rows,
 )
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
+from codegen.plan.cpu.far_lines import are_far, share_of_core
 from codegen.plan.cpu.nest_access_work import WAY_BYTES
+from codegen.plan.cpu.packing_work import PackingWork
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.cpu.unread_terms import share_of_terms, unread_digits
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
@@ -56,24 +55,12 @@ _FAR_LINE = 9.0
 """Cycles to load a vector of a panel that the second-level cache does not hold, while a tile multiplies."""
 _LINE = 0.5
 """Cycles to load a row of a matrix register from the first-level cache."""
-_CELL = 2.0
-"""Cycles to make cells of a vector of packed terms."""
-_TURN_CELLS = 2.0
-"""Cycles to turn the cells of a vector of packed terms: 64 shuffles turn the 512 terms of a square; estimated."""
 _INTEGER_PRODUCT = 1.5
 """Times as long as the peak of integers allows: a product takes two instructions (`vpmulld`), an addition one."""
 _LATENCY = 4
 """Cycles from a multiply-add to the next one on the same sum."""
 _DOT_LATENCY = 2
 """The same in a dot product: the first terms of a row overlap with the last terms of the row before."""
-_UNIT_PACK = 5.0
-"""Cycles to pack a vector of neighbouring elements."""
-_NARROW_PACK = 3.0
-"""Cycles to pack a row of a panel at the least, however narrow."""
-_LANE_PACK = 1.5
-"""Cycles to pack one element where elements lie evenly apart."""
-_COPY_LINE, _COPY_RUN = 2.5, 6.0
-"""Cycles to copy a cache line of stored bytes into a panel; and to begin a run of neighbours."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
@@ -81,12 +68,6 @@ _HELD_STORE = 1.0
 _FAR_TERM = 10.0
 """Cycles to load a number of a row whose terms lie on cache lines of their own, which only the second-level cache
 holds until the next tile reads their other numbers."""
-_UNEVEN_PACK = 5.0
-"""Cycles to pack one element where elements lie unevenly apart, as in an image that is read enlarged."""
-_TESTED = 6.0
-"""Cycles to find which lanes of a vector lie inside the image, where padding is no copy of zeros."""
-_NARROW_GATHER = 3.0
-"""Cycles to gather a lane of 8 or 16 bits, for which no CPU has an instruction, where its test holds."""
 _TURN, _CUT_TURN = 6.0, 36.0
 """Cycles to store a vector of sums along the rows; and the last vector, if the tile cuts it short."""
 _FOLD = 3.5
@@ -153,7 +134,8 @@ class CpuContractionWork:
         view, target, tile = self.view, self.target, self._tile(blocks, places)
         box = row_box(view, blocks.bm) if "box" in places else None
         blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
-        times = self._in_operand_order(blocks_m, blocks_n)
+        packings = self._shared_packings if places[view.vector] == "packed_once" else blocks_m
+        times = self._in_operand_order(packings, blocks_n)
         tasks, parallel = tasks_of(view, blocks), is_parallel(view, blocks, target)
         units = min(target.units, tasks) if parallel else 1
         tiles_per_task = -(-blocks.bm // blocks.mr) * -(-blocks.bn // blocks.nr)
@@ -174,8 +156,9 @@ class CpuContractionWork:
             occupancy=min(1.0, tiles / (longest * target.units)),
             efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
-            reread=self._reread(times),
+            reread=self._reread(self._in_operand_order(blocks_m, blocks_n)),
             layout=self._packing(tile, times)
+            + self._packing_work.waiting(blocks, places, times)
             + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
@@ -212,21 +195,32 @@ class CpuContractionWork:
             after=sums // blocks.nr * lanes * (-(-blocks.nr // lanes) * per_vector + per_row),
             turned=len(view.region.outputs) * self._turning(sums, blocks.mr) if self._is_turned else 0.0,
             pack_cycles=(
-                self._pack_cycles(blocks, 0) if places[0] == "packed" else 0.0,
-                self._pack_cycles(blocks, 1) if places[1] == "packed" else 0.0,
+                self._packing_work.cycles(blocks, 0, places[0]),
+                self._packing_work.cycles(blocks, 1, places[1]),
             ),
         )
 
-    def _in_operand_order(self, rows: int, columns: int) -> tuple[int, int]:
+    def _in_operand_order(self, rows: float, columns: float) -> tuple[float, float]:
         """The two numbers in the order of the operands: `rows` for the operand that has the columns."""
         return (columns, rows) if self.view.vector else (rows, columns)
+
+    @cached_property
+    def _shared_packings(self) -> float:
+        """How often the columns of a product are packed if all products that share them read the same panels."""
+        view = self.view
+        own = view.extent((*view.depends(view.vector, view.batch), *view.depends(view.vector, view.outer)))
+        return own / max(view.repeats, 1)
+
+    @cached_property
+    def _packing_work(self) -> PackingWork:
+        return PackingWork(self.view, self.target)
 
     @cached_property
     def _values(self) -> ContractionValues:
         return ContractionValues(self.view, self.target)
 
     @cached_property
-    def _elements(self) -> tuple[int, int]:
+    def _elements(self) -> tuple[float, float]:
         """Per operand: its elements."""
         view = self.view
         columns_and_rows = view.repeats * view.depth
@@ -330,11 +324,9 @@ class CpuContractionWork:
         return (first_tile + (tiles - 1) * other_tile) / (tiles * multiplies)
 
     def _first_line_cycles(self, operand: float, parts: int, other_parts: int) -> float:
-        """Cycles to load a cache line of an operand for the first time in a call. The tasks have `parts` of it; if the
-        other operand is whole, each core reads its own parts. What nearly fills the second-level cache is no longer
-        there."""
-        share = operand / min(parts, self.target.units) if other_parts == 1 else operand
-        return _FAR_LINE if share > 0.75 * self.target.l2_bytes else self._line_cycles(share)
+        """Cycles to load a cache line of an operand, of which the tasks have `parts`, for the first time in a call."""
+        share = share_of_core(operand, parts, other_parts, self.target)
+        return _FAR_LINE if are_far(share, self.target) else self._line_cycles(share)
 
     def _line_cycles(self, held: float) -> float:
         """Cycles to load a cache line again after `held` bytes of other loads."""
@@ -343,7 +335,7 @@ class CpuContractionWork:
     # --- the prologue ---
 
     def _prologue(
-        self, blocks: Blocks, tile: _TileFigures, places: tuple[Place, Place], times: tuple[int, int], boxed: int
+        self, blocks: Blocks, tile: _TileFigures, places: tuple[Place, Place], times: tuple[float, float], boxed: int
     ) -> tuple[float, float]:
         """Additions-worth of computing the operands once, and of computing them again. A packed operand is computed
         `times`, an operand in memory for every register tile, and one in boxes as often as its `boxed` elements. Cells
@@ -361,7 +353,7 @@ class CpuContractionWork:
 
     # --- moves ---
 
-    def _packing(self, tile: _TileFigures, times: tuple[int, int]) -> float:
+    def _packing(self, tile: _TileFigures, times: tuple[float, float]) -> float:
         """Cycles of packing over all tasks: every element of an operand is packed `times`."""
         (first, second), cycles = self._elements, tile.pack_cycles
         return first * times[0] * cycles[0] + second * times[1] * cycles[1]
@@ -399,51 +391,6 @@ class CpuContractionWork:
         digits = [digit for digit, step in coordinate.terms if step == 1 and isinstance(digit, int)]
         return offset(read.map, self.view.buffer(read).memref.shape).coeff(digits[-1]) if digits else 0
 
-    def _pack_cycles(self, blocks: Blocks, side: int) -> float:
-        """Cycles per packed element. Reads along a run are packed a vector at a time."""
-        cycles, run, along_k = self._pack_runs[side]
-        if copies_rows(self.view, blocks.algorithm, self.target.lanes) and side != self.view.vector:
-            return (-(-run // CACHE_LINE_BYTES) * _COPY_LINE + _COPY_RUN) / run
-        if blocks.algorithm in CELL_ALGORITHMS:
-            turned = turns_rows(self.view, blocks.algorithm)
-            cycles += _CELL if side == self.view.vector else _CELL + _TURN_CELLS if turned else 0.0
-            if side != self.view.vector and not (along_k or turned):
-                cycles += _LANE_PACK * self.target.lanes  # each number is stored alone
-        per_element = cycles / max(min(run, self.target.lanes), 1)
-        return (
-            per_element
-            if along_k
-            else max(per_element, _NARROW_PACK / (blocks.nr if side == self.view.vector else blocks.mr))
-        )
-
-    @cached_property
-    def _pack_runs(self) -> tuple[tuple[float, int, bool], ...]:
-        """Per operand: the cycles to pack a vector, the length of its runs, and whether the runs are along k."""
-        view, lanes, runs = self.view, self.target.lanes, []
-        for side in (0, 1):
-            group = view.columns if side == view.vector else view.rows
-            along_k = lanes_along_k(view, side, group, lanes)
-            run, step = view.run(side, view.k if along_k else group)
-            cycles = _UNIT_PACK if step in (0, 1) else 2 * _UNIT_PACK if step == 2 else _LANE_PACK * lanes
-            if not along_k and not view.is_even(side, run):
-                cycles, run = _UNEVEN_PACK * lanes, group
-            if along_k and side == view.vector:
-                cycles *= 2  # turned in squares
-            runs.append((cycles + self._test_cycles(side, run, step in (0, 1)), view.extent(run), along_k))
-        return tuple(runs)
-
-    def _test_cycles(self, side: int, run: Sequence[int], neighbours: bool) -> float:
-        """Cycles for reads of an operand that test every lane of a vector. A padded image is copied in rows without
-        tests. Lanes that are no neighbours are gathered, narrow ones by single loads."""
-        if self.view.image(side, run) is not None:
-            return 0.0
-        cycles = 0.0
-        for read in self.view.roles.reads[side]:
-            if read.map.guards:
-                narrow = DTYPES[self.view.buffer(read).memref.dtype].bytes < 4
-                cycles += _TESTED + (0.0 if neighbours or not narrow else _NARROW_GATHER * self.target.lanes)
-        return cycles
-
     def _store_cycles(self, tile: _TileFigures, blocks: Blocks, held: bool) -> float:
         """Cycles to store the sums over all tasks, in whole registers: once per block of k and per further output."""
         if held:
@@ -462,7 +409,7 @@ class CpuContractionWork:
     def _is_turned(self) -> bool:
         return self.view.n > 1 and self.view.out_step(self.view.columns) != 1
 
-    def _reread(self, times: tuple[int, int]) -> float:
+    def _reread(self, times: tuple[float, float]) -> float:
         """Cycles to read operands more than once, where the last cache does not hold them: every operand is read
         `times`."""
         far = self._far

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from codegen.plan.cpu.far_lines import FAR_LINE, are_far
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.region_loops import RegionLoops, Shape, View
 from ir.index.expr import interval
@@ -170,9 +171,16 @@ class NestAccesses:
         # two registers hold every second element
         near = self.target.lane_cycles / (2 if step in (2, -2) else 1) * times
         far = self.target.far_cycles * times
+        near += self._waiting(access, step)
         if step is None:
             return LaneCycles(far, far)
         return LaneCycles(far if abs(step) * _ELEMENT_BYTES >= CACHE_LINE_BYTES else near, near)
+
+    def _waiting(self, access: AccessShape, step: int | None) -> float:
+        """Cycles per element that lanes apart wait for cache lines, all of whose elements are used."""
+        whole = _ELEMENT_BYTES * math.prod(size for axis, size in enumerate(access.sizes) if axis in access.axes)
+        crosses = step is not None and abs(step) * _ELEMENT_BYTES >= CACHE_LINE_BYTES
+        return FAR_LINE * _ELEMENT_BYTES / CACHE_LINE_BYTES if crosses and are_far(whole, self.target) else 0.0
 
     def _uses_lines_up(self, access: AccessShape, nest: PlannedNest) -> bool:
         """Whether the nearest cache still holds the cache lines of lanes that lie apart, when the loops inside a strip

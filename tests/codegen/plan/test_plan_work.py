@@ -197,7 +197,7 @@ def test_an_operand_beyond_the_last_cache_is_read_again_for_each_block_of_the_ot
 
 def test_packing_is_a_layout_penalty_and_its_panels_are_on_chip() -> None:
     for plan, work in contractions(regions.matmul((), 128, 128, 128)):
-        packed = [operand for operand in plan.operands if operand.place == "packed"]
+        packed = [operand for operand in plan.operands if operand.place in ("packed", "packed_once")]
         assert bool(packed) == (work.layout > 0)
     blocked = [work for plan, work in contractions(regions.matmul((), 512, 512, 2048)) if plan.blocks.bk < 2048]
     assert all(work.scratch > 0 for work in blocked)
