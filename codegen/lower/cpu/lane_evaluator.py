@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.held_bytes import held_bytes
 from codegen.lower.cpu.lane_values import CONVERSIONS
 from codegen.lower.cpu.rows_on_chip import Row
 from codegen.lower.evaluation import Evaluation as _Evaluation
@@ -27,9 +28,7 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, FloorDiv, Term
-from ir.index.map import AxisMap
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, Inside, Lanes, Load, Value
 from ir.kernel.nodes import BITS_OF_HALF, Const, Pick, Within, register_type
@@ -37,29 +36,6 @@ from ir.region.region import Number, Op, Operand, behind
 
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
-
-
-class _Held(NamedTuple):
-    """An operand of fp32 within bounds, and the maps from the point of a cast to the point of the operand's op. zero:
-    the integer that is added to the rounded operand before it is held; None if the operand is not rounded."""
-
-    operand: Operand | Number
-    views: Sequence[AxisMap]
-    low: float
-    high: float
-    zero: int | None = None
-
-
-class _NumberStep(NamedTuple):
-    """A value that an op takes beside a number, and the map from the point of its reader to the point of the op."""
-
-    operand: Operand | Number
-    number: float
-    view: AxisMap
-
-
-_MOST_ZERO = 1 << 16
-"""The largest zero point that bounds are shifted by without rounding."""
 
 
 class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
@@ -107,70 +83,16 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return value
 
     def _elementwise(self, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
-        held = self._held(op)
+        held = held_bytes(op, self._op_of)
         if held is None:
             return (yield super()._elementwise(op, point, block, where))
         for view in held.views:
             point = self.writer.at(view.exprs, point)
-        value = yield self._operand(held.operand, point, block, where)
-        if held.zero is None:
-            bounds = (Const(held.low, "fp32"), Const(held.high, "fp32"))
-            return CpuCall(f"hold_{op.dtype}", (value, *bounds), op.dtype)
-        bounds = (Const(held.low - held.zero, "fp32"), Const(held.high - held.zero, "fp32"))
-        return CpuCall(f"nearest_{op.dtype}", (value, *bounds, Const(held.zero, "i32")), op.dtype)
+        return held.call((yield self._operand(held.operand, point, block, where)), op.dtype)
 
-    def _held(self, op: Op) -> _Held | None:
-        """A cast of fp32 to bytes whose operand is held within bounds that bytes keep: NaN, which the cast makes 0, the
-        bounds, and the rounding before them then take one call."""
-        if op.kind != "cast" or op.dtype not in ("i8", "u8"):
-            return None
-        views, bounds = [], []
-        (operand,) = op.inputs
-        for fn in ("min", "max"):
-            step = self._step_with_number(operand, fn)
-            if step is None:
-                return None
-            operand, bound, view = step
-            views.append(view)
-            bounds.append(bound)
-        high, low = bounds
-        element = DTYPES[op.dtype]
-        if not element.lowest <= low <= 0 <= high <= element.highest:
-            return None
-        held = _Held(operand, views, low, high)
-        return self._rounded(held) or (self._rounded_and_shifted(held) if op.dtype == "u8" else None) or held
-
-    def _rounded(self, held: _Held, zero: int = 0) -> _Held | None:
-        """The operand before it was rounded; None if it was not."""
-        inner = self._inner(held.operand, "round")
-        if inner is None:
-            return None
-        op, view = inner
-        return held._replace(operand=op.inputs[0], views=[*held.views, view], zero=zero)
-
-    def _rounded_and_shifted(self, held: _Held) -> _Held | None:
-        """The operand before it was rounded and an integer, as a zero point, was added."""
-        step = self._step_with_number(held.operand, "add")
-        if step is None or not step.number.is_integer() or abs(step.number) > _MOST_ZERO:
-            return None
-        return self._rounded(held._replace(operand=step.operand, views=[*held.views, step.view]), int(step.number))
-
-    def _step_with_number(self, operand: Operand | Number, fn: str) -> _NumberStep | None:
-        """The op `fn` in fp32 of a value and a number that computes the operand; None if that is another op."""
-        inner = self._inner(operand, fn)
-        if inner is None:
-            return None
-        op, view = inner
-        value, number = op.inputs
-        return _NumberStep(value, float(number.number), view) if isinstance(number, Number) else None
-
-    def _inner(self, operand: Operand | Number, fn: str) -> tuple[Op, AxisMap] | None:
-        """The elementwise op `fn` in fp32 that computes an operand where it is read, and the map of the read."""
-        if not isinstance(operand, Operand) or operand.map.guards or operand.value in (*self.provided, *self.rows):
-            return None
-        op = self.ops.get(operand.value)
-        is_wanted = op is not None and op.kind in ("ewise", "unary") and (op.fn, op.dtype) == (fn, "fp32")
-        return (op, operand.map) if op is not None and is_wanted else None
+    def _op_of(self, name: str) -> Op | None:
+        """The op that computes a value where the value is read."""
+        return None if name in self.provided or name in self.rows else self.ops.get(name)
 
     def keep(self, rows: Mapping[str, Row]) -> None:
         """Keeps these values in rows."""

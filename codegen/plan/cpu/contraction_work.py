@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
+from codegen.plan.cpu.cache_lines import are_far, every_nth_set, share_of_core
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
@@ -24,8 +25,6 @@ from codegen.plan.cpu.cell_operands import (
 )
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
-from codegen.plan.cpu.far_lines import are_far, share_of_core
-from codegen.plan.cpu.nest_access_work import WAY_BYTES
 from codegen.plan.cpu.packing_work import PackingWork
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.cpu.unread_terms import share_of_terms, unread_digits
@@ -368,7 +367,7 @@ class CpuContractionWork:
         _, step = self.view.run(side, self.view.k)
         if step is not None and abs(step) * item < CACHE_LINE_BYTES:
             return 0.0
-        every = 1 if step is None else max(1, math.gcd(WAY_BYTES, step * item) // CACHE_LINE_BYTES)
+        every = 1 if step is None else every_nth_set(step * item)
         if blocks.bk * (blocks.nr * item + CACHE_LINE_BYTES * every) <= self.target.l1_bytes:
             return 0.0
         lines = 1 + (blocks.mr - 1) * item / CACHE_LINE_BYTES

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.cpu.far_lines import FAR_LINE, are_far
+from codegen.plan.cpu.cache_lines import FAR_LINE, WAY_BYTES, are_far, every_nth_set
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.region_loops import RegionLoops, Shape, View
 from ir.index.expr import interval
@@ -22,9 +22,6 @@ EXPOSED_SHARE = 0.5
 """The share of the cycles of loads and stores of whole registers that arithmetic does not hide."""
 _ELEMENT_BYTES = 4
 """Bytes of an element whose dtype is not known to the access: fp32's."""
-WAY_BYTES = 4096
-"""Bytes in one way of a first-level cache: cache lines so far apart share one set. A set holds as many
-cache lines as there are ways."""
 _FEW_SETS = 16
 """A walk over cache lines that uses only every n-th set of the cache waits from this n on."""
 _CONFLICT_CYCLES = 15.0
@@ -185,7 +182,7 @@ class NestAccesses:
     def _uses_lines_up(self, access: AccessShape, nest: PlannedNest) -> bool:
         """Whether the nearest cache still holds the cache lines of lanes that lie apart, when the loops inside a strip
         come to the neighbouring elements. Lanes a multiple of `WAY_BYTES` apart share one set of that cache."""
-        sets = WAY_BYTES // math.gcd(WAY_BYTES, (access.steps[nest.along[-1]] or 0) * _ELEMENT_BYTES)
+        sets = WAY_BYTES // CACHE_LINE_BYTES // every_nth_set((access.steps[nest.along[-1]] or 0) * _ELEMENT_BYTES)
         if self.target.lanes > sets * (self.target.l1_bytes // WAY_BYTES):
             return False
         outer = [loop for number, loop in enumerate(nest.loops) if number != nest.lanes]
@@ -279,8 +276,8 @@ def _set_step(step: int | None) -> int:
     """n where cache lines so many elements apart use only every n-th set of the nearest cache; 0 where n causes no
     waits."""
     distance = (step or 0) * _ELEMENT_BYTES
-    set_step = math.gcd(WAY_BYTES, distance) // CACHE_LINE_BYTES
-    return set_step if set_step >= _FEW_SETS and distance >= WAY_BYTES // 8 else 0
+    every = every_nth_set(distance)
+    return every if every >= _FEW_SETS and distance >= WAY_BYTES // 8 else 0
 
 
 def _overlaps(access: AccessShape, axes: Iterable[int], behind: int) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k
+from codegen.plan.cpu.cache_lines import FAR_LINE, are_far, share_of_core
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, copies_rows, turns_rows
-from codegen.plan.cpu.far_lines import FAR_LINE, are_far, share_of_core
 from ir.dtype import DTYPES
 from ir.plan.cpu import Blocks, Place
 from ir.target import CACHE_LINE_BYTES, Target
@@ -71,8 +71,8 @@ class PackingWork:
         return per_element if along_k else max(per_element, _NARROW_PACK / (blocks.nr if columns else blocks.mr))
 
     def waiting(self, blocks: Blocks, places: tuple[Place, Place], packings: tuple[float, float]) -> float:
-        """Cycles that a call waits for memory while it packs operands, each so many times, or while one row of tiles
-        reads columns in memory."""
+        """Cycles that a call waits for memory while it packs operands, each so many times, or reads them where they
+        lie."""
         return sum(
             self._waiting(blocks, side, place, times)
             for side, (place, times) in enumerate(zip(places, packings, strict=True))
@@ -80,18 +80,27 @@ class PackingWork:
 
     def _waiting(self, blocks: Blocks, side: int, place: Place, times: float) -> float:
         view, columns = self.view, side == self.view.vector
-        stored = self._stored_bytes(side)
-        lines = stored / CACHE_LINE_BYTES * times
+        lines = self._stored_bytes(side) / CACHE_LINE_BYTES
         if place == "packed_once":
-            return lines * _SHARED_LINE + _FORK
-        _, _, along_k = self._runs[side]
-        waits = place == "packed" or (place == "memory" and columns and not along_k)
+            return lines * times * _SHARED_LINE + _FORK
         parts = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
-        share = share_of_core(stored, *(parts[::-1] if columns else parts), self.target)
-        if not waits or not are_far(share, self.target):
+        share = share_of_core(lines * CACHE_LINE_BYTES, *(parts[::-1] if columns else parts), self.target)
+        if place not in ("packed", "memory") or not are_far(share, self.target):
             return 0.0
-        apart = 0.0 if along_k else min(1.0, max(0, blocks.bk - _NEAR_TERMS) / _FAR_TERMS)
-        return lines * (FAR_LINE * apart if place == "memory" else max(FAR_LINE * apart, _STREAMED_LINE))
+        if place == "memory" and not columns:
+            return lines * (self._passes_of_rows(blocks) - 1) * _STREAMED_LINE
+        _, _, along_k = self._runs[side]
+        apart = 0.0 if along_k else FAR_LINE * min(1.0, max(0, blocks.bk - _NEAR_TERMS) / _FAR_TERMS)
+        return lines * (apart if place == "memory" else times * max(apart, _STREAMED_LINE))
+
+    def _passes_of_rows(self, blocks: Blocks) -> float:
+        """How often the rows in memory pass into a core: for each product that shares them, and for each panel of
+        columns if the second-level cache does not hold the rows of a task, else for each block of columns."""
+        view, side = self.view, 1 - self.view.vector
+        own = view.extent((*view.depends(side, view.batch), *view.depends(side, view.outer)))
+        of_task = self._stored_bytes(side) / max(own, 1) * min(1.0, blocks.bm / max(view.m, 1))
+        width = blocks.nr if are_far(of_task, self.target) else blocks.bn
+        return view.repeats / max(own, 1) * -(-view.n // width)
 
     def _stored_bytes(self, side: int) -> float:
         """Bytes of the tensors from which an operand is computed, or of its elements in their dtype if these are

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from codegen.plan.cpu import contraction_candidates
 from codegen.plan.cpu.candidates import candidates
 from codegen.plan.op_weights import weight
 from codegen.poly.analyse import analyse
@@ -17,6 +18,7 @@ from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
 from ir.plan.plan import CpuPlan
 from ir.pricer import Work
 from ir.region.region import Number, Op, Region
+from ir.target import CACHE_LINE_BYTES
 from tests.support.cpu.changed_plan import along, nest
 from tests.support.programs import regions
 from tests.support.programs.regions import buffer, contraction, ewise, read, reduction, region, same
@@ -193,6 +195,21 @@ def test_an_operand_beyond_the_last_cache_is_read_again_for_each_block_of_the_ot
     small, large = (contractions(regions.matmul((), 2048, n, 2048)) for n in (256, 4096))
     assert all(work.reread == 0 for _, work in small)
     assert any(work.reread > 0 for plan, work in large if plan.blocks.bm < 2048)
+
+
+def test_rows_in_memory_that_no_cache_holds_are_read_again_for_each_product() -> None:
+    def per_row(rows: int) -> float:
+        over, out = (50, rows, 2, 3072), (50, rows, 2)
+        shared, own = read("A", over, "i1", "i3"), read("B", over, "i2", "i0", "i3")
+        inputs = [buffer("A", (rows, 3072)), buffer("B", (2, 50, 3072))]
+        plans = contractions(region("shared", inputs, [contraction("c", over, 1, shared, own)], out))
+        return min(work.layout for plan, work in plans if plan.blocks.algorithm == "dot") / rows
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
+        near, nearer, far = map(per_row, (32, 16, 768))
+    assert near == nearer
+    assert far > near + 49 * 3072 * 4 / CACHE_LINE_BYTES
 
 
 def test_packing_is_a_layout_penalty_and_its_panels_are_on_chip() -> None:

@@ -1,0 +1,34 @@
+"""Cache lines: those that the second-level cache does not hold when a call reads them first, and those that share a
+set of the first-level cache."""
+
+from __future__ import annotations
+
+import math
+
+from ir.target import CACHE_LINE_BYTES, Target
+
+WAY_BYTES = 4096
+"""Bytes in one way of a first-level cache: cache lines so far apart share one set. A set holds as many cache lines as
+there are ways."""
+
+FAR_LINE = 18.0
+"""Cycles that a core waits for a line beyond the second-level cache where the lines that it reads before and after lie
+on other pages: no prefetcher foresees the reads. Fitted to columns of matrix products in long blocks of k."""
+_SHARE = 0.75
+"""The share of the cache that an operand may have: the other tensors of a call take the rest."""
+
+
+def are_far(operand: float, target: Target) -> bool:
+    """Whether the lines of an operand of so many bytes, which one core reads, are far."""
+    return operand >= _SHARE * target.l2_bytes
+
+
+def share_of_core(operand: float, parts: int, other_parts: int, target: Target) -> float:
+    """The bytes of an operand of a contraction that one core reads, where the tasks have `parts` of the operand: if the
+    other operand is whole, each core reads its own parts."""
+    return operand / max(1, min(parts, target.units)) if other_parts == 1 else operand
+
+
+def every_nth_set(distance: int) -> int:
+    """n where cache lines so many bytes apart use only every n-th set of the first-level cache."""
+    return max(1, math.gcd(WAY_BYTES, distance) // CACHE_LINE_BYTES)
