@@ -70,17 +70,10 @@ WHY: Mapping[str, str] = {
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 WHY_TORCH: Mapping[str, str] = {
     "mobilenet_v3 inference": "a tie: the ratio was 1.01 in the run before",
-    "gpt2 step": "parameters change in every step, so that every call packs them: inference takes 286 ms, and 227 with "
-    "frozen parameters",
-    "llama step": "parameters change in every step, so that every call packs them: inference takes 241 ms, and 185 "
-    "with frozen parameters",
-    "bert step": "products run at 240 to 280 GFLOP/s: parameters change in every step, so that every call packs them",
     "t5 step": "the gradient of the vocabulary's matrix, which lookups and the head share, moves 214 MB in 39 of "
     "209 ms: rows of its operand lie 128 KB apart (packed since, it takes 32 ms)",
     "mixture step": "gradients of the experts' matrices are products of tiles of 16 rows, which are written, added to "
     "the experts' matrices and transposed: 168 of the 291 ms of the backward pass, which takes eager 148",
-    "vit step": "inductor takes 256 ms forward and 504 backward, eqsat 292 and 584: weights are packed in every "
-    "call, by each core, and a product with GELU's derivative takes 9.2 ms where the product alone takes 6.7",
 }
 """Model and kind → the known cause where eqsat is slower."""
 
