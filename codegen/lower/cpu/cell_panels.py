@@ -16,9 +16,9 @@ from codegen.lower.cpu.buffer_names import unused_name
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
 from codegen.lower.cpu.lane_values import convert
-from codegen.lower.cpu.pack import NarrowTerms, Panel, pack
+from codegen.lower.cpu.pack import NarrowTerms, Panel, operand_value, pack
 from codegen.plan.contraction_view import Contraction, lanes_along_k
-from codegen.plan.cpu.cell_operands import CellOperands, cell_operands, turns_rows
+from codegen.plan.cpu.cell_operands import CellOperands, cell_operands, has_terms_in_place, turns_rows
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, interval
 from ir.kernel.cpu.kernel import Scratch
@@ -113,8 +113,13 @@ def _turn_cells(frame: CpuContractionFrame, block: CpuBlock, rows: RowPanel, dep
 def pack_cells(
     frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr, buffer: str, base: AxisExpr, depth: DepthBlock
 ) -> None:
-    """Packs the panel of columns from `column` on: first the terms as numbers, then cells of them."""
+    """Packs the panel of columns from `column` on: cells of terms where these lie, or first the terms as numbers, then
+    cells of them."""
     view, writer, nr, lanes = frame.view, frame.writer, frame.blocks.nr, frame.lanes
+    if has_terms_in_place(view, frame.blocks.algorithm, lanes):
+        first = floordiv(depth.first, operands_of(frame).terms, writer.box) * nr
+        pack_cells_side_by_side(frame, block, ColumnPanels(column, 1, buffer, base - first, 0), depth)
+        return
     operands = operands_of(frame)
     numbers = _pack_numbers(frame, block, _Numbers(view.vector, view.columns, column, nr, view.n), depth)
     cell = writer.variable("cell", 0, operands.padded(depth.most) // operands.terms - 1)
@@ -123,6 +128,46 @@ def pack_cells(
     for j, cells in enumerate(_cells(frame, body, numbers, at, nr)):
         body.add(Store(writer.buffer(buffer), (base + at * nr).shift(j * lanes), cells))
     block.loop(body, cell, ZERO, floordiv(_whole_steps(frame, depth), operands.terms, writer.box))
+
+
+@dataclass(frozen=True)
+class ColumnPanels:
+    """`count` panels of columns, the first from `column` on. Its cell of term 0 is at element `base` of a buffer; the
+    next panels lie `apart` elements from each other."""
+
+    column: AxisExpr
+    count: int
+    buffer: str
+    base: AxisExpr
+    apart: int
+
+
+def pack_cells_side_by_side(
+    frame: CpuContractionFrame, block: CpuBlock, panels: ColumnPanels, depth: DepthBlock
+) -> None:
+    """Packs panels cell by cell, from terms where these lie, so that reads pass through memory in its order."""
+    view, writer, nr, operands = frame.view, frame.writer, frame.blocks.nr, operands_of(frame)
+    (digit,) = view.k
+    k = writer.variable("k", 0, max(0, view.depth - operands.terms))
+    number = writer.variable("p", 0, panels.count - 1)
+    x = writer.variable("x", 0, max(0, view.n - 1))
+    term, panel, at = writer.axis(k), writer.axis(number), writer.axis(x)
+    over_cells = block.inner({k})
+    over_panels = over_cells.inner({number})
+    body = over_panels.inner({x})
+    lanes_along(body, x, [constant(view.n) - at], whole=view.n % frame.lanes == 0 and frame.aligned)
+    columns = frame.along(view.columns, at)
+    parts = []
+    for t in range(operands.terms):
+        placed = frame.with_digits({**columns, digit: term.shift(t)})
+        parts.append(body.let("term", operand_value(placed, view.vector, body)))
+    cells = CpuCall("pair" if operands.terms == 2 else "quad", tuple(parts), "i32")
+    column = panels.column + panel * nr
+    place = panels.base + panel * panels.apart + floordiv(term, operands.terms, writer.box) * nr + (at - column)
+    body.store(panels.buffer, place, cells)
+    over_panels.loop(body, x, column, column.shift(nr), frame.lanes, view.n)
+    over_cells.loop(over_panels, number, ZERO, constant(panels.count))
+    block.loop(over_cells, k, depth.start, depth.start.shift(depth.step), operands.terms, depth.limit)
 
 
 class _Numbers(NamedTuple):

@@ -13,12 +13,20 @@ import msgspec
 
 from codegen.lower.cpu.buffer_names import packed_name
 from codegen.lower.cpu.builder import CpuBlock
-from codegen.lower.cpu.cell_panels import RowPanel, pack_cells, pack_rows, packed_cells
+from codegen.lower.cpu.cell_panels import (
+    ColumnPanels,
+    RowPanel,
+    operands_of,
+    pack_cells,
+    pack_cells_side_by_side,
+    pack_rows,
+    packed_cells,
+)
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, bound, depth_block, depth_blocks
 from codegen.lower.cpu.finite_numbers import add_zeros, start_zeros, sum_zeros
 from codegen.lower.cpu.pack import Panel, pack, pack_side_by_side
 from codegen.plan.contraction_view import Contraction, lies_by_terms
-from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS
+from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, has_terms_in_place
 from codegen.plan.cpu.contraction_blocks import block_k
 from ir.index.expr import ZERO, AxisExpr, constant, floordiv, mod
 from ir.kernel.cpu.kernel import Phase
@@ -76,9 +84,8 @@ def pack_panels(frame: CpuContractionFrame, panels: OperandPanels) -> Phase:
     terms of all panels of a product; else it has one panel."""
     view, side = frame.view, panels.side
     group = view.columns if side == view.vector else view.rows
-    by_cells = frame.blocks.algorithm in CELL_ALGORITHMS
-    by_terms = not by_cells and not panels.flagged and lies_by_terms(view, side, group, frame.lanes)
-    bk = block_k(view, _TERMS) if by_terms else max(view.depth, 1)
+    by_terms = not panels.flagged and _packs_by_terms(frame, side, group)
+    bk = _terms_of_task(frame) if by_terms else max(view.depth, 1)
     frame = replace(frame, blocks=msgspec.structs.replace(frame.blocks, bk=bk))
     parts = depth_blocks(view, frame.blocks) if by_terms else panels.count
     task = frame.writer.variable("task", 0, panels.products * parts - 1)
@@ -95,6 +102,23 @@ def pack_panels(frame: CpuContractionFrame, panels: OperandPanels) -> Phase:
     return Phase(task, panels.products * parts, tuple(body.statements))
 
 
+def _terms_of_task(frame: CpuContractionFrame) -> int:
+    """The terms of a task that packs some terms of all panels: whole cells."""
+    view = frame.view
+    if frame.blocks.algorithm not in CELL_ALGORITHMS:
+        return block_k(view, _TERMS)
+    step = operands_of(frame).step
+    steps = view.depth // step
+    return -(-steps // -(-steps * step // _TERMS)) * step
+
+
+def _packs_by_terms(frame: CpuContractionFrame, side: int, group: tuple[int, ...]) -> bool:
+    view, algorithm = frame.view, frame.blocks.algorithm
+    if algorithm in CELL_ALGORITHMS:
+        return side == view.vector and has_terms_in_place(view, algorithm, frame.lanes)
+    return lies_by_terms(view, side, group, frame.lanes)
+
+
 def _pack_terms(
     frame: CpuContractionFrame,
     block: CpuBlock,
@@ -105,6 +129,11 @@ def _pack_terms(
 ) -> None:
     """Packs block `part` of k of all panels from element `origin` on."""
     frame, depth = depth_block(frame, block, part)
+    if frame.blocks.algorithm in CELL_ALGORITHMS:
+        pack_cells_side_by_side(
+            frame, block, ColumnPanels(ZERO, panels.count, panels.name, origin, panels.panel), depth
+        )
+        return
     size, base = frame.view.extent(group), origin + depth.first * panels.width
     first = Panel(panels.side, group, ZERO, panels.width, size, panels.name, base, panels.width, 1)
     pack_side_by_side(frame, block, first, panels.count, panels.panel, depth)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codegen.plan.contraction_view import Contraction, lanes_along_k
+from codegen.plan.contraction_view import Contraction, lanes_along_k, lies_by_terms
 from codegen.plan.cpu.row_box import has_even_rows
 from ir.dtype import DTYPES
 from ir.kernel.cpu.cells import CELL_TERMS
@@ -58,6 +58,13 @@ def bytes_of_term(view: Contraction, algorithm: Algorithm) -> int:
     """Bytes of a term of a packed operand: a part of a cell, or a number of the sums' dtype."""
     by_cells = algorithm in CELL_ALGORITHMS
     return 4 // cell_operands(view, algorithm).terms if by_cells else DTYPES[view.accumulator].bytes
+
+
+def has_terms_in_place(view: Contraction, algorithm: Algorithm, lanes: int) -> bool:
+    """Whether cells of columns are made from neighbouring terms where these lie: whole steps of one digit, each term a
+    row of memory."""
+    by_terms = len(view.k) == 1 and lies_by_terms(view, view.vector, view.columns, lanes)
+    return by_terms and view.depth % cell_operands(view, algorithm).step == 0
 
 
 def has_cells(view: Contraction, algorithm: Algorithm) -> bool:

@@ -14,7 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.plan.contraction_view import Contraction, lies_by_terms
-from codegen.plan.cpu.cell_operands import bytes_of_term, cell_operands, has_cells, splits_terms
+from codegen.plan.cpu.cell_operands import (
+    bytes_of_term,
+    cell_operands,
+    has_cells,
+    has_terms_in_place,
+    splits_terms,
+)
 from codegen.plan.cpu.contraction_tiling import block_axis
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows
@@ -37,6 +43,8 @@ _STREAMED = 1 << 18
 """Elements of an operand of columns from which few rows read it in short blocks of k."""
 _FEW_ROWS = 256
 """Rows, at most, that read columns in short blocks of k. More rows share packed columns."""
+_FEW_ROWS_OF_CELLS = 64
+"""The same where products are of cells: products take less time, so that sums between blocks of k cost more."""
 _SHORT_BLOCKS = (16, 64)
 """Terms of a short block of k: as many as there are rows, but not fewer and not more than these. The rows of columns of
 a block lie on few pages, which are read from end to end; and sums that are stored after each block take little time."""
@@ -190,12 +198,17 @@ def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, targe
     lengths = {view.depth, *(operands.padded(most) for most in _CELL_DEPTHS if most < view.depth)}
     item = bytes_of_term(view, algorithm)
     tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
+    few = view.m <= _FEW_ROWS_OF_CELLS and _reads_short_blocks(view, target)
+    short = few and has_terms_in_place(view, algorithm, target.lanes)
+    if short:
+        lengths = {min(view.depth, operands.padded(_SHORT_BLOCKS[1]))}
     for bk in sorted(length for length in lengths if splits_terms(view, algorithm, length)):
         tall = _tall(max(bk, 1) * item, mr, target)
         grids = set()
         for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
             bm = _piece(tiles_m, tall, cuts_m) * mr
-            wide = tiles_n if bk >= view.depth else max(1, _SUM_BYTES // (4 * bm * nr))
+            sums = _SHORT_SUM_BYTES if short else _SUM_BYTES
+            wide = tiles_n if bk >= view.depth else max(1, sums // (4 * bm * nr))
             grids.add((bm, _piece(tiles_n, wide, cuts_n) * nr))
         for bm, bn in sorted(grids):
             yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, algorithm)
@@ -237,7 +250,7 @@ def _short_block(view: Contraction) -> int:
 
 def is_short(view: Contraction, blocks: Blocks) -> bool:
     """Whether a block of k is short, and one of several."""
-    return blocks.algorithm == "outer" and blocks.bk <= _SHORT_BLOCKS[1] and blocks.bk < view.depth
+    return blocks.algorithm != "dot" and blocks.bk <= _SHORT_BLOCKS[1] and blocks.bk < view.depth
 
 
 def block_k(view: Contraction, most: int) -> int:

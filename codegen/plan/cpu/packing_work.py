@@ -11,7 +11,7 @@ from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.cache_lines import FAR_LINE, are_far, share_of_core
-from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, copies_rows, turns_rows
+from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, copies_rows, has_terms_in_place, turns_rows
 from ir.dtype import DTYPES
 from ir.plan.cpu import Blocks, Place
 from ir.target import CACHE_LINE_BYTES, Target
@@ -30,6 +30,8 @@ _COPY_LINE, _COPY_RUN = 2.5, 6.0
 """Cycles to copy a cache line of stored bytes into a panel; and to begin a run of neighbours."""
 _CELL = 2.0
 """Cycles to make cells of a vector of packed terms."""
+_CELL_IN_PLACE = 3.0
+"""Cycles to load a vector of terms and to make cells of the terms, without a copy of them as numbers."""
 _TURN_CELLS = 2.0
 """Cycles to turn the cells of a vector of packed terms: 64 shuffles turn the 512 terms of a square; estimated."""
 _TESTED = 6.0
@@ -63,6 +65,8 @@ class PackingWork:
         if copies_rows(view, blocks.algorithm, lanes) and not columns:
             return (-(-run // CACHE_LINE_BYTES) * _COPY_LINE + _COPY_RUN) / run
         if blocks.algorithm in CELL_ALGORITHMS:
+            if columns and has_terms_in_place(view, blocks.algorithm, lanes):
+                return _CELL_IN_PLACE / max(min(run, lanes), 1)
             turned = turns_rows(view, blocks.algorithm)
             cycles += _CELL if columns else _CELL + _TURN_CELLS if turned else 0.0
             if not (columns or along_k or turned):

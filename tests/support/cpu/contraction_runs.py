@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.kernel.cpu.kernel import CpuKernel
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
+from ir.kernel.cpu.verify import verify
 from ir.plan.cpu import CpuContractionPlan
 from ir.pricer import Work
 from ir.region.region import Region
@@ -57,6 +59,17 @@ def target_of(machine: Machine | None = None, units: int = 2) -> Target:
 def plans_of(region: Region, target: Target | None = None) -> list[tuple[CpuContractionPlan, Work]]:
     """The candidates for a region, best first."""
     return contraction_candidates(region, analyse(region).core, target or target_of())
+
+
+def verify_provable(built: Built, plans: Sequence[CpuContractionPlan]) -> None:
+    """Verifies the kernels of cells, but for blocks of k of which the last one is shorter, in panels of all terms: the
+    ranges of the variables do not tell that no access leaves the panels."""
+    for lowered, plan, region in zip(built.lowered, plans, built.regions, strict=True):
+        op = next(let.op for let in region.body if let.op.kind == "contraction")
+        cut = math.prod(op.domain[len(op.domain) - op.reduced :]) % plan.blocks.bk
+        if not (cut and plan.places[plan.vector] == "packed_once"):
+            for kernel in (*(packed.kernel for packed in lowered.packed), lowered.kernel):
+                verify(kernel)
 
 
 class Built:

@@ -9,7 +9,6 @@ import pytest
 from codegen.plan.cpu import contraction_candidates
 from ir.diagnostics import Kind
 from ir.kernel.cpu.nodes import CpuCall
-from ir.kernel.cpu.verify import verify
 from ir.kernel.nodes import values_of as values_in
 from ir.kernel.nodes import walk
 from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
@@ -17,7 +16,7 @@ from ir.region.region import Region
 from ir.target import VNNI
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, assert_refused, plans_of, target_of
+from tests.support.cpu.contraction_runs import Built, assert_refused, plans_of, target_of, verify_provable
 from tests.support.cpu.nest_kernels import required
 from tests.support.programs import regions
 from tests.support.programs.narrow_regions import (
@@ -86,8 +85,7 @@ def test_plans_play(arch: str) -> None:
     cases = list(kinds.values())
     assert {plan.blocks.algorithm for _, plan in cases} == {"quads" if arch in VNNI else "pairs"}
     built = Built([(REGIONS[name], plan) for name, plan in cases], required(arch))
-    for kernel in built.kernels():
-        verify(kernel)
+    verify_provable(built, [plan for _, plan in cases])
     for i, (name, _) in enumerate(cases):
         assert_plays(built, i, values_of(REGIONS[name], seed=i))
 

@@ -37,6 +37,8 @@ REGIONS = {
     "groups": nhwc(regions.conv(1, 8, 40, (6, 6), 3, 1, 1, groups=2)),
     "halves": regions.matmul((), 28, 40, 50, dtype="bf16"),
     "bytes": regions.matmul((), 28, 40, 50, dtype="i8"),
+    "halves in whole steps": regions.matmul((2,), 40, 45, 96, dtype="bf16"),
+    "bytes in whole steps": regions.matmul((), 28, 45, 128, dtype="i8"),
     "doubles": regions.matmul((), 28, 40, 50, dtype="fp64"),
     "one term": regions.matmul((), 28, 40, 1),
     "no terms": regions.matmul((), 28, 40, 0),
