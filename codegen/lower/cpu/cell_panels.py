@@ -16,7 +16,7 @@ from codegen.lower.cpu.buffer_names import unused_name
 from codegen.lower.cpu.builder import CpuBlock
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
 from codegen.lower.cpu.lane_values import convert
-from codegen.lower.cpu.pack import NarrowTerms, Panel, operand_value, pack
+from codegen.lower.cpu.pack import NarrowTerms, Panel, loop_over, operand_value, pack
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.cell_operands import CellOperands, cell_operands, has_terms_in_place, turns_rows
 from ir.dtype import DTYPES
@@ -146,28 +146,32 @@ def pack_cells_side_by_side(
     frame: CpuContractionFrame, block: CpuBlock, panels: ColumnPanels, depth: DepthBlock
 ) -> None:
     """Packs panels cell by cell, from terms where these lie, so that reads pass through memory in its order."""
-    view, writer, nr, operands = frame.view, frame.writer, frame.blocks.nr, operands_of(frame)
+    writer, terms = frame.writer, operands_of(frame).terms
+    k = writer.variable("k", 0, max(0, frame.view.depth - terms))
+    body = block.inner({k})
+    term = writer.axis(k)
+    loop_over(body, "p", panels.count, lambda inner, number: _pack_cells_of(frame, inner, panels, number, term))
+    block.loop(body, k, depth.start, depth.start.shift(depth.step), terms, depth.limit)
+
+
+def _pack_cells_of(
+    frame: CpuContractionFrame, block: CpuBlock, panels: ColumnPanels, number: AxisExpr, term: AxisExpr
+) -> None:
+    """Packs the cells of one panel that begin with `term`."""
+    view, writer, nr, terms = frame.view, frame.writer, frame.blocks.nr, operands_of(frame).terms
     (digit,) = view.k
-    k = writer.variable("k", 0, max(0, view.depth - operands.terms))
-    number = writer.variable("p", 0, panels.count - 1)
     x = writer.variable("x", 0, max(0, view.n - 1))
-    term, panel, at = writer.axis(k), writer.axis(number), writer.axis(x)
-    over_cells = block.inner({k})
-    over_panels = over_cells.inner({number})
-    body = over_panels.inner({x})
+    body, at = block.inner({x}), writer.axis(x)
     lanes_along(body, x, [constant(view.n) - at], whole=view.n % frame.lanes == 0 and frame.aligned)
     columns = frame.along(view.columns, at)
     parts = []
-    for t in range(operands.terms):
+    for t in range(terms):
         placed = frame.with_digits({**columns, digit: term.shift(t)})
         parts.append(body.let("term", operand_value(placed, view.vector, body)))
-    cells = CpuCall("pair" if operands.terms == 2 else "quad", tuple(parts), "i32")
-    column = panels.column + panel * nr
-    place = panels.base + panel * panels.apart + floordiv(term, operands.terms, writer.box) * nr + (at - column)
-    body.store(panels.buffer, place, cells)
-    over_panels.loop(body, x, column, column.shift(nr), frame.lanes, view.n)
-    over_cells.loop(over_panels, number, ZERO, constant(panels.count))
-    block.loop(over_cells, k, depth.start, depth.start.shift(depth.step), operands.terms, depth.limit)
+    column = panels.column + number * nr
+    place = panels.base + number * panels.apart + floordiv(term, terms, writer.box) * nr + (at - column)
+    body.store(panels.buffer, place, CpuCall("pair" if terms == 2 else "quad", tuple(parts), "i32"))
+    block.loop(body, x, column, column.shift(nr), frame.lanes, view.n)
 
 
 class _Numbers(NamedTuple):

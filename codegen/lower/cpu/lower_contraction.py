@@ -115,7 +115,7 @@ class _CpuContractionTemplate:
             return ()
         panels = operand_panels(self.view, self.blocks, self.view.vector)
         frame.writer.shared.append(Scratch(frame.writer.buffer(panels.name), panels.dtype, panels.elements))
-        return (pack_panels(frame, panels),) if panels.tasks else ()
+        return () if panels.is_empty else (pack_panels(frame, panels),)
 
     # --- the loop nest ---
 

@@ -114,17 +114,26 @@ def pack_side_by_side(
 ) -> None:
     """Adds the packing of `count` panels, `first` and those beside it, for one block of k. Panels lie `apart` elements
     from each other. They are packed by terms, so that reads pass through memory in its order."""
-    writer = frame.writer
-    number = writer.variable("p", 0, count - 1)
-    at = writer.axis(number)
-    panel = replace(first, start=first.start + at * first.width, base=first.base + at * apart)
 
-    def over_panels(f: CpuContractionFrame, b: CpuBlock, term: AxisExpr) -> None:
-        body = b.inner({number})
-        _over_vectors(body, panel, f, lambda inner, x: _put_at(f, inner, panel, term, x))
-        b.loop(body, number, ZERO, constant(count))
+    def over_panels(f: CpuContractionFrame, outer: CpuBlock, term: AxisExpr) -> None:
+        def pack_one(body: CpuBlock, number: AxisExpr) -> None:
+            panel = replace(first, start=first.start + number * first.width, base=first.base + number * apart)
+            _over_vectors(body, panel, f, lambda inner, x: _put_at(f, inner, panel, term, x))
+
+        loop_over(outer, "p", count, pack_one)
 
     over_terms(frame, block, depth, over_panels)
+
+
+def loop_over(block: CpuBlock, name: str, count: int, write: Callable[[CpuBlock, AxisExpr], None]) -> None:
+    """Calls write(body, number) in a loop over `count` numbers; without a loop where there is one."""
+    if count == 1:
+        write(block, ZERO)
+        return
+    variable = block.writer.variable(name, 0, count - 1)
+    body = block.inner({variable})
+    write(body, block.writer.axis(variable))
+    block.loop(body, variable, ZERO, constant(count))
 
 
 def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:

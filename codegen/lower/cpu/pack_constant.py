@@ -23,7 +23,7 @@ def pack_constant(view: Contraction, blocks: Blocks, side: int, name: str, *, fl
         CpuParam(writer.buffer(panels.name), panels.dtype, panels.elements, True),
     )
     frame = CpuContractionFrame(view, blocks, writer, RegionEvaluator(RegionLoops(view.region, view.core), writer), {})
-    phases = (pack_panels(frame, panels),) if panels.tasks else ()
+    phases = () if panels.is_empty else (pack_panels(frame, panels),)
     comment = f"{view.operand(side).value} of {view.region.name}, packed: panels of {panels.width} x {view.depth}"
     kernel = writer.kernel(name, params, phases, comment)
     return PackedConstant(panels.name, panels.dtype, panels.elements, tuple(buffer.name for buffer in read), kernel)

@@ -53,9 +53,9 @@ class OperandPanels:
     flagged: bool
 
     @property
-    def tasks(self) -> int:
-        """Panels of all products, 0 if these are empty."""
-        return self.products * self.count if self.panel else 0
+    def is_empty(self) -> bool:
+        """Whether there is nothing to pack."""
+        return self.products * self.count * self.panel == 0
 
     @property
     def flags(self) -> int:

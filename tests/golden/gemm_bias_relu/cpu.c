@@ -15,12 +15,10 @@ static void eq_dot_cast_add_relu_phase0(void *ctx, int32_t task, int32_t thread)
   for (int64_t n = 0; n < 40; n += 48) {
     /* pack a panel of B */
     for (int64_t k = 0; k < 48; k++) {
-      for (int64_t p = 0; p < 1; p++) {
-        for (int64_t x = 0; x < 40; x += 16) {
-          const int64_t n_2 = eq_less(-x + 40, 16);
-          const eq_f32 B_2 = eq_load_n_f16(B + 40 * k + x, n_2);
-          eq_store_n_f32(columns + 48 * k + x, B_2, n_2);
-        }
+      for (int64_t x = 0; x < 40; x += 16) {
+        const int64_t n_2 = eq_less(-x + 40, 16);
+        const eq_f32 B_2 = eq_load_n_f16(B + 40 * k + x, n_2);
+        eq_store_n_f32(columns + 48 * k + x, B_2, n_2);
       }
     }
     for (int64_t m = 0; m < 32; m += 8) {
