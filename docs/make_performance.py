@@ -70,8 +70,6 @@ WHY: Mapping[str, str] = {
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 WHY_TORCH: Mapping[str, str] = {
     "mobilenet_v3 inference": "a tie: the ratio was 1.01 in the run before",
-    "t5 step": "the gradient of the vocabulary's matrix, which lookups and the head share, moves 214 MB in 39 of "
-    "209 ms: rows of its operand lie 128 KB apart (packed since, it takes 32 ms)",
     "mixture step": "gradients of the experts' matrices are products of tiles of 16 rows, which are written, added to "
     "the experts' matrices and transposed: 168 of the 291 ms of the backward pass, which takes eager 148",
 }

@@ -120,6 +120,15 @@ class Contraction:
         used = support(compose(self.operand(side).map, self.roles.point))
         return tuple(digit for digit in group if digit in used)
 
+    def own_products(self, side: int) -> tuple[int, ...]:
+        """The digits of the products that have an input `side` of their own; other products share it. All plans of the
+        contraction ask for them."""
+        return self._own_products[side]
+
+    @cached_property
+    def _own_products(self) -> tuple[tuple[int, ...], ...]:
+        return tuple((*self.depends(side, self.batch), *self.depends(side, self.outer)) for side in (0, 1))
+
     def buffer(self, read: OperandRead) -> Buffer:
         """The input of the region that is read."""
         return next(buffer for buffer in self.region.inputs if buffer.name == read.buffer)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from codegen.lower.cpu.copy_loops import as_copy
 from codegen.lower.scopes import Names, Scope
-from ir.index.expr import AxisExpr, interval
+from ir.index.expr import ZERO, AxisExpr, constant, interval
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
 from ir.kernel.cpu.nodes import CpuCall, CpuFor, CpuIf, Stmt, Store, Value
 from ir.kernel.nodes import Reg, Within
@@ -160,3 +160,14 @@ def with_guard(block: CpuBlock, conditions: Sequence[Within], write: Callable[[C
     inner = block.inner(barrier=True, facts=conditions)
     write(inner)
     block.guard(inner, conditions)
+
+
+def loop_over(block: CpuBlock, name: str, count: int, write: Callable[[CpuBlock, AxisExpr], None]) -> None:
+    """Calls write(body, number) in a loop over `count` numbers; without a loop where there is one."""
+    if count == 1:
+        write(block, ZERO)
+        return
+    variable = block.writer.variable(name, 0, count - 1)
+    body = block.inner({variable})
+    write(body, block.writer.axis(variable))
+    block.loop(body, variable, ZERO, constant(count))

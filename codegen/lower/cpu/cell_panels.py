@@ -9,14 +9,15 @@ infinity in the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from codegen.lower.cpu.buffer_names import unused_name
-from codegen.lower.cpu.builder import CpuBlock
+from codegen.lower.cpu.builder import CpuBlock, loop_over
 from codegen.lower.cpu.contraction_frame import CpuContractionFrame, DepthBlock, lanes_along
 from codegen.lower.cpu.lane_values import convert
-from codegen.lower.cpu.pack import NarrowTerms, Panel, loop_over, operand_value, pack
+from codegen.lower.cpu.pack import NarrowTerms, Panel, operand_value, over_vectors, pack
 from codegen.plan.contraction_view import Contraction, lanes_along_k
 from codegen.plan.cpu.cell_operands import CellOperands, cell_operands, has_terms_in_place, turns_rows
 from ir.dtype import DTYPES
@@ -116,11 +117,11 @@ def pack_cells(
     """Packs the panel of columns from `column` on: cells of terms where these lie, or first the terms as numbers, then
     cells of them."""
     view, writer, nr, lanes = frame.view, frame.writer, frame.blocks.nr, frame.lanes
+    operands = operands_of(frame)
     if has_terms_in_place(view, frame.blocks.algorithm, lanes):
-        first = floordiv(depth.first, operands_of(frame).terms, writer.box) * nr
+        first = floordiv(depth.first, operands.terms, writer.box) * nr
         pack_cells_side_by_side(frame, block, ColumnPanels(column, 1, buffer, base - first, 0), depth)
         return
-    operands = operands_of(frame)
     numbers = _pack_numbers(frame, block, _Numbers(view.vector, view.columns, column, nr, view.n), depth)
     cell = writer.variable("cell", 0, operands.padded(depth.most) // operands.terms - 1)
     body = block.inner({cell})
@@ -158,20 +159,19 @@ def _pack_cells_of(
     frame: CpuContractionFrame, block: CpuBlock, panels: ColumnPanels, number: AxisExpr, term: AxisExpr
 ) -> None:
     """Packs the cells of one panel that begin with `term`."""
-    view, writer, nr, terms = frame.view, frame.writer, frame.blocks.nr, operands_of(frame).terms
+    view, nr, terms = frame.view, frame.blocks.nr, operands_of(frame).terms
     (digit,) = view.k
-    x = writer.variable("x", 0, max(0, view.n - 1))
-    body, at = block.inner({x}), writer.axis(x)
-    lanes_along(body, x, [constant(view.n) - at], whole=view.n % frame.lanes == 0 and frame.aligned)
-    columns = frame.along(view.columns, at)
-    parts = []
-    for t in range(terms):
-        placed = frame.with_digits({**columns, digit: term.shift(t)})
-        parts.append(body.let("term", operand_value(placed, view.vector, body)))
     column = panels.column + number * nr
-    place = panels.base + number * panels.apart + floordiv(term, terms, writer.box) * nr + (at - column)
-    body.store(panels.buffer, place, CpuCall("pair" if terms == 2 else "quad", tuple(parts), "i32"))
-    block.loop(body, x, column, column.shift(nr), frame.lanes, view.n)
+    base = panels.base + number * panels.apart + floordiv(term, terms, frame.writer.box) * nr
+
+    def put(body: CpuBlock, x: AxisExpr) -> None:
+        columns, parts = frame.along(view.columns, x), []
+        for t in range(terms):
+            placed = frame.with_digits({**columns, digit: term.shift(t)})
+            parts.append(body.let("term", operand_value(placed, view.vector, body)))
+        body.store(panels.buffer, base + (x - column), _cell_of(parts))
+
+    over_vectors(frame, block, (column, nr), view.n, put)
 
 
 class _Numbers(NamedTuple):
@@ -221,8 +221,13 @@ def _cells(frame: CpuContractionFrame, block: CpuBlock, numbers: _Packed, cell: 
         places = ((cell * (terms * width)).shift(t * width + j * lanes) for t in range(terms))
         loads = (Load(numbers.buffer, place, register_type(numbers.dtype)) for place in places)
         parts = tuple(block.let("term", convert(load, numbers.dtype, accumulator)) for load in loads)
-        registers.append(CpuCall("pair" if terms == 2 else "quad", parts, "i32"))
+        registers.append(_cell_of(parts))
     return registers
+
+
+def _cell_of(terms: Sequence[Value]) -> Value:
+    """A register of cells: two or four terms of each."""
+    return CpuCall("pair" if len(terms) == 2 else "quad", tuple(terms), "i32")
 
 
 def operands_of(frame: CpuContractionFrame) -> CellOperands:

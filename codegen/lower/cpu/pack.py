@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
-from codegen.lower.cpu.builder import CpuBlock, LaneAxis
+from codegen.lower.cpu.builder import CpuBlock, LaneAxis, loop_over
 from codegen.lower.cpu.contraction_frame import (
     CpuContractionFrame,
     DepthBlock,
@@ -118,22 +119,11 @@ def pack_side_by_side(
     def over_panels(f: CpuContractionFrame, outer: CpuBlock, term: AxisExpr) -> None:
         def pack_one(body: CpuBlock, number: AxisExpr) -> None:
             panel = replace(first, start=first.start + number * first.width, base=first.base + number * apart)
-            _over_vectors(body, panel, f, lambda inner, x: _put_at(f, inner, panel, term, x))
+            over_vectors(f, body, (panel.start, panel.width), panel.size, partial(_put_at, f, panel, term))
 
         loop_over(outer, "p", count, pack_one)
 
     over_terms(frame, block, depth, over_panels)
-
-
-def loop_over(block: CpuBlock, name: str, count: int, write: Callable[[CpuBlock, AxisExpr], None]) -> None:
-    """Calls write(body, number) in a loop over `count` numbers; without a loop where there is one."""
-    if count == 1:
-        write(block, ZERO)
-        return
-    variable = block.writer.variable(name, 0, count - 1)
-    body = block.inner({variable})
-    write(body, block.writer.axis(variable))
-    block.loop(body, variable, ZERO, constant(count))
 
 
 def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: DepthBlock) -> None:
@@ -142,27 +132,32 @@ def _along_group(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, dept
         return
 
     def over_all_terms(body: CpuBlock, x: AxisExpr) -> None:  # the places of the lanes are found once for all terms
-        over_terms(frame, body, depth, lambda f, b, term: _put_at(f, b, panel, term, x))
+        over_terms(frame, body, depth, lambda f, b, term: _put_at(f, panel, term, b, x))
 
-    _over_vectors(block, panel, frame, over_all_terms)
+    over_vectors(frame, block, (panel.start, panel.width), panel.size, over_all_terms)
 
 
-def _over_vectors(
-    block: CpuBlock, panel: Panel, frame: CpuContractionFrame, write: Callable[[CpuBlock, AxisExpr], None]
+def over_vectors(
+    frame: CpuContractionFrame,
+    block: CpuBlock,
+    run: tuple[AxisExpr, int],
+    size: int,
+    write: Callable[[CpuBlock, AxisExpr], None],
 ) -> None:
-    """Calls write(body, element) in a loop over the elements of a panel, with lanes along them."""
-    lanes = frame.lanes
-    x = frame.writer.variable("x", 0, panel.size - 1)
+    """Calls write(body, element) in a loop over a run of rows or columns, with lanes along them. run: its first element
+    and the number of its elements, of which those below `size` exist."""
+    lanes, (start, width) = frame.lanes, run
+    x = frame.writer.variable("x", 0, size - 1)
     at = frame.writer.axis(x)
     body = block.inner({x})
-    even = panel.width % lanes == 0
-    left = [panel.start.shift(panel.width) - at, constant(panel.size) - at]
-    lanes_along(body, x, left[even:], whole=even and panel.size % lanes == 0 and frame.aligned)
+    even = width % lanes == 0
+    left = [start.shift(width) - at, constant(size) - at]
+    lanes_along(body, x, left[even:], whole=even and size % lanes == 0 and frame.aligned)
     write(body, at)
-    block.loop(body, x, panel.start, panel.start.shift(panel.width), lanes, panel.size)
+    block.loop(body, x, start, start.shift(width), lanes, size)
 
 
-def _put_at(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr) -> None:
+def _put_at(frame: CpuContractionFrame, panel: Panel, term: AxisExpr, block: CpuBlock, x: AxisExpr) -> None:
     """Computes and stores the vector at element `x` of a panel."""
     placed = frame.with_digits(frame.along(panel.group, x))
     _put(placed, block, panel, term, x, _panel_value(placed, panel, block))

@@ -75,7 +75,7 @@ def operand_panels(view: Contraction, blocks: Blocks, side: int, *, flagged: boo
     dtype, panel = view.accumulator, width * view.depth
     if blocks.algorithm in CELL_ALGORITHMS:
         dtype, panel = packed_cells(view, blocks.algorithm, side, width)
-    products = view.extent(_packed_products(view, side))
+    products = view.extent(view.own_products(side))
     return OperandPanels(side, packed_name(view, side), dtype, width, -(-size // width), products, panel, flagged)
 
 
@@ -91,7 +91,7 @@ def pack_panels(frame: CpuContractionFrame, panels: OperandPanels) -> Phase:
     task = frame.writer.variable("task", 0, panels.products * parts - 1)
     body, box = CpuBlock(frame.writer, variables={task}), frame.writer.box
     at = frame.writer.axis(task)
-    frame = frame.with_digits(frame.along(_packed_products(view, side), floordiv(at, parts, box)))
+    frame = frame.with_digits(frame.along(view.own_products(side), floordiv(at, parts, box)))
     part, origin = mod(at, parts, box), product_base(frame, side, panels.panel, panels.count)
     if by_terms:
         _pack_terms(frame, body, panels, group, origin, part)
@@ -185,9 +185,4 @@ def flag_place(frame: CpuContractionFrame, column: AxisExpr) -> AxisExpr:
 def product_base(frame: CpuContractionFrame, side: int, panel: int, panels: int) -> AxisExpr:
     """The element of the packed operand at which the panels of the current product start: so many panels of `panel`
     elements."""
-    return frame.index(_packed_products(frame.view, side)) * (panels * panel)
-
-
-def _packed_products(view: Contraction, side: int) -> tuple[int, ...]:
-    """The digits of the products that have panels of operand `side` of their own."""
-    return (*view.depends(side, view.batch), *view.depends(side, view.outer))
+    return frame.index(frame.view.own_products(side)) * (panels * panel)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from codegen.lower.cpu.builder import CpuBlock, CpuWriter
-from ir.index.expr import ZERO, AxisExpr, constant, coordinates
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter, loop_over
+from ir.index.expr import AxisExpr, coordinates
 from ir.kernel.cpu.kernel import Phase
 
 
@@ -22,13 +22,7 @@ def task_phase(writer: CpuWriter, parallel: bool, loops: Mapping[str, int], body
             body(around, *at)
             return
         piece, *rest = left
-        if loops[piece] == 1:
-            serial(around, rest, *at, ZERO)
-            return
-        variable = writer.variable(piece[0], 0, loops[piece] - 1)
-        inner = around.inner({variable})
-        serial(inner, rest, *at, writer.axis(variable))
-        around.loop(inner, variable, ZERO, constant(loops[piece]))
+        loop_over(around, piece[0], loops[piece], lambda inner, number: serial(inner, rest, *at, number))
 
     if parallel:
         body(block, *coordinates(writer.axis(task), list(loops.values()), writer.box))

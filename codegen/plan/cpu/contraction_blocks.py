@@ -200,6 +200,7 @@ def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, targe
     tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
     few = view.m <= _FEW_ROWS_OF_CELLS and _reads_short_blocks(view, target)
     short = few and has_terms_in_place(view, algorithm, target.lanes)
+    sums = _SHORT_SUM_BYTES if short else _SUM_BYTES
     if short:
         lengths = {min(view.depth, operands.padded(_SHORT_BLOCKS[1]))}
     for bk in sorted(length for length in lengths if splits_terms(view, algorithm, length)):
@@ -207,7 +208,6 @@ def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, targe
         grids = set()
         for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
             bm = _piece(tiles_m, tall, cuts_m) * mr
-            sums = _SHORT_SUM_BYTES if short else _SUM_BYTES
             wide = tiles_n if bk >= view.depth else max(1, sums // (4 * bm * nr))
             grids.add((bm, _piece(tiles_n, wide, cuts_n) * nr))
         for bm, bn in sorted(grids):

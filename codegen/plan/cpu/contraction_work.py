@@ -207,8 +207,7 @@ class CpuContractionWork:
     def _shared_packings(self) -> float:
         """How often the columns of a product are packed if all products that share them read the same panels."""
         view = self.view
-        own = view.extent((*view.depends(view.vector, view.batch), *view.depends(view.vector, view.outer)))
-        return own / max(view.repeats, 1)
+        return view.extent(view.own_products(view.vector)) / max(view.repeats, 1)
 
     @cached_property
     def _packing_work(self) -> PackingWork:

@@ -84,11 +84,12 @@ class PackingWork:
 
     def _waiting(self, blocks: Blocks, side: int, place: Place, times: float) -> float:
         view, columns = self.view, side == self.view.vector
-        lines = self._stored_bytes(side) / CACHE_LINE_BYTES
+        stored = self._stored[side]
+        lines = stored / CACHE_LINE_BYTES
         if place == "packed_once":
             return lines * times * _SHARED_LINE + _FORK
         parts = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
-        share = share_of_core(lines * CACHE_LINE_BYTES, *(parts[::-1] if columns else parts), self.target)
+        share = share_of_core(stored, *(parts[::-1] if columns else parts), self.target)
         if place not in ("packed", "memory") or not are_far(share, self.target):
             return 0.0
         if place == "memory" and not columns:
@@ -101,14 +102,18 @@ class PackingWork:
         """How often the rows in memory pass into a core: for each product that shares them, and for each panel of
         columns if the second-level cache does not hold the rows of a task, else for each block of columns."""
         view, side = self.view, 1 - self.view.vector
-        own = view.extent((*view.depends(side, view.batch), *view.depends(side, view.outer)))
-        of_task = self._stored_bytes(side) / max(own, 1) * min(1.0, blocks.bm / max(view.m, 1))
+        own = max(view.extent(view.own_products(side)), 1)
+        of_task = self._stored[side] / own * min(1.0, blocks.bm / max(view.m, 1))
         width = blocks.nr if are_far(of_task, self.target) else blocks.bn
-        return view.repeats / max(own, 1) * -(-view.n // width)
+        return view.repeats / own * -(-view.n // width)
+
+    @cached_property
+    def _stored(self) -> tuple[float, float]:
+        """Per operand: bytes of the tensors from which the operand is computed, or of its elements in their dtype if
+        these are fewer."""
+        return self._stored_bytes(0), self._stored_bytes(1)
 
     def _stored_bytes(self, side: int) -> float:
-        """Bytes of the tensors from which an operand is computed, or of its elements in their dtype if these are
-        fewer."""
         view = self.view
         buffers = {read.buffer: view.buffer(read).memref for read in view.roles.reads[side]}
         elements = view.repeats * view.depth * (view.n if side == view.vector else view.m)
