@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from codegen.lower.cpu.copy_loops import as_copy
+from codegen.lower.cpu.stored_halves import round_in_stores
 from codegen.lower.scopes import Names, Scope
 from ir.index.expr import ZERO, AxisExpr, constant, interval
 from ir.kernel.cpu.kernel import CpuKernel, CpuParam, Phase, Scratch
@@ -51,7 +52,7 @@ class CpuWriter(Names):
             lanes=self.lanes,
             params=tuple(params),
             variables=tuple(self.variables),
-            phases=tuple(phases),
+            phases=round_in_stores(phases, params),
             shared=tuple(self.shared),
             private=tuple(self.private),
             comment=comment,

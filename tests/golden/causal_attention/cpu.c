@@ -217,8 +217,7 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
       for (int64_t j = 0; j < 16; j += 16) {
         const eq_f32 stream_3 = eq_add_f32(eq_load_f32(stream_3_sums + 16 * r_3 + j), eq_sub_f32(top_7, top_7));
         const eq_f32 fdiv_5 = eq_fdiv_f32(stream_3, stream_4_5);
-        const eq_f32 cast_6 = eq_round_f16(fdiv_5);
-        eq_store_f16(n37 + 192 * b_2 + 16 * r_3 + j, cast_6);
+        eq_store_u16(n37 + 192 * b_2 + 16 * r_3 + j, eq_bits_of_nearest_f16(fdiv_5));
       }
     }
   }

@@ -115,8 +115,7 @@ static void eq_dot_cast_mul_phase0(void *ctx, int32_t task, int32_t thread) {
           const eq_f32 sum = eq_load_n_f32(sums + -n_2 - 32 * m + 32 * r + c, n_4);
           const eq_f32 cast_1 = eq_round_f16(sum);
           const eq_f32 sigmoid_2 = eq_round_f16(eq_sigmoid_f32(cast_1));
-          const eq_f32 mul_3 = eq_round_f16(eq_mul_f32(cast_1, sigmoid_2));
-          eq_store_n_f16(n14 + 120 * r + c, mul_3, n_4);
+          eq_store_n_u16(n14 + 120 * r + c, eq_bits_of_nearest_f16(eq_mul_f32(cast_1, sigmoid_2)), n_4);
         }
       }
     }

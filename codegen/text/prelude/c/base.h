@@ -106,20 +106,28 @@ typedef struct { eq_u64h lo, hi; } eq_u64;
 
 EQ_FN eq_i32 eq_lane_ids(void) { return (eq_i32){EQ_LANES(EQ_LANE_ID)}; }
 
-/* Bytes to 32 bits, and the low bytes of 32 bits. gcc converts lane by lane where the width grows fourfold. */
+/* Conversions to wider lanes, each one instruction. gcc 12 takes them apart into halves or single lanes. */
 #if EQ_X86 && !defined(__clang__)
-#define EQ_WIDEN_BYTES(D, insn)                       \
-  EQ_FN eq_i32 eq_wide_##D(eq_##D v) {                \
-    eq_i32 r;                                         \
+#define EQ_WIDEN(name, A, B, insn)                    \
+  EQ_FN B name(A v) {                                 \
+    B r;                                              \
     __asm__(insn " %1, %0" : "=v"(r) : EQ_SOURCE(v)); \
     return r;                                         \
   }
-EQ_WIDEN_BYTES(i8, "vpmovsxbd")
-EQ_WIDEN_BYTES(u8, "vpmovzxbd")
 #else
-EQ_FN eq_i32 eq_wide_i8(eq_i8 v) { return EQ_TO(eq_i32, v); }
-EQ_FN eq_i32 eq_wide_u8(eq_u8 v) { return EQ_TO(eq_i32, v); }
+#define EQ_WIDEN(name, A, B, insn) \
+  EQ_FN B name(A v) { return EQ_TO(B, v); }
 #endif
+EQ_WIDEN(eq_wide_i8, eq_i8, eq_i32, "vpmovsxbd")
+EQ_WIDEN(eq_wide_u8, eq_u8, eq_i32, "vpmovzxbd")
+EQ_WIDEN(eq_wide_i16, eq_i16, eq_i32, "vpmovsxwd")
+EQ_WIDEN(eq_wide_u16, eq_u16, eq_i32, "vpmovzxwd")
+EQ_WIDEN(eq_wide_i32h, eq_i32h, eq_i64h, "vpmovsxdq")
+EQ_WIDEN(eq_wide_u32h, eq_u32h, eq_u64h, "vpmovzxdq")
+EQ_WIDEN(eq_wide_f32h, eq_f32h, eq_f64h, "vcvtps2pd")
+EQ_WIDEN(eq_f64h_of_i32h, eq_i32h, eq_f64h, "vcvtdq2pd")
+
+/* The low bytes, and the low halves, of 32 bits. */
 EQ_FN eq_i8 eq_low_bytes(eq_i32 v) {
 #if EQ_X86 == 512 && !defined(__clang__)
   eq_i8 r;
@@ -131,6 +139,15 @@ EQ_FN eq_i8 eq_low_bytes(eq_i32 v) {
   return ((eq_i8 *)&first)[0];
 #else
   return EQ_TO(eq_i8, v);
+#endif
+}
+EQ_FN eq_i16 eq_low_halves(eq_i32 v) {
+#if EQ_X86 == 512 && !defined(__clang__)
+  eq_i16 r;
+  __asm__("vpmovdw %1, %0" : "=v"(r) : "v"(v));
+  return r;
+#else
+  return EQ_TO(eq_i16, v);
 #endif
 }
 
@@ -166,11 +183,10 @@ EQ_FN eq_i32 eq_narrow(eq_i64h lo, eq_i64h hi) {
 #endif
 }
 EQ_FN eq_i64 eq_widen(eq_i32 v) {
-  return (eq_i64){EQ_TO(eq_i64h, eq_lo_i32(v)), EQ_TO(eq_i64h, eq_hi_i32(v))};
+  return (eq_i64){eq_wide_i32h(eq_lo_i32(v)), eq_wide_i32h(eq_hi_i32(v))};
 }
 EQ_FN eq_u64 eq_widen_u32(eq_u32 v) {
-  eq_u32h lo = (eq_u32h)eq_lo_i32((eq_i32)v), hi = (eq_u32h)eq_hi_i32((eq_i32)v);
-  return (eq_u64){EQ_TO(eq_u64h, lo), EQ_TO(eq_u64h, hi)};
+  return (eq_u64){eq_wide_u32h((eq_u32h)eq_lo_i32((eq_i32)v)), eq_wide_u32h((eq_u32h)eq_hi_i32((eq_i32)v))};
 }
 /* The same bits. */
 EQ_FN eq_u64 eq_as_u64(eq_i64 v) { return (eq_u64){(eq_u64h)v.lo, (eq_u64h)v.hi}; }
@@ -209,12 +225,8 @@ EQ_FN eq_i32 eq_where_i32(eq_mask m, eq_i32 a, eq_i32 b) { return EQ_PICK(eq_i32
 EQ_FN eq_mask eq_where_bool(eq_mask m, eq_mask a, eq_mask b) { return EQ_PICK(eq_i32, eq_i32, m, a, b); }
 EQ_FN eq_i8 eq_where_i8(eq_mask m, eq_i8 a, eq_i8 b) { return EQ_PICK(eq_i8, eq_i8, eq_low_bytes(m), a, b); }
 EQ_FN eq_u8 eq_where_u8(eq_mask m, eq_u8 a, eq_u8 b) { return EQ_PICK(eq_u8, eq_u8, eq_low_bytes(m), a, b); }
-EQ_FN eq_i16 eq_where_i16(eq_mask m, eq_i16 a, eq_i16 b) {
-  return EQ_PICK(eq_i16, eq_i16, EQ_TO(eq_i16, m), a, b);
-}
-EQ_FN eq_u16 eq_where_u16(eq_mask m, eq_u16 a, eq_u16 b) {
-  return EQ_PICK(eq_u16, eq_u16, EQ_TO(eq_u16, m), a, b);
-}
+EQ_FN eq_i16 eq_where_i16(eq_mask m, eq_i16 a, eq_i16 b) { return EQ_PICK(eq_i16, eq_i16, eq_low_halves(m), a, b); }
+EQ_FN eq_u16 eq_where_u16(eq_mask m, eq_u16 a, eq_u16 b) { return EQ_PICK(eq_u16, eq_u16, eq_low_halves(m), a, b); }
 EQ_FN eq_u32 eq_where_u32(eq_mask m, eq_u32 a, eq_u32 b) { return EQ_PICK(eq_u32, eq_u32, m, a, b); }
 EQ_FN eq_i64 eq_where_i64(eq_mask m, eq_i64 a, eq_i64 b) {
   eq_i64 w = eq_widen(m);

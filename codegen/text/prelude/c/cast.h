@@ -12,8 +12,8 @@
   EQ_FN eq_##A eq_wrapped_##A(eq_i32 a) { return narrow; }
 EQ_AS_I32(i8, eq_wide_i8(a), eq_low_bytes(a))
 EQ_AS_I32(u8, eq_wide_u8(a), (eq_u8)eq_low_bytes(a))
-EQ_AS_I32(i16, EQ_TO(eq_i32, a), EQ_TO(eq_i16, a))
-EQ_AS_I32(u16, EQ_TO(eq_i32, a), EQ_TO(eq_u16, a))
+EQ_AS_I32(i16, eq_wide_i16(a), eq_low_halves(a))
+EQ_AS_I32(u16, eq_wide_u16(a), (eq_u16)eq_low_halves(a))
 EQ_AS_I32(i32, a, a)
 EQ_AS_I32(u32, (eq_i32)a, (eq_u32)a)
 
@@ -35,7 +35,7 @@ EQ_AS_I32(u32, (eq_i32)a, (eq_u32)a)
   EQ_CAST(A, f64, eq_i32_to_f64(eq_as_i32_##A(a)))
 
 EQ_FN eq_f64 eq_i32_to_f64(eq_i32 v) {
-  return (eq_f64){EQ_TO(eq_f64h, eq_lo_i32(v)), EQ_TO(eq_f64h, eq_hi_i32(v))};
+  return (eq_f64){eq_f64h_of_i32h(eq_lo_i32(v)), eq_f64h_of_i32h(eq_hi_i32(v))};
 }
 EQ_CAST_INT(i8)
 EQ_CAST_INT(u8)
@@ -94,7 +94,7 @@ EQ_CAST(u64, f64, ((eq_f64){EQ_TO(eq_f64h, a.lo), EQ_TO(eq_f64h, a.hi)}))
 
 EQ_CAST(f32, f32, a)
 EQ_CAST(f64, f64, a)
-EQ_CAST(f32, f64, ((eq_f64){EQ_TO(eq_f64h, eq_lo_f32(a)), EQ_TO(eq_f64h, eq_hi_f32(a))}))
+EQ_CAST(f32, f64, ((eq_f64){eq_wide_f32h(eq_lo_f32(a)), eq_wide_f32h(eq_hi_f32(a))}))
 EQ_CAST(f64, f32, eq_join_f32(EQ_TO(eq_f32h, a.lo), EQ_TO(eq_f32h, a.hi)))
 EQ_CAST(f32, bool, a != 0)
 EQ_CAST(f64, bool, eq_narrow(a.lo != 0, a.hi != 0))
@@ -159,13 +159,13 @@ EQ_FN eq_u32 eq_bits_f32(eq_f32 a) { return (eq_u32)a; }
 EQ_FN eq_f32 eq_from_bits_f32(eq_u32 bits) { return EQ_FLOAT(bits); }
 EQ_FN eq_u64 eq_bits_f64(eq_f64 a) { return (eq_u64){(eq_u64h)a.lo, (eq_u64h)a.hi}; }
 EQ_FN eq_f64 eq_from_bits_f64(eq_u64 bits) { return (eq_f64){(eq_f64h)bits.lo, (eq_f64h)bits.hi}; }
-EQ_FN eq_u16 eq_bits_bf16(eq_f32 a) { return EQ_TO(eq_u16, (eq_u32)a >> 16); }
+EQ_FN eq_u16 eq_bits_bf16(eq_f32 a) { return (eq_u16)eq_encode_bf16(a); }
 EQ_FN eq_f32 eq_from_bits_bf16(eq_u16 bits) { return eq_decode_bf16((eq_i16)bits); }
 EQ_FN eq_u16 eq_bits_f16(eq_f32 a) {
   eq_i32 b = EQ_BITS(a), nan = ((b >> 16) & 0x8000) | 0x7c00 | ((b >> 13) & 0x3ff);
-  return EQ_TO(eq_u16, eq_where_i32(a != a, nan, EQ_TO(eq_i32, eq_encode_f16(a))));
+  return (eq_u16)eq_low_halves(eq_where_i32(a != a, nan, eq_wide_i16(eq_encode_f16(a))));
 }
 EQ_FN eq_f32 eq_from_bits_f16(eq_u16 bits) {
-  eq_i32 b = EQ_TO(eq_i32, bits), nan = ((b & 0x8000) << 16) | 0x7f800000 | ((b & 0x3ff) << 13);
+  eq_i32 b = eq_wide_u16(bits), nan = ((b & 0x8000) << 16) | 0x7f800000 | ((b & 0x3ff) << 13);
   return EQ_FLOAT(eq_where_i32((b & 0x7fff) > 0x7c00, nan, EQ_BITS(eq_decode_f16((eq_i16)bits))));
 }

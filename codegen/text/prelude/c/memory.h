@@ -205,13 +205,26 @@ EQ_MASK_LANES(64)
 #endif
 
 /* The storage forms of fp16 and bf16, whose lanes in registers are f32. */
-EQ_FN eq_f32 eq_decode_bf16(eq_i16 h) { return EQ_FLOAT(EQ_TO(eq_i32, (eq_u16)h) << 16); }
-EQ_FN eq_i32 eq_bf16_bits(eq_f32 x) { /* rounds to nearest even; a NaN becomes quiet */
+EQ_FN eq_f32 eq_decode_bf16(eq_i16 h) { return EQ_FLOAT(eq_wide_u16((eq_u16)h) << 16); }
+EQ_FN eq_i16 eq_encode_bf16(eq_f32 x) { return eq_low_halves(EQ_BITS(x) >> 16); } /* of a value that is rounded */
+EQ_FN eq_i32 eq_nearest_bf16(eq_f32 x) { /* rounds the upper half to nearest even; a NaN becomes quiet */
   eq_i32 b = EQ_BITS(x), even = b + 0x7fff + ((b >> 16) & 1);
-  return eq_where_i32(x != x, b | 0x400000, even) & (int32_t)0xffff0000;
+  return eq_where_i32(x != x, b | 0x400000, even);
 }
-EQ_FN eq_f32 eq_round_bf16(eq_f32 x) { return EQ_FLOAT(eq_bf16_bits(x)); }
-EQ_FN eq_i16 eq_encode_bf16(eq_f32 x) { return EQ_TO(eq_i16, EQ_BITS(x) >> 16); } /* kernels store rounded values */
+EQ_FN eq_f32 eq_round_bf16(eq_f32 x) { return EQ_FLOAT(eq_nearest_bf16(x) & (int32_t)0xffff0000); }
+/* The storage form of the nearest bf16. The machine's instruction takes denormals for 0. */
+EQ_FN eq_u16 eq_bits_of_nearest_bf16(eq_f32 x) {
+#if EQ_X86 == 512 && defined(__AVX512BF16__)
+  uint16_t denormal;
+  __asm__("vfpclassps $32, %1, %0" : "=Yk"(denormal) : "v"(x));
+  if (__builtin_expect(!denormal, 1)) {
+    eq_u16 r;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(r) : "v"(x));
+    return r;
+  }
+#endif
+  return (eq_u16)eq_low_halves(eq_nearest_bf16(x) >> 16);
+}
 
 #if EQ_X86
 EQ_FN eq_f32 eq_decode_f16(eq_i16 h) {
@@ -228,7 +241,7 @@ EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
 /* After F. Giesen, "half to float done quick" and float_to_half_fast3_rtne (public domain), without relying
    on float denormals, which may be flushed. */
 EQ_FN eq_f32 eq_decode_f16(eq_i16 h) {
-  eq_i32 bits = EQ_TO(eq_i32, (eq_u16)h), sign = (bits & 0x8000) << 16, rest = bits & 0x7fff;
+  eq_i32 bits = eq_wide_u16((eq_u16)h), sign = (bits & 0x8000) << 16, rest = bits & 0x7fff;
   eq_i32 normal = (rest << 13) + (112 << 23) + ((rest >= 0x7c00) & (112 << 23));
   eq_f32 denormal = EQ_TO(eq_f32, rest) * 0x1p-24f;
   return EQ_FLOAT(eq_where_i32(rest < 0x400, EQ_BITS(denormal), normal) | sign);
@@ -239,10 +252,11 @@ EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
   eq_i32 denormal = EQ_BITS(EQ_FLOAT(rest) + 0.5f) - (126 << 23); /* the addition shifts the digits and rounds them */
   eq_i32 large = eq_where_i32(rest > 0x7f800000, eq_imm_i32(0x7e00), eq_imm_i32(0x7c00));
   eq_i32 finite = eq_where_i32(rest < 0x38800000, denormal, normal);
-  return EQ_TO(eq_i16, eq_where_i32(rest >= 0x47800000, large, finite) | sign);
+  return eq_low_halves(eq_where_i32(rest >= 0x47800000, large, finite) | sign);
 }
 #endif
 EQ_FN eq_f32 eq_round_f16(eq_f32 x) { return eq_decode_f16(eq_encode_f16(x)); }
+EQ_FN eq_u16 eq_bits_of_nearest_f16(eq_f32 x) { return (eq_u16)eq_encode_f16(x); }
 
 /* Strided loads; every second element (a convolution of stride 2 reads them) takes two loads and a shuffle if the
    machine has masked moves. */
