@@ -51,7 +51,8 @@ class CpuContractionPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     vector    the operand (0 or 1) with the columns; lanes run along columns unless products are dot products
     operands  the places of the first and the second operand; only the operand with the rows may be in a box, and only
               that with the columns may be packed once
-    order     the order of a task's loops. Rows can be packed only by knm, columns by knm and nkm
+    order     the order of a task's loops. Rows are packed by knm before each block of k is read, else for all blocks of
+              k at once; columns can not be packed by mnk
     prefetch  whether a tile asks for its share of the next panel of columns, which were packed before the tasks
     held      whether the epilogue takes a tile's sums from the registers; else from the workspace
     parallel  whether every block is a task; else one task has all blocks

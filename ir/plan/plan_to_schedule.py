@@ -42,7 +42,8 @@ _FILLED = {"box": "m.o", "packed_once": "start", "const_pool": "build"}
 
 def _cpu_contraction(plan: CpuContractionPlan) -> Schedule:
     blocks = plan.blocks
-    steps = ("n.i", "k.o") if plan.vector == 0 else ("k.o", "n.i")
+    rows = "k.o" if plan.order == "knm" else "m.o"
+    steps = ("n.i", rows) if plan.vector == 0 else (rows, "n.i")
     cache = (
         Cached(operand.tensor, operand.place, {**_FILLED, "packed": step}[operand.place])
         for operand, step in zip(plan.operands, steps, strict=True)

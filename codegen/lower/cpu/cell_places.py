@@ -29,15 +29,17 @@ class CellPlaces(ContractionPlaces):
         if self.column_place == "packed":
             buffers.append((self.columns, "i32", operands.padded(blocks.bk) // operands.terms * blocks.nr))
         if self.row_place == "packed":
-            rows = self._packed_rows
-            buffers.append((self.rows, rows.dtype, -(-blocks.bm // ROWS) * ROWS * rows.stride))
+            buffers.append((self.rows, self._packed_rows.dtype, self._row_elements * self._row_blocks))
         writer.private += [Scratch(writer.buffer(name), dtype, size) for name, dtype, size in buffers]
 
     def copy_box(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr) -> PlacedBox | None:
         return None
 
-    def pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
-        pack_rows(frame, block, RowPanel(m0, self.blocks.bm, self.rows, ZERO, self._packed_rows.stride), depth)
+    def pack_rows(
+        self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock, number: AxisExpr
+    ) -> None:
+        first, stride = self._first_row(number), self._packed_rows.stride
+        pack_rows(frame, block, RowPanel(m0, self.blocks.bm, self.rows, first, stride), depth)
 
     def pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr, depth: DepthBlock) -> None:
         block.add(Comment(f"pack a panel of {self.view.operand(self.view.vector).value}"))
@@ -53,13 +55,15 @@ class CellPlaces(ContractionPlaces):
         base += floordiv(depth.first, self._operands.terms, frame.writer.box) * nr
         return Side(frame.writer.buffer(packed_name(view, view.vector)), base, nr, 1)
 
-    def row_side(self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock) -> Side:
+    def row_side(
+        self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock, number: AxisExpr
+    ) -> Side:
         """The tile's rows: their terms are neighbours. `Side.term` counts the elements of a cell."""
         view, mr = self.view, self.blocks.mr
         side = 1 - view.vector
         if self.row_place == "packed":
             _, cell, stride = self._packed_rows
-            return Side(frame.writer.buffer(self.rows), (row - m0) * stride, cell, stride)
+            return Side(frame.writer.buffer(self.rows), self._first_row(number) + (row - m0) * stride, cell, stride)
         if self.row_place == "const_pool":
             _, cell, stride = packed_rows(view, self.blocks.algorithm, view.depth)
             base = product_base(frame, side, stride * mr, -(-view.m // mr)) + row * stride
@@ -76,6 +80,10 @@ class CellPlaces(ContractionPlaces):
     @property
     def _operands(self) -> CellOperands:
         return cell_operands(self.view, self.blocks.algorithm)
+
+    @property
+    def _row_elements(self) -> int:
+        return -(-self.blocks.bm // ROWS) * ROWS * self._packed_rows.stride
 
     @property
     def _packed_rows(self) -> PackedRows:

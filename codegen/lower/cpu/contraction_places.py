@@ -70,7 +70,7 @@ class ContractionPlaces:
         if self.column_place == "packed":
             sizes[self.columns] = blocks.bk * blocks.nr
         if self.row_place == "packed":
-            sizes[self.rows] = blocks.bm * (self._rows_along_k or blocks.bk) + self.blocks.lanes
+            sizes[self.rows] = self._row_elements * self._row_blocks + self.blocks.lanes
         elif self._box is not None:
             sizes[self.rows] = self._box.elements + self.blocks.lanes
         writer.private += [Scratch(writer.buffer(name), view.accumulator, size) for name, size in sizes.items()]
@@ -86,18 +86,25 @@ class ContractionPlaces:
         copy_box(frame, block, placed)
         return placed
 
-    def pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock) -> None:
-        """Packs the rows of a block from `m0` on, and the terms of a block of k."""
+    @property
+    def keeps_all_rows(self) -> bool:
+        """Whether a task packs its rows for all blocks of k at once."""
+        return self.row_place == "packed" and self.plan.order != "knm"
+
+    def pack_rows(
+        self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock, number: AxisExpr
+    ) -> None:
+        """Packs the rows of a task from `m0` on, and the terms of block `number` of k."""
         view, blocks = self.view, self.blocks
-        side = 1 - view.vector
+        side, first = 1 - view.vector, self._first_row(number)
         stride = self._rows_along_k
         if stride is not None:
-            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.rows, ZERO, 1, stride), depth)
+            pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.rows, first, 1, stride), depth)
             return
         m = frame.writer.variable("m", 0, (-(-view.m // blocks.mr) - 1) * blocks.mr)
         body = block.inner({m})
         row = frame.writer.axis(m)
-        base = (row - m0) * blocks.bk
+        base = first + (row - m0) * blocks.bk
         pack(frame, body, Panel(side, view.rows, row, blocks.mr, view.m, self.rows, base, blocks.mr, 1), depth)
         block.loop(body, m, m0, m0.shift(blocks.bm), blocks.mr, view.m)
 
@@ -126,14 +133,18 @@ class ContractionPlaces:
         buffer, at = frame.writer.buffer(packed_name(view, view.vector)), flag_place(frame, column)
         return is_nan(block, block.let("flag", Load(buffer, at, view.accumulator, "splat")))
 
-    def row_side(self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock) -> Side | None:
-        """The panel of the tile's rows; None where rows are in memory."""
+    def row_side(
+        self, frame: CpuContractionFrame, m0: AxisExpr, row: AxisExpr, depth: DepthBlock, number: AxisExpr
+    ) -> Side | None:
+        """The panel of the tile's rows, for block `number` of k; None where rows are in memory."""
         view, blocks = self.view, self.blocks
         side, inside = 1 - view.vector, row - m0
         where = self.row_place
         if where == "packed":
-            stride, name = self._rows_along_k, frame.writer.buffer(self.rows)
-            return Side(name, inside * stride, 1, stride) if stride else Side(name, inside * blocks.bk, blocks.mr, 1)
+            stride, name, first = self._rows_along_k, frame.writer.buffer(self.rows), self._first_row(number)
+            if stride:
+                return Side(name, first + inside * stride, 1, stride)
+            return Side(name, first + inside * blocks.bk, blocks.mr, 1)
         if where != "const_pool":
             return None
         mr = blocks.mr
@@ -149,6 +160,20 @@ class ContractionPlaces:
     def kept_tiles(self) -> int:
         """Tiles whose sums lie in the workspace at the same time."""
         return kept_tiles(self.blocks, self.plan.order) if depth_blocks(self.view, self.blocks) > 1 else 1
+
+    @property
+    def _row_blocks(self) -> int:
+        """Blocks of k whose packed rows lie in the workspace at the same time."""
+        return depth_blocks(self.view, self.blocks) if self.keeps_all_rows else 1
+
+    @property
+    def _row_elements(self) -> int:
+        """Elements of the packed rows of a task, for one block of k."""
+        return self.blocks.bm * (self._rows_along_k or self.blocks.bk)
+
+    def _first_row(self, number: AxisExpr) -> AxisExpr:
+        """The element at which the packed rows of block `number` of k begin."""
+        return number * self._row_elements if self.keeps_all_rows else ZERO
 
     @property
     def _rows_along_k(self) -> int | None:

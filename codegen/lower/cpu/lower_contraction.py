@@ -3,8 +3,9 @@
     for each panel of columns: pack the panel             in parallel, where the plan packs columns once
     for each task (batch, block of rows, block of columns):                  in parallel
       copy the box of the rows                            where the plan reads rows in a box
+      pack the rows of all blocks of k                    where the plan packs rows, and blocks of k are inside
       for each block of k:                                these three loops in the plan's order
-        pack the broadcast side's rows                    where the plan packs rows
+        pack the rows                                     where the plan packs rows, and blocks of k are outermost
         for each panel of columns:
           pack the panel                                  where the plan packs columns in each task
           for each tile of rows:
@@ -137,6 +138,8 @@ class _CpuContractionTemplate:
         at = _LoopPosition(m0, n0, self.places.copy_box(frame, block, m0))
         if self.by_matrix:
             block.add(shape_registers(frame))
+        if self.places.keeps_all_rows:
+            self._over_depth(frame, block, at, self._pack_rows)
         self._loops(frame, block, at, self.plan.order)
         if self.by_matrix:
             block.add(MatrixEnd())
@@ -149,27 +152,35 @@ class _CpuContractionTemplate:
         inner = partial(self._loops, left=left[1:])
         match left[0]:
             case "k":
-                self._over_depth(frame, block, at, inner)
+                self._over_depth(frame, block, at, partial(self._depth, inner=inner))
             case "n":
                 self._over_columns(frame, block, at, inner)
             case "m":
                 self._over_rows(frame, block, at, inner)
 
     def _over_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
-        """The loop over blocks of k; packs the rows of a block."""
+        """The loop over blocks of k."""
         count = depth_blocks(self.view, self.blocks)
         number = frame.writer.variable("kb", 0, count - 1)
         body = block.inner({number}) if count > 1 else block
         at = replace(at, number=frame.writer.axis(number))
         frame, depth = depth_block(frame, body, at.number)
-        if self.places.row_place == "packed":
-            body.add(Comment(f"pack the rows of {self.view.operand(1 - self.view.vector).value}"))
-            self.places.pack_rows(frame, body, at.m0, depth)
-        at = replace(at, depth=depth)
-        self._pack_columns(frame, body, at)
-        inner(frame, body, at)
+        inner(frame, body, replace(at, depth=depth))
         if count > 1:
             block.loop(body, number, ZERO, constant(count))
+
+    def _depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
+        """A block of k: packs what tiles read, once the rows or columns are known."""
+        if self.places.row_place == "packed" and not self.places.keeps_all_rows:
+            self._pack_rows(frame, block, at)
+        self._pack_columns(frame, block, at)
+        inner(frame, block, at)
+
+    def _pack_rows(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition) -> None:
+        """Packs the rows of the task, for one block of k."""
+        assert at.depth is not None
+        block.add(Comment(f"pack the rows of {self.view.operand(1 - self.view.vector).value}"))
+        self.places.pack_rows(frame, block, at.m0, at.depth, at.number)
 
     def _over_columns(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
         """The loop over panels of columns."""
@@ -214,13 +225,13 @@ class _CpuContractionTemplate:
         if blocks.algorithm == "dot":
             self._dot(frame, block, tile)
         elif self.by_cells:
-            side = self.places.row_side(frame, at.m0, row, depth)
+            side = self.places.row_side(frame, at.m0, row, depth, at.number)
             assert side is not None
             assert columns is not None
             write = matrix_tile if self.by_matrix else cell_tile
             write(frame, block, tile, side, columns)
         else:
-            rows = at.box or self.places.row_side(frame, at.m0, row, depth)
+            rows = at.box or self.places.row_side(frame, at.m0, row, depth, at.number)
             sums = outer_tile(
                 frame, block, tile, rows, columns, store=not self.plan.held, read=self._read(frame, block, row, column)
             )

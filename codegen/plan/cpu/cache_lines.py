@@ -11,6 +11,9 @@ WAY_BYTES = 4096
 """Bytes in one way of a first-level cache: cache lines so far apart share one set. A set holds as many cache lines as
 there are ways."""
 
+PAGE_BYTES = 4096
+"""Bytes of a page. A core's prefetcher follows reads to the end of their page."""
+
 FAR_LINE = 18.0
 """Cycles that a core waits for a line beyond the second-level cache where the lines that it reads before and after lie
 on other pages: no prefetcher foresees the reads. Fitted to columns of matrix products in long blocks of k."""

@@ -55,6 +55,9 @@ _SHORT_SUM_BYTES = 1 << 19
 _CELL_DEPTHS = (2048, 8192)
 """Terms of a block of k of cells, at most, where a product has more: a panel of the terms of 32 columns then fits into
 a second-level cache."""
+_PANEL_SHARE = 3
+"""A panel of columns for matrix registers may fill this part of the first-level cache: a third. All tiles of rows then
+read the panel from there, while the rows pass through."""
 _LEAST_SUMS = 8
 """Registers of sums, at least, of a tile that reads its rows where they lie: a core starts two multiply-adds per cycle,
 and the sum of each is ready after four cycles."""
@@ -195,21 +198,26 @@ def cell_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
 def _cell_grids(view: Contraction, mr: int, nr: int, algorithm: Algorithm, target: Target) -> Iterator[Blocks]:
     """Blocks of a task of tiles of cells, from all rows and few columns to few rows and all columns."""
     operands = cell_operands(view, algorithm)
-    lengths = {view.depth, *(operands.padded(most) for most in _CELL_DEPTHS if most < view.depth)}
     item = bytes_of_term(view, algorithm)
+    lengths = {view.depth, *(operands.padded(most) for most in _CELL_DEPTHS if most < view.depth)}
+    held = target.l1_bytes // (_PANEL_SHARE * nr * item)
+    if algorithm == "matrix" and view.m > mr and view.depth > held:
+        lengths.add(operands.padded(_even(view.depth, held)))
     tiles_m, tiles_n = -(-view.m // mr), -(-view.n // nr)
     few = view.m <= _FEW_ROWS_OF_CELLS and _reads_short_blocks(view, target)
     short = few and has_terms_in_place(view, algorithm, target.lanes)
     sums = _SHORT_SUM_BYTES if short else _SUM_BYTES
     if short:
         lengths = {min(view.depth, operands.padded(_SHORT_BLOCKS[1]))}
+    cuts = _cuts(_useful_units(view, target), view.repeats)
     for bk in sorted(length for length in lengths if splits_terms(view, algorithm, length)):
-        tall = _tall(max(bk, 1) * item, mr, target)
         grids = set()
-        for cuts_m, cuts_n in _cuts(_useful_units(view, target), view.repeats):
-            bm = _piece(tiles_m, tall, cuts_m) * mr
-            wide = tiles_n if bk >= view.depth else max(1, sums // (4 * bm * nr))
-            grids.add((bm, _piece(tiles_n, wide, cuts_n) * nr))
+        for terms in {bk, view.depth} if algorithm == "matrix" else {bk}:
+            tall = _tall(max(terms, 1) * item, mr, target)
+            for cuts_m, cuts_n in cuts:
+                bm = _piece(tiles_m, tall, cuts_m) * mr
+                wide = tiles_n if bk >= view.depth else max(1, sums // (4 * bm * nr))
+                grids.add((bm, _piece(tiles_n, wide, cuts_n) * nr))
         for bm, bn in sorted(grids):
             yield Blocks(mr, nr, bm, bn, max(bk, 1), target.lanes, algorithm)
 

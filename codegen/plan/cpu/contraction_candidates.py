@@ -87,8 +87,12 @@ class _ProductChoice(NamedTuple):
     held: bool
 
     @staticmethod
-    def of(view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target) -> _ProductChoice:
-        return _ProductChoice(view, blocks, places, _loop_order(view, blocks, places, target), can_hold(view, blocks))
+    def each(
+        view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target
+    ) -> Iterator[_ProductChoice]:
+        """The choices for each order of the loops."""
+        for order in _loop_orders(view, blocks, places, target):
+            yield _ProductChoice(view, blocks, places, order, can_hold(view, blocks))
 
 
 def _rank(choice: _ProductChoice, work: Work, target: Target) -> tuple[float, ...]:
@@ -130,7 +134,7 @@ def _panel_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice
     """Plans that read both operands from panels, where panels pay."""
     for blocks in (*outer_blocks(view, target), *dot_blocks(view, target)):
         for places in _column_places(view, blocks, _panel_places(view, blocks), target):
-            yield _ProductChoice.of(view, blocks, places, target)
+            yield from _ProductChoice.each(view, blocks, places, target)
 
 
 def _unpacked_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
@@ -144,7 +148,7 @@ def _unpacked_choices(view: Contraction, target: Target) -> Iterator[_ProductCho
             places = _panel_places(view, blocks)
             both = (place, places[1]) if side == 0 else (places[0], place)
             for chosen in _column_places(view, blocks, both, target):
-                yield _ProductChoice.of(view, blocks, chosen, target)
+                yield from _ProductChoice.each(view, blocks, chosen, target)
 
 
 def _cell_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]:
@@ -157,7 +161,7 @@ def _cell_choices(view: Contraction, target: Target) -> Iterator[_ProductChoice]
             column_place = _packed_place(view, view.vector)
             both = (row_place, column_place) if rows == 0 else (column_place, row_place)
             for places in _column_places(view, blocks, both, target):
-                yield _ProductChoice.of(view, blocks, places, target)
+                yield from _ProductChoice.each(view, blocks, places, target)
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -223,11 +227,19 @@ def _plan(choice: _ProductChoice, target: Target) -> CpuContractionPlan:
     )
 
 
-def _loop_order(view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target) -> LoopOrder:
-    """Rows are packed once per block of k, and a short block passes through all columns. Else, if all columns of a task
-    stay in the second-level cache, the loop over rows is the outermost, so that each row is read once; if not, the loop
-    over panels, so that each panel is read once."""
-    if places[1 - view.vector] == "packed" or blocks.algorithm == "dot" or is_short(view, blocks):
-        return "knm"
-    columns = blocks.bn * view.depth * bytes_of_term(view, blocks.algorithm)
-    return "mnk" if places[view.vector] in PACKED_BEFORE and columns <= target.l2_bytes // _SHARE_OF_COLUMNS else "nkm"
+def _loop_orders(view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target) -> Iterator[LoopOrder]:
+    """Rows are packed once per block of k, and a short block passes through all columns; or rows are packed for all
+    blocks of k, if these stay in the second-level cache. Else, if all columns of a task stay there, the loop over rows
+    is the outermost, so that each row is read once; if not, the loop over panels, so that each panel is read once."""
+    item = bytes_of_term(view, blocks.algorithm)
+    packed_rows, short = places[1 - view.vector] == "packed", is_short(view, blocks)
+    if packed_rows or short or blocks.algorithm == "dot":
+        yield "knm"
+        all_rows = blocks.bm * view.depth * item
+        several = blocks.bk < view.depth and not short
+        if packed_rows and several and blocks.algorithm == "matrix" and all_rows <= target.l2_bytes // 4:
+            yield "nkm"
+    elif places[view.vector] in PACKED_BEFORE and blocks.bn * view.depth * item <= target.l2_bytes // _SHARE_OF_COLUMNS:
+        yield "mnk"
+    else:
+        yield "nkm"

@@ -103,10 +103,10 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
         if operand.place == "box":
             _check_box(view, plan.blocks, side)
-    rows, columns = plan.places[1 - view.vector], plan.places[view.vector]
-    if (rows == "packed" and plan.order != "knm") or (columns == "packed" and plan.order == "mnk"):
-        message = f"loops in the order {plan.order!r} can not pack what they read"
-        hint = "knm packs rows and columns, nkm columns, mnk nothing"
+    columns = plan.places[view.vector]
+    if columns == "packed" and plan.order == "mnk":
+        message = f"loops in the order {plan.order!r} can not pack columns for the next tiles"
+        hint = "knm or nkm"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
     if plan.prefetch and (columns not in PACKED_BEFORE or plan.order == "mnk"):
         message = "there are no further panels of packed columns to prefetch"

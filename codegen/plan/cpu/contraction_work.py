@@ -15,13 +15,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.cache_lines import are_far, every_nth_set, share_of_core
+from codegen.plan.cpu.cache_lines import FAR_LINE, are_far, every_nth_set, share_of_core
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
     cell_operands,
     grid_of,
     holds_terms,
+    rows_in_memory,
 )
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
@@ -52,8 +53,14 @@ _LOAD = 1.3
 28 registers reaches three quarters of the speed of one that reads 12."""
 _FAR_LINE = 9.0
 """Cycles to load a vector of a panel that the second-level cache does not hold, while a tile multiplies."""
-_LINE = 0.5
-"""Cycles to load a row of a matrix register from the first-level cache."""
+_LINE, _NEAR_LINE = 0.5, 1.75
+"""Cycles to load a row of a matrix register from the first-level cache, and from the second-level cache."""
+_RESUMED, _FAR_RESUMED = 1.75, 5.25
+"""Cycles to store a vector of sums in matrix registers after a block of k, and to load the vector for the next block;
+and further cycles where such sums fill half of the second-level cache."""
+_UNPACKED, _SPLIT = 1.5, 2.75
+"""Further cycles to load a row of a matrix register from a tensor, which may begin inside a cache line; and where rows
+do not all begin at the same place of a line: such loads read two lines."""
 _INTEGER_PRODUCT = 1.5
 """Times as long as the peak of integers allows: a product takes two instructions (`vpmulld`), an addition one."""
 _LATENCY = 4
@@ -143,9 +150,9 @@ class CpuContractionWork:
         once, again = self._prologue(blocks, tile, places, times, box.elements * tasks if box else 0)
         other = (once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
         cycles = (
-            tile.ideal * self._inner_cycles(blocks, order, places[view.vector])
+            tile.ideal * self._inner_cycles(blocks, order, places)
             + tile.folds
-            + self._store_cycles(tile, blocks, held)
+            + self._store_cycles(tile, blocks, order, held)
             + other
         )
         return Work(
@@ -251,11 +258,11 @@ class CpuContractionWork:
             return self.target.per_cycle(self._compute_dtype(blocks))
         return 2 * self.target.lanes * _PORTS / self._registers
 
-    def _inner_cycles(self, blocks: Blocks, order: LoopOrder, place: Place) -> float:
-        """Cycles of the micro-kernel per least cycle of its multiply-adds; the columns are in `place`."""
-        wide = self._registers
+    def _inner_cycles(self, blocks: Blocks, order: LoopOrder, places: tuple[Place, Place]) -> float:
+        """Cycles of the micro-kernel per least cycle of its multiply-adds."""
+        wide, place = self._registers, places[self.view.vector]
         if blocks.algorithm == "matrix":
-            return self._matrix_cycles(blocks, order)
+            return self._matrix_cycles(blocks, order, places)
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
             slots = float(max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
@@ -299,36 +306,55 @@ class CpuContractionWork:
         """Whether a further row sums the products of the bias of quads."""
         return blocks.algorithm == "quads" and cell_operands(self.view, "quads").bias != 0
 
-    def _matrix_cycles(self, blocks: Blocks, order: LoopOrder) -> float:
+    def _matrix_cycles(self, blocks: Blocks, order: LoopOrder, places: tuple[Place, Place]) -> float:
         """The same of matrix registers. Loads overlap with products; a row of a register is a cache line. Of a block of
         rows, the first tile reads a panel from where the operand lies, the others from where the panel lies; of the
         panels of a block, the first reads the rows from where these lie."""
         view, item = self.view, bytes_of_term(self.view, "matrix")
         down, across, height = grid_of(blocks)
         blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
-        columns, panel = view.n * view.depth * item, blocks.bk * blocks.nr * item
+        columns = view.n * view.depth * item
+        panel = (blocks.nr + blocks.mr) * blocks.bk * item + blocks.mr * blocks.nr * self._item
         rows = blocks.bk * item * (blocks.mr if order == "mnk" else blocks.bm)
         tiles, panels = blocks.bm // blocks.mr, blocks.bn // blocks.nr
-        again, first = self._line_cycles(rows), self._first_line_cycles(view.m * view.depth * item, blocks_m, blocks_n)
+        again, in_pieces = self._line_cycles(rows), blocks.bk < view.depth
+        first = self._first_line_cycles(view.m * view.depth * item, blocks_m, blocks_n, in_pieces=in_pieces)
         row_line = (first + (panels - 1) * again) / panels if view.is_constant(1 - view.vector) else again
+        if places[1 - view.vector] == "memory":
+            row_line += self._unpacked_cycles(blocks, item)
+        lines_of_columns, lines_of_rows = ROWS * across, height * down
         multiplies = down * across * height
+        least = max(multiplies, (lines_of_columns + lines_of_rows) * _LINE)
+        other = self._line_cycles(columns if order == "mnk" else panel)
+        packed = places[view.vector] == "packed"
         first_tile, other_tile = (
-            max(multiplies, ROWS * across * line + height * down * row_line)
-            for line in (
-                self._first_line_cycles(columns, blocks_n, blocks_m),
-                self._line_cycles(columns if order == "mnk" else panel),
-            )
+            max(least, lines_of_columns * line + lines_of_rows * row_line)
+            for line in (other if packed else self._first_line_cycles(columns, blocks_n, blocks_m), other)
         )
         return (first_tile + (tiles - 1) * other_tile) / (tiles * multiplies)
 
-    def _first_line_cycles(self, operand: float, parts: int, other_parts: int) -> float:
-        """Cycles to load a cache line of an operand, of which the tasks have `parts`, for the first time in a call."""
+    def _unpacked_cycles(self, blocks: Blocks, item: int) -> float:
+        """Further cycles to load a row of a matrix register from memory."""
+        in_memory = rows_in_memory(self.view, blocks)
+        assert in_memory is not None
+        distance = in_memory[1] * item
+        if blocks.mr * every_nth_set(distance) * CACHE_LINE_BYTES > self.target.l1_bytes:  # rows push each other out
+            return _UNPACKED + _NEAR_LINE
+        return _SPLIT if distance % CACHE_LINE_BYTES else _UNPACKED
+
+    def _first_line_cycles(self, operand: float, parts: int, other_parts: int, *, in_pieces: bool = False) -> float:
+        """Cycles to load a cache line of an operand, of which the tasks have `parts`, for the first time in a call.
+        in_pieces: a piece of a row is read, then one of the next row."""
         share = share_of_core(operand, parts, other_parts, self.target)
-        return _FAR_LINE if are_far(share, self.target) else self._line_cycles(share)
+        if are_far(share, self.target):
+            return FAR_LINE if in_pieces else _FAR_LINE
+        return self._line_cycles(share)
 
     def _line_cycles(self, held: float) -> float:
-        """Cycles to load a cache line again after `held` bytes of other loads."""
-        return _LINE + CACHE_LINE_BYTES * self.target.refetch_cycles(held)
+        """Cycles to load a cache line again after `held` bytes of other loads, beyond a load from the nearest cache."""
+        if held <= self.target.l1_bytes:
+            return 0.0
+        return max(_NEAR_LINE, CACHE_LINE_BYTES * self.target.refetch_cycles(held))
 
     # --- the prologue ---
 
@@ -389,12 +415,16 @@ class CpuContractionWork:
         digits = [digit for digit, step in coordinate.terms if step == 1 and isinstance(digit, int)]
         return offset(read.map, self.view.buffer(read).memref.shape).coeff(digits[-1]) if digits else 0
 
-    def _store_cycles(self, tile: _TileFigures, blocks: Blocks, held: bool) -> float:
+    def _store_cycles(self, tile: _TileFigures, blocks: Blocks, order: LoopOrder, held: bool) -> float:
         """Cycles to store the sums over all tasks, in whole registers: once per block of k and per further output."""
         if held:
             return tile.sums * len(self.view.region.outputs) * (_HELD_STORE / self.target.lanes)
-        times = (-(-self.view.depth // blocks.bk) if blocks.bk else 1) + len(self.view.region.outputs) - 1
-        return tile.sums * times * (_STORE / self.target.lanes)
+        resumed = -(-self.view.depth // blocks.bk) - 1 if blocks.bk else 0
+        again = _STORE
+        if blocks.algorithm == "matrix":
+            kept = kept_tiles(blocks, order) * blocks.mr * blocks.nr * self._item
+            again = _RESUMED + _FAR_RESUMED * min(1.0, kept / (self.target.l2_bytes / 2))
+        return tile.sums * (len(self.view.region.outputs) * _STORE + resumed * again) / self.target.lanes
 
     def _turning(self, sums: int, mr: int) -> float:
         """Cycles that stores along the rows cost beyond stores along the columns, over all tasks."""
@@ -435,6 +465,7 @@ class CpuContractionWork:
         """Bytes of a task's workspace that it passes through repeatedly: rows in panels or in a box, and sums between
         blocks of k."""
         packed = places[1 - self.view.vector] == "packed"
-        rows = box.elements if box else blocks.bm * blocks.bk if packed else 0
+        depth = blocks.bk if order == "knm" else self.view.depth
+        rows = box.elements if box else blocks.bm * depth if packed else 0
         sums = kept_tiles(blocks, order) * blocks.mr * blocks.nr if blocks.bk < self.view.depth else 0
         return rows * bytes_of_term(self.view, blocks.algorithm) + sums * self._item

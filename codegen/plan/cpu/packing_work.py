@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k
-from codegen.plan.cpu.cache_lines import FAR_LINE, are_far, share_of_core
+from codegen.plan.cpu.cache_lines import FAR_LINE, PAGE_BYTES, are_far, share_of_core
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, copies_rows, has_terms_in_place, turns_rows
 from ir.dtype import DTYPES
 from ir.plan.cpu import Blocks, Place
@@ -39,7 +39,8 @@ _TESTED = 6.0
 _NARROW_GATHER = 3.0
 """Cycles to gather a lane of 8 or 16 bits, for which no CPU has an instruction, where its test holds."""
 _STREAMED_LINE = 6.0
-"""Cycles that a task waits for a far cache line that it packs, where the core's prefetcher follows the reads."""
+"""Cycles that a task waits for a far cache line that it packs, where the core's prefetcher follows the reads through
+whole pages. Twice as many where it reads at most half of each page."""
 _NEAR_TERMS, _FAR_TERMS = 16, 112
 """Terms of a block of k whose pages a core's prefetcher follows together; and further terms from which on it follows
 none."""
@@ -96,7 +97,11 @@ class PackingWork:
             return lines * (self._passes_of_rows(blocks) - 1) * _STREAMED_LINE
         _, _, along_k = self._runs[side]
         apart = 0.0 if along_k else FAR_LINE * min(1.0, max(0, blocks.bk - _NEAR_TERMS) / _FAR_TERMS)
-        return lines * (apart if place == "memory" else times * max(apart, _STREAMED_LINE))
+        if place == "memory":
+            return lines * apart
+        in_pieces = columns and not along_k and blocks.bn < view.n
+        share_of_page = min(max(blocks.bn * self._item(side) / PAGE_BYTES, 0.5), 1.0) if in_pieces else 1.0
+        return lines * times * max(apart, _STREAMED_LINE / share_of_page)
 
     def _passes_of_rows(self, blocks: Blocks) -> float:
         """How often the rows in memory pass into a core: for each product that shares them, and for each panel of
@@ -115,10 +120,14 @@ class PackingWork:
 
     def _stored_bytes(self, side: int) -> float:
         view = self.view
-        buffers = {read.buffer: view.buffer(read).memref for read in view.roles.reads[side]}
+        buffers = {read.buffer: view.buffer(read).memref.nbytes for read in view.roles.reads[side]}
         elements = view.repeats * view.depth * (view.n if side == view.vector else view.m)
-        item = max((DTYPES[memref.dtype].bytes for memref in buffers.values()), default=0)
-        return min(elements * item, sum(memref.nbytes for memref in buffers.values()))
+        return min(elements * self._item(side), sum(buffers.values()))
+
+    def _item(self, side: int) -> int:
+        """Bytes of an element of the widest tensor from which the operand is computed."""
+        dtypes = (self.view.buffer(read).memref.dtype for read in self.view.roles.reads[side])
+        return max((DTYPES[dtype].bytes for dtype in dtypes), default=0)
 
     @cached_property
     def _runs(self) -> tuple[tuple[float, int, bool], ...]:

@@ -68,6 +68,8 @@ REGIONS = {
     "transposed output": regions.matmul((2,), 33, 34, 64, rhs_t=True, out_t=True, dtype="bf16"),
     "shared columns": regions.matmul((3,), 20, 40, 60, share_rhs=True, dtype="bf16"),
     "long": regions.matmul((), 40, 40, 5000, dtype="bf16"),
+    "several blocks of terms": regions.matmul((), 70, 50, 601, dtype="bf16"),
+    "several blocks of bytes": integer_product("i8", "u8", 70, 50, 1203),
     "epilogue": regions.gemm_bias_relu(70, 90, 100, "bf16"),
     "convolution": narrow(regions.conv(1, 20, 40, (14, 14), 3, 1, 1, epilogue=True), "bf16"),
     "strided convolution": narrow(regions.conv(2, 8, 24, (9, 11), 3, 2, 1), "bf16"),

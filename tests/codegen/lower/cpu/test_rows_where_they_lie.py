@@ -151,7 +151,7 @@ def test_padded_rows_are_read_in_a_box() -> None:
     [
         ({"blocks.mr": 5, "blocks.bm": 35}, "tiles of 5 rows do not divide the 14 rows"),
         ({"blocks.mr": 7, "blocks.bm": 21}, "a block of 21 rows of 'X' is no box"),
-        ({"operands": (OperandPlace("X", "packed"), OperandPlace("W", "const_pool"))}, "can not pack"),
+        ({"operands": (OperandPlace("X", "box"), OperandPlace("W", "packed")), "order": "mnk"}, "can not pack columns"),
         ({"operands": (OperandPlace("X", "box"), OperandPlace("W", "box"))}, "'W' has the columns"),
         ({"order": "mnk", "prefetch": True}, "no further panels"),
         ({"held": True}, "can not take the sums"),
