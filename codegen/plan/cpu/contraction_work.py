@@ -54,7 +54,8 @@ _LOAD = 1.3
 _FAR_LINE = 9.0
 """Cycles to load a vector of a panel that the second-level cache does not hold, while a tile multiplies."""
 _LINE, _NEAR_LINE = 0.5, 1.75
-"""Cycles to load a row of a matrix register from the first-level cache, and from the second-level cache."""
+"""Cycles to load a row of a matrix register from the first-level cache; and a cache line from the second-level cache,
+beside other loads."""
 _RESUMED, _FAR_RESUMED = 1.75, 5.25
 """Cycles to store a vector of sums in matrix registers after a block of k, and to load the vector for the next block;
 and further cycles where such sums fill half of the second-level cache."""
@@ -383,20 +384,25 @@ class CpuContractionWork:
         return first * times[0] * cycles[0] + second * times[1] * cycles[1]
 
     def _far_terms(self, tile: _TileFigures, blocks: Blocks, places: tuple[Place, Place]) -> float:
-        """Cycles that rows in memory cost where neighbouring terms do not share a cache line: all tiles load a line per
-        term, or two, and the first-level cache does not hold the lines of a block of k beside its panel, or not in the
-        sets that the lines share."""
+        """Cycles that rows in memory cost where neighbouring terms do not share a cache line. If neighbouring rows do,
+        all tiles load a line per term, or two, and the first-level cache does not hold the lines of a block of k beside
+        its panel, or not in the sets that the lines share. Else all tiles load a line per term and row, which that
+        cache does not hold until a tile reads the line's next number."""
         side, item = 1 - self.view.vector, self._item
         if blocks.algorithm != "outer" or places[side] != "memory":
             return 0.0
         _, step = self.view.run(side, self.view.k)
         if step is not None and abs(step) * item < CACHE_LINE_BYTES:
             return 0.0
+        terms = self.view.repeats * tile.rows * tile.columns * self.view.depth
+        _, distance = self.view.run(side, self.view.rows)
+        if distance is not None and abs(distance) * item >= CACHE_LINE_BYTES:
+            return terms * blocks.mr * _NEAR_LINE
         every = 1 if step is None else every_nth_set(step * item)
         if blocks.bk * (blocks.nr * item + CACHE_LINE_BYTES * every) <= self.target.l1_bytes:
             return 0.0
         lines = 1 + (blocks.mr - 1) * item / CACHE_LINE_BYTES
-        return self.view.repeats * tile.rows * tile.columns * self.view.depth * lines * _FAR_TERM
+        return terms * lines * _FAR_TERM
 
     def _box_cycles(self, box: RowBox, blocks_m: int) -> float:
         """Cycles to copy a box, run by run. Each read after the first, of an operand that is computed, waits for the

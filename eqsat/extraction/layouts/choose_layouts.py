@@ -4,7 +4,7 @@ The caller's inputs and outputs are row-major; copies of them may have other ord
 buffers between kernels, and a constant may be stored in as many orders as its readers like. A kernel is priced at
 combinations of the orders of its buffers, each distinct region once. Variable elimination over the kernels finds the
 least sum, again as long as the sum holds a combination that was only estimated. Estimates are optimistic: a combination
-that no price contradicts is tried.
+that no price contradicts is tried. Then single buffers are tried in their other orders.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from eqsat.extraction.layouts.end_copies import add_copies, is_end_copy, remove_
 from eqsat.extraction.layouts.min_sum import MOST, Cost, least
 from eqsat.extraction.layouts.orders import has_orders, orders_of
 from eqsat.extraction.layouts.permuted_kernels import PermutedKernels
+from eqsat.extraction.layouts.single_changes import change_single_labels
 from eqsat.extraction.layouts.times import Combination, Times
 from ir.diagnostics import Diagnostic, Kind, note
 from ir.region.order import Order
@@ -54,36 +55,37 @@ def _choose_orders(cover: Cover, permuted: PermutedKernels) -> Cover:
     number = {buffer: position for position, buffer in enumerate(choices)}
     counts = [len(orders) for orders in choices.values()]
     known: dict[tuple[object, ...], Times] = {}
-    tables = [_Table(kernel, choices, permuted, known) for kernel in running]
-    doubts = [doubt for table in tables for doubt in table.doubts(number)]
+    tables = [_Table(kernel, choices, number, permuted, known) for kernel in running]
+    doubts = [doubt for table in tables for doubt in table.doubts()]
     confined = False
     for turn in itertools.count(1):
-        believed = [table.cost(number, known_only=confined) for table in tables]
+        believed = [table.cost(known_only=confined) for table in tables]
         labels = least(counts, [*believed, *doubts])
-        if not [table for table in tables if table.learn(labels.chosen, number)]:
+        if not [table for table in tables if table.learn(labels.chosen)]:
             break
         confined = turn >= ROUNDS
-    chosen = {
-        buffer: orders[label] for (buffer, orders), label in zip(choices.items(), labels.chosen, strict=True) if label
-    }
+    near = [[table for table in tables if buffer in table.near] for buffer in choices]
+    changed = change_single_labels(labels.chosen, counts, near, doubts)
+    chosen = {buffer: orders[label] for (buffer, orders), label in zip(choices.items(), changed, strict=True) if label}
     fixed = {list(choices)[place] for place in labels.fixed}
     limits = _note_limits(cover, [buffer for buffer in several if buffer in left_out | fixed])
     return replace(store_in_orders(cover, chosen, permuted), diagnostics=(*cover.diagnostics, *limits))
 
 
 class _Table:
-    """The times of one kernel over the orders of the buffers that it reads and writes. `known`: times that kernels of
-    one region share."""
+    """The times of one kernel over the orders of the buffers that it reads and writes. `number`: the place of each
+    buffer among labels. `known`: times that kernels of one region share."""
 
     def __init__(
         self,
         kernel: CoverKernel,
         choices: Mapping[int, tuple[Order, ...]],
+        number: Mapping[int, int],
         permuted: PermutedKernels,
         known: dict[tuple[object, ...], Times],
     ) -> None:
         self.kernel = kernel
-        self._choices = choices
+        self._choices, self._number = choices, number
         self.near = tuple(buffer for buffer in dict.fromkeys((*kernel.reads, *kernel.writes)) if buffer in choices)
 
         def time(labels: Combination) -> tuple[float, float]:
@@ -98,22 +100,34 @@ class _Table:
             known[key] = Times([len(choices[buffer]) for buffer in self.near], time)
         self._times = known[key]
 
-    def doubts(self, number: Mapping[int, int]) -> Iterator[Cost]:
+    @property
+    def least(self) -> float:
+        """The ns that the kernel would take if no time were lost to orders."""
+        return self._times.least
+
+    def doubts(self) -> Iterator[Cost]:
         """What the orders of a buffer must gain beside the times that are predicted."""
-        for buffer in sorted(self.near, key=number.__getitem__):
+        for buffer in sorted(self.near, key=self._number.__getitem__):
             labels = np.arange(len(self._choices[buffer]))
             gain = COPY_DOUBT * self._times.table if is_end_copy(self.kernel) else DOUBT * self.kernel.time_ns
-            yield Cost((number[buffer],), np.where(labels > 0, gain, 0.0))
+            yield Cost((self._number[buffer],), np.where(labels > 0, gain, 0.0))
 
-    def cost(self, number: Mapping[int, int], known_only: bool) -> Cost:
+    def cost(self, known_only: bool) -> Cost:
         """The cost over the variables of the buffers, ascending."""
-        variables = [number[buffer] for buffer in self.near]
+        variables = [self._number[buffer] for buffer in self.near]
         table = self._times.only_known() if known_only else self._times.table
         return Cost(tuple(sorted(variables)), table.transpose(np.argsort(variables)))
 
-    def learn(self, labels: Sequence[int], number: Mapping[int, int]) -> bool:
+    def learn(self, labels: Sequence[int]) -> bool:
         """Price the chosen combination; whether its time was an estimate before."""
-        return self._times.learn(tuple(labels[number[buffer]] for buffer in self.near))
+        return self._times.learn(self._own(labels))
+
+    def price(self, labels: Sequence[int]) -> float:
+        """The ns of the kernel with these labels of all buffers."""
+        return self._times.price(self._own(labels))
+
+    def _own(self, labels: Sequence[int]) -> Combination:
+        return tuple(labels[self._number[buffer]] for buffer in self.near)
 
 
 def free_buffers(cover: Cover) -> dict[int, tuple[int, ...]]:

@@ -30,7 +30,7 @@ class Times:
     def __init__(self, counts: Sequence[int], time: Callable[[Combination], tuple[float, float]]) -> None:
         self._counts, self._time = tuple(counts), time
         self._known: dict[Combination, float] = {}
-        self._least = math.inf
+        self.least = math.inf
         labels = range(max(self._counts, default=1))
         self._agreed = [tuple(min(label, count - 1) for count in self._counts) for label in labels]
         for combination in self._agreed:
@@ -48,6 +48,11 @@ class Times:
             self._learn(missing)
         self.table = self._estimate()
         return True
+
+    def price(self, combination: Combination) -> float:
+        """The ns of a combination."""
+        self._learn(combination)
+        return self._known[combination]
 
     def only_known(self) -> NDArray[np.float64]:
         """The table without its estimates."""
@@ -68,7 +73,7 @@ class Times:
                 distance = distance + (np.arange(count) != agreed[place]).reshape(shape)
             best = np.where(distance < nearest, total, np.where(distance > nearest, best, np.minimum(best, total)))
             nearest = np.minimum(nearest, distance)
-        np.maximum(best, self._least, out=best)
+        np.maximum(best, self.least, out=best)
         for combination, time in self._known.items():
             best[combination] = time
         return best
@@ -79,12 +84,12 @@ class Times:
         if not math.isfinite(base):
             return 0.0
         known = self._known.get(_step(agreed, place, label))
-        return (self._least - base) / len(self._counts) if known is None else known - base
+        return (self.least - base) / len(self._counts) if known is None else known - base
 
     def _learn(self, combination: Combination) -> None:
         if combination not in self._known:
             self._known[combination], least = self._time(combination)
-            self._least = min(self._least, least)
+            self.least = min(self.least, least)
 
 
 def _step(agreed: Combination, place: int, label: int) -> Combination:
