@@ -14,6 +14,10 @@ there are ways."""
 PAGE_BYTES = 4096
 """Bytes of a page. A core's prefetcher follows reads to the end of their page."""
 
+NEAR_LINE = 1.75
+"""Cycles to load a line from the second-level cache, beside other loads."""
+PANEL_LINE = 9.0
+"""Cycles to load a line of a panel that the second-level cache does not hold, while a tile multiplies."""
 FAR_LINE = 18.0
 """Cycles that a core waits for a line beyond the second-level cache where the lines that it reads before and after lie
 on other pages: no prefetcher foresees the reads. Fitted to columns of matrix products in long blocks of k."""

@@ -15,17 +15,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.cache_lines import FAR_LINE, are_far, every_nth_set, share_of_core
+from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, every_nth_set
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
     cell_operands,
-    grid_of,
     holds_terms,
-    rows_in_memory,
 )
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
+from codegen.plan.cpu.matrix_work import MatrixWork
 from codegen.plan.cpu.packing_work import PackingWork
 from codegen.plan.cpu.row_box import RowBox, row_box
 from codegen.plan.cpu.unread_terms import share_of_terms, unread_digits
@@ -34,7 +33,6 @@ from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr
 from ir.index.facts import offset
 from ir.kernel.cpu.cells import CELL_TERMS
-from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Blocks, LoopOrder, Place
 from ir.poly.core import OperandRead
 from ir.pricer import Work
@@ -51,23 +49,18 @@ reaches 93 % of the peak, and one of 18 sums 88 %."""
 _LOAD = 1.3
 """Slots of a load in a register tile, where a load and a multiply-add could have one each: a tile of 27 sums that reads
 28 registers reaches three quarters of the speed of one that reads 12."""
-_FAR_LINE = 9.0
-"""Cycles to load a vector of a panel that the second-level cache does not hold, while a tile multiplies."""
-_LINE, _NEAR_LINE = 0.5, 1.75
-"""Cycles to load a row of a matrix register from the first-level cache; and a cache line from the second-level cache,
-beside other loads."""
 _RESUMED, _FAR_RESUMED = 1.75, 5.25
 """Cycles to store a vector of sums in matrix registers after a block of k, and to load the vector for the next block;
 and further cycles where such sums fill half of the second-level cache."""
-_UNPACKED, _SPLIT = 1.5, 2.75
-"""Further cycles to load a row of a matrix register from a tensor, which may begin inside a cache line; and where rows
-do not all begin at the same place of a line: such loads read two lines."""
 _INTEGER_PRODUCT = 1.5
 """Times as long as the peak of integers allows: a product takes two instructions (`vpmulld`), an addition one."""
 _LATENCY = 4
 """Cycles from a multiply-add to the next one on the same sum."""
 _DOT_LATENCY = 2
 """The same in a dot product: the first terms of a row overlap with the last terms of the row before."""
+_UNHIDDEN = 0.7
+"""The share of the time of reading large constants that products do not hide: kernels of few rows take nearly as long
+as the products and the reading one after the other."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
@@ -166,6 +159,7 @@ class CpuContractionWork:
             reread=self._reread(self._in_operand_order(blocks_m, blocks_n)),
             layout=self._packing(tile, times)
             + self._packing_work.waiting(blocks, places, times)
+            + _UNHIDDEN * min(cycles, self._waiting_for_constants)
             + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
@@ -263,7 +257,7 @@ class CpuContractionWork:
         """Cycles of the micro-kernel per least cycle of its multiply-adds."""
         wide, place = self._registers, places[self.view.vector]
         if blocks.algorithm == "matrix":
-            return self._matrix_cycles(blocks, order, places)
+            return MatrixWork(self.view, self.target).cycles(blocks, order, places)
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
             slots = float(max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
@@ -295,7 +289,7 @@ class CpuContractionWork:
             return 0.0
         tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
         passes = -(-self.view.m // blocks.bm)
-        return max(0.0, vectors * _FAR_LINE * _PORTS / tiles - slots) * (passes - 1) / max(passes, 1)
+        return max(0.0, vectors * PANEL_LINE * _PORTS / tiles - slots) * (passes - 1) / max(passes, 1)
 
     def _over_vectors(self, blocks: Blocks) -> float:
         """How many times the peak is above that of vector registers: bytes may have the peak of matrix registers."""
@@ -306,56 +300,6 @@ class CpuContractionWork:
     def _has_bias(self, blocks: Blocks) -> bool:
         """Whether a further row sums the products of the bias of quads."""
         return blocks.algorithm == "quads" and cell_operands(self.view, "quads").bias != 0
-
-    def _matrix_cycles(self, blocks: Blocks, order: LoopOrder, places: tuple[Place, Place]) -> float:
-        """The same of matrix registers. Loads overlap with products; a row of a register is a cache line. Of a block of
-        rows, the first tile reads a panel from where the operand lies, the others from where the panel lies; of the
-        panels of a block, the first reads the rows from where these lie."""
-        view, item = self.view, bytes_of_term(self.view, "matrix")
-        down, across, height = grid_of(blocks)
-        blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
-        columns = view.n * view.depth * item
-        panel = (blocks.nr + blocks.mr) * blocks.bk * item + blocks.mr * blocks.nr * self._item
-        rows = blocks.bk * item * (blocks.mr if order == "mnk" else blocks.bm)
-        tiles, panels = blocks.bm // blocks.mr, blocks.bn // blocks.nr
-        again, in_pieces = self._line_cycles(rows), blocks.bk < view.depth
-        first = self._first_line_cycles(view.m * view.depth * item, blocks_m, blocks_n, in_pieces=in_pieces)
-        row_line = (first + (panels - 1) * again) / panels if view.is_constant(1 - view.vector) else again
-        if places[1 - view.vector] == "memory":
-            row_line += self._unpacked_cycles(blocks, item)
-        lines_of_columns, lines_of_rows = ROWS * across, height * down
-        multiplies = down * across * height
-        least = max(multiplies, (lines_of_columns + lines_of_rows) * _LINE)
-        other = self._line_cycles(columns if order == "mnk" else panel)
-        packed = places[view.vector] == "packed"
-        first_tile, other_tile = (
-            max(least, lines_of_columns * line + lines_of_rows * row_line)
-            for line in (other if packed else self._first_line_cycles(columns, blocks_n, blocks_m), other)
-        )
-        return (first_tile + (tiles - 1) * other_tile) / (tiles * multiplies)
-
-    def _unpacked_cycles(self, blocks: Blocks, item: int) -> float:
-        """Further cycles to load a row of a matrix register from memory."""
-        in_memory = rows_in_memory(self.view, blocks)
-        assert in_memory is not None
-        distance = in_memory[1] * item
-        if blocks.mr * every_nth_set(distance) * CACHE_LINE_BYTES > self.target.l1_bytes:  # rows push each other out
-            return _UNPACKED + _NEAR_LINE
-        return _SPLIT if distance % CACHE_LINE_BYTES else _UNPACKED
-
-    def _first_line_cycles(self, operand: float, parts: int, other_parts: int, *, in_pieces: bool = False) -> float:
-        """Cycles to load a cache line of an operand, of which the tasks have `parts`, for the first time in a call.
-        in_pieces: a piece of a row is read, then one of the next row."""
-        share = share_of_core(operand, parts, other_parts, self.target)
-        if are_far(share, self.target):
-            return FAR_LINE if in_pieces else _FAR_LINE
-        return self._line_cycles(share)
-
-    def _line_cycles(self, held: float) -> float:
-        """Cycles to load a cache line again after `held` bytes of other loads, beyond a load from the nearest cache."""
-        if held <= self.target.l1_bytes:
-            return 0.0
-        return max(_NEAR_LINE, CACHE_LINE_BYTES * self.target.refetch_cycles(held))
 
     # --- the prologue ---
 
@@ -397,7 +341,7 @@ class CpuContractionWork:
         terms = self.view.repeats * tile.rows * tile.columns * self.view.depth
         _, distance = self.view.run(side, self.view.rows)
         if distance is not None and abs(distance) * item >= CACHE_LINE_BYTES:
-            return terms * blocks.mr * _NEAR_LINE
+            return terms * blocks.mr * NEAR_LINE
         every = 1 if step is None else every_nth_set(step * item)
         if blocks.bk * (blocks.nr * item + CACHE_LINE_BYTES * every) <= self.target.l1_bytes:
             return 0.0
@@ -458,6 +402,16 @@ class CpuContractionWork:
     def _bytes(self) -> float:
         """Bytes of all tensors."""
         return float(sum(buffer.memref.nbytes for buffer in self.view.region.buffers))
+
+    @cached_property
+    def _waiting_for_constants(self) -> float:
+        """Cycles of all cores in which memory gives the constant operands that the second-level caches do not hold."""
+        sizes = {buffer.name: buffer.memref.nbytes for buffer in self.view.region.buffers}
+        sides = [side for side in (0, 1) if self.view.is_constant(side)]
+        read = sum(sizes[name] for name in {one.buffer for side in sides for one in self.view.roles.reads[side]})
+        if read <= self.target.l2_bytes * self.target.units:
+            return 0.0
+        return read / self.target.bandwidth * 1e9 / self.target.cycle_ns * self.target.units
 
     @cached_property
     def _far(self) -> tuple[int, int]:
