@@ -59,8 +59,8 @@ _LATENCY = 4
 _DOT_LATENCY = 2
 """The same in a dot product: the first terms of a row overlap with the last terms of the row before."""
 _UNHIDDEN = 0.7
-"""The share of the time of reading large constants that products do not hide: kernels of few rows take nearly as long
-as the products and the reading one after the other."""
+"""The share of the time of reading large constants that products do not hide where both take equally long: kernels of
+few rows take nearly as long as both one after the other. Longer products hide more of the reading."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
@@ -159,7 +159,7 @@ class CpuContractionWork:
             reread=self._reread(self._in_operand_order(blocks_m, blocks_n)),
             layout=self._packing(tile, times)
             + self._packing_work.waiting(blocks, places, times)
-            + _UNHIDDEN * min(cycles, self._waiting_for_constants)
+            + self._waiting_for_constants(cycles)
             + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
@@ -403,8 +403,14 @@ class CpuContractionWork:
         """Bytes of all tensors."""
         return float(sum(buffer.memref.nbytes for buffer in self.view.region.buffers))
 
+    def _waiting_for_constants(self, cycles: float) -> float:
+        """Cycles in which products wait for constants, of those in which memory gives them, beside `cycles` of
+        products."""
+        read = min(cycles, self._constant_cycles)
+        return _UNHIDDEN * read * read / cycles
+
     @cached_property
-    def _waiting_for_constants(self) -> float:
+    def _constant_cycles(self) -> float:
         """Cycles of all cores in which memory gives the constant operands that the second-level caches do not hold."""
         sizes = {buffer.name: buffer.memref.nbytes for buffer in self.view.region.buffers}
         sides = [side for side in (0, 1) if self.view.is_constant(side)]
