@@ -22,14 +22,19 @@ OURS = ("eqsat", "eqsat, range")
 """eqsat as it is, and at `exactness="range"`."""
 
 
-def kernel_in_eqsat(kernel: Kernel, threads: int, exactness: str = "rounding") -> Runner:
+def program_of(kernel: Kernel, **options: Any) -> Any:
+    """eqsat's program of a kernel, whose arguments are the tensors that are no constants."""
     from eqsat import nn, optimize_and_compile, tensor
 
     tensors = [
         tensor.constant(array) if name in kernel.constants else tensor.input(name, array.shape, array.dtype)
         for name, array in kernel.arrays.items()
     ]
-    program = optimize_and_compile(kernel.compute(nn, *tensors), threads=threads, exactness=exactness)
+    return optimize_and_compile(kernel.compute(nn, *tensors), **options)
+
+
+def kernel_in_eqsat(kernel: Kernel, threads: int, exactness: str = "rounding") -> Runner:
+    program = program_of(kernel, threads=threads, exactness=exactness)
     inputs = [kernel.arrays[name] for name in kernel.arrays if name not in kernel.constants]
     return lambda: program(*inputs)
 

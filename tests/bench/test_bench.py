@@ -34,7 +34,8 @@ def test_a_bench_writes_tables_and_plots_of_ones_own_models(
 
 
 @pytest.mark.parametrize(
-    "bench", ["scale", "calls", "growth", "tensat", "fidelity", "ablation", "peers.__main__", "gpu.__main__"]
+    "bench",
+    ["scale", "calls", "growth", "tensat", "fidelity", "ablation", "estimates", "peers.__main__", "gpu.__main__"],
 )
 def test_a_bench_of_nothing_tells_the_names(
     bench: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -51,6 +52,7 @@ def test_a_bench_of_nothing_tells_the_names(
         "calls": "decoder 128 ×12, called",
         "growth": "masks 107",
         "tensat": "NasNet-A",
+        "estimates": "gemm 256³",
         "peers.__main__": "resnet50",
         "gpu.__main__": "gemm",
     }.get(bench, "gated mlp") in printed
