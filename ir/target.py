@@ -41,6 +41,8 @@ class Target(msgspec.Struct, frozen=True):
     clock_hz         clocks per second of an SM; 0 on a CPU, whose cycle follows from its peak
     issue            instructions of single threads that an SM starts per clock; 0 on a CPU
     shared_bytes     bytes per clock that an SM moves to and from shared memory; 0 on a CPU
+    constant_bytes   of all constants of the program that is priced, which pass through a CPU's caches in every call;
+                     0 if unknown
     """
 
     name: str
@@ -68,6 +70,7 @@ class Target(msgspec.Struct, frozen=True):
     clock_hz: float = 0.0
     issue: int = 0
     shared_bytes: int = 0
+    constant_bytes: int = 0
 
     @property
     def is_gpu(self) -> bool:

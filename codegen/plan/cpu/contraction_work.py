@@ -411,11 +411,12 @@ class CpuContractionWork:
 
     @cached_property
     def _constant_cycles(self) -> float:
-        """Cycles of all cores in which memory gives the constant operands that the second-level caches do not hold."""
+        """Cycles of all cores in which memory gives the constant operands, if the second-level caches do not hold the
+        constants of the program from call to call."""
         sizes = {buffer.name: buffer.memref.nbytes for buffer in self.view.region.buffers}
         sides = [side for side in (0, 1) if self.view.is_constant(side)]
         read = sum(sizes[name] for name in {one.buffer for side in sides for one in self.view.roles.reads[side]})
-        if read <= self.target.l2_bytes * self.target.units:
+        if max(read, self.target.constant_bytes) <= self.target.l2_bytes * self.target.units:
             return 0.0
         return read / self.target.bandwidth * 1e9 / self.target.cycle_ns * self.target.units
 
