@@ -38,7 +38,7 @@ class CellPlaces(ContractionPlaces):
     def pack_rows(
         self, frame: CpuContractionFrame, block: CpuBlock, m0: AxisExpr, depth: DepthBlock, number: AxisExpr
     ) -> None:
-        first, stride = self._first_row(number), self._packed_rows.stride
+        first, stride = self._row_base(number), self._packed_rows.stride
         pack_rows(frame, block, RowPanel(m0, self.blocks.bm, self.rows, first, stride), depth)
 
     def pack_columns(self, frame: CpuContractionFrame, block: CpuBlock, column: AxisExpr, depth: DepthBlock) -> None:
@@ -63,7 +63,7 @@ class CellPlaces(ContractionPlaces):
         side = 1 - view.vector
         if self.row_place == "packed":
             _, cell, stride = self._packed_rows
-            return Side(frame.writer.buffer(self.rows), self._first_row(number) + (row - m0) * stride, cell, stride)
+            return Side(frame.writer.buffer(self.rows), self._row_base(number) + (row - m0) * stride, cell, stride)
         if self.row_place == "const_pool":
             _, cell, stride = packed_rows(view, self.blocks.algorithm, view.depth)
             base = product_base(frame, side, stride * mr, -(-view.m // mr)) + row * stride

@@ -96,7 +96,7 @@ class ContractionPlaces:
     ) -> None:
         """Packs the rows of a task from `m0` on, and the terms of block `number` of k."""
         view, blocks = self.view, self.blocks
-        side, first = 1 - view.vector, self._first_row(number)
+        side, first = 1 - view.vector, self._row_base(number)
         stride = self._rows_along_k
         if stride is not None:
             pack(frame, block, Panel(side, view.rows, m0, blocks.bm, view.m, self.rows, first, 1, stride), depth)
@@ -141,7 +141,7 @@ class ContractionPlaces:
         side, inside = 1 - view.vector, row - m0
         where = self.row_place
         if where == "packed":
-            stride, name, first = self._rows_along_k, frame.writer.buffer(self.rows), self._first_row(number)
+            stride, name, first = self._rows_along_k, frame.writer.buffer(self.rows), self._row_base(number)
             if stride:
                 return Side(name, first + inside * stride, 1, stride)
             return Side(name, first + inside * blocks.bk, blocks.mr, 1)
@@ -171,7 +171,7 @@ class ContractionPlaces:
         """Elements of the packed rows of a task, for one block of k."""
         return self.blocks.bm * (self._rows_along_k or self.blocks.bk)
 
-    def _first_row(self, number: AxisExpr) -> AxisExpr:
+    def _row_base(self, number: AxisExpr) -> AxisExpr:
         """The element at which the packed rows of block `number` of k begin."""
         return number * self._row_elements if self.keeps_all_rows else ZERO
 

@@ -152,7 +152,7 @@ class _CpuContractionTemplate:
         inner = partial(self._loops, left=left[1:])
         match left[0]:
             case "k":
-                self._over_depth(frame, block, at, partial(self._depth, inner=inner))
+                self._over_depth(frame, block, at, partial(self._at_depth, inner=inner))
             case "n":
                 self._over_columns(frame, block, at, inner)
             case "m":
@@ -169,7 +169,7 @@ class _CpuContractionTemplate:
         if count > 1:
             block.loop(body, number, ZERO, constant(count))
 
-    def _depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
+    def _at_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
         """A block of k: packs what tiles read, once the rows or columns are known."""
         if self.places.row_place == "packed" and not self.places.keeps_all_rows:
             self._pack_rows(frame, block, at)
