@@ -60,7 +60,10 @@ _DOT_LATENCY = 2
 """The same in a dot product: the first terms of a row overlap with the last terms of the row before."""
 _UNHIDDEN = 0.7
 """The share of the time of reading large constants that products do not hide where both take equally long: kernels of
-few rows take nearly as long as both one after the other. Longer products hide more of the reading."""
+few rows take nearly as long as both one after the other. The longer of both hides more of the other."""
+_SHARE_OF_L3 = 8
+"""A last-level cache, which other cores and programs fill as well, holds so many times the bytes of the second-level
+caches of a program's cores."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
@@ -159,7 +162,7 @@ class CpuContractionWork:
             reread=self._reread(self._in_operand_order(blocks_m, blocks_n)),
             layout=self._packing(tile, times)
             + self._packing_work.waiting(blocks, places, times)
-            + self._waiting_for_constants(cycles)
+            + self._waiting_for_constants(blocks, cycles)
             + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
@@ -403,20 +406,24 @@ class CpuContractionWork:
         """Bytes of all tensors."""
         return float(sum(buffer.memref.nbytes for buffer in self.view.region.buffers))
 
-    def _waiting_for_constants(self, cycles: float) -> float:
+    def _waiting_for_constants(self, blocks: Blocks, cycles: float) -> float:
         """Cycles in which products wait for constants, of those in which memory gives them, beside `cycles` of
-        products."""
-        read = min(cycles, self._constant_cycles)
-        return _UNHIDDEN * read * read / cycles
+        products. One tile of rows reads constants in the order of memory, and the reading hides the products if it
+        takes longer."""
+        if blocks.bm == blocks.mr and self._constant_cycles >= cycles:
+            return 0.0
+        less, more = sorted((cycles, self._constant_cycles))
+        return _UNHIDDEN * less * less / max(more, 1.0)
 
     @cached_property
     def _constant_cycles(self) -> float:
-        """Cycles of all cores in which memory gives the constant operands, if the second-level caches do not hold the
-        constants of the program from call to call."""
+        """Cycles of all cores in which memory gives the constant operands, if no cache holds the constants of the
+        program from call to call."""
         sizes = {buffer.name: buffer.memref.nbytes for buffer in self.view.region.buffers}
         sides = [side for side in (0, 1) if self.view.is_constant(side)]
         read = sum(sizes[name] for name in {one.buffer for side in sides for one in self.view.roles.reads[side]})
-        if max(read, self.target.constant_bytes) <= self.target.l2_bytes * self.target.units:
+        held = self.target.l2_bytes * self.target.units * (_SHARE_OF_L3 if self.target.l3_bytes else 1)
+        if max(read, self.target.constant_bytes) <= held:
             return 0.0
         return read / self.target.bandwidth * 1e9 / self.target.cycle_ns * self.target.units
 
