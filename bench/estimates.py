@@ -10,6 +10,7 @@ those of each model. Writes `bench/results/estimates.json`.
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from bench.facts import facts, warn_of_load, write
 from bench.peers.kernels import Kernel, kernels
 from bench.peers.systems import program_of, varying_arrays
 from eqsat.find_target import calibrated_target
+from eqsat.studies.fidelity import rank_correlation
 from eqsat.zoo import light_model
 from ir.target import Target
 
@@ -35,18 +37,26 @@ class Estimate(NamedTuple):
     measured: tuple[float, ...]
 
     @property
+    def predicted_us(self) -> float:
+        return sum(self.predicted) / 1e3
+
+    @property
+    def measured_us(self) -> float:
+        return sum(self.measured) / 1e3
+
+    @property
     def ratio(self) -> float:
         """Measured over predicted time of the whole program."""
-        return sum(self.measured) / sum(self.predicted)
+        return self.measured_us / self.predicted_us
 
     @property
     def rank(self) -> float:
         """Spearman's correlation over the program's kernels; NaN of fewer than three."""
-        return _rank(self.predicted, self.measured)
+        return rank_correlation(self.predicted, self.measured)
 
     def __str__(self) -> str:
-        predicted, measured = sum(self.predicted) / 1e3, sum(self.measured) / 1e3
-        return f"{self.name:<34}{predicted:>14.1f}{measured:>13.1f}{self.ratio:>20.2f}{self.rank:>7.2f}"
+        times = f"{self.predicted_us:>14.1f}{self.measured_us:>13.1f}{self.ratio:>20.2f}"
+        return f"{self.name:<34}{times}{self.rank:>7.2f}"
 
 
 def main() -> None:
@@ -91,7 +101,7 @@ def _model(name: str, target: Target) -> tuple[Any, dict[str, Any]]:
 def _verdict(estimates: list[Estimate]) -> str:
     of_table = [one for one in estimates if one.name not in MODELS]
     models = [one for one in estimates if one.name in MODELS]
-    rank = _rank([sum(one.predicted) for one in of_table], [sum(one.measured) for one in of_table])
+    rank = rank_correlation([one.predicted_us for one in of_table], [one.measured_us for one in of_table])
     furthest = max((max(one.ratio, 1 / one.ratio) for one in models), default=float("nan"))
     return (
         f"rank over {len(of_table)} kernels of the table {rank:.3f} (goal {WANTED_RANK}); "
@@ -99,17 +109,9 @@ def _verdict(estimates: list[Estimate]) -> str:
     )
 
 
-def _rank(predicted: Any, measured: Any) -> float:
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(predicted, measured).statistic) if len(predicted) > 2 else float("nan")
-
-
 def _row(one: Estimate) -> dict[str, Any]:
-    predicted, measured = sum(one.predicted) / 1e3, sum(one.measured) / 1e3
-    return {"program": one.name, "predicted us": round(predicted, 1), "measured us": round(measured, 1)} | (
-        {"rank": round(one.rank, 3)} if len(one.predicted) > 2 else {}
-    )
+    times = {"predicted us": round(one.predicted_us, 1), "measured us": round(one.measured_us, 1)}
+    return {"program": one.name, **times} | ({} if math.isnan(one.rank) else {"rank": round(one.rank, 3)})
 
 
 if __name__ == "__main__":

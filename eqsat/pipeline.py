@@ -34,7 +34,7 @@ from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.options import Options
-from eqsat.planning.target_pricer import pricer_for
+from eqsat.planning.target_pricer import pricer_for, with_constants
 from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
 from ir.backend import Backend, Lowered, function_name
@@ -53,7 +53,7 @@ def optimize(
     """Tiny graph → e-graph → cover → module, its kernels with their plans → text. Loops, and calls that are cut out,
     divide a graph into parts, each of which has an e-graph and a cover of its own; one module runs them. choose: takes
     one of the covers that the estimate puts first; None takes the first."""
-    target = _with_constants(target, bound)
+    target = with_constants(target, bound)
     steps = split(bound.graph, bound.constants)
     optimized = optimize_parts(steps, bound.graph.outputs, target, options, clock, choose)
     is_whole = any(one.part.graph is bound.graph for one in optimized)
@@ -63,15 +63,6 @@ def optimize(
         clock.count(with_count(len(module.running), "kernel"))
         artifact = write(recipe, recipe.prices, backend_of(target))
     return msgspec.structs.replace(artifact, stats=msgspec.structs.replace(artifact.stats, seconds=dict(clock.seconds)))
-
-
-def _with_constants(target: Target, bound: BoundModel) -> Target:
-    """The target of a program with its constants: a CPU's caches may not hold these from call to call."""
-    if target.is_gpu:
-        return target
-    constants = (node for name, node in bound.graph.inputs.items() if name in bound.constants)
-    nbytes = sum(bound.graph.types[node.id].nbytes for node in constants)
-    return msgspec.structs.replace(target, constant_bytes=nbytes)
 
 
 def optimize_parts(

@@ -35,7 +35,7 @@ def program_of(kernel: Kernel, **options: Any) -> Any:
 
 def kernel_in_eqsat(kernel: Kernel, threads: int, exactness: str = "rounding") -> Runner:
     program = program_of(kernel, threads=threads, exactness=exactness)
-    inputs = [kernel.arrays[name] for name in kernel.arrays if name not in kernel.constants]
+    inputs = varying_arrays(kernel).values()
     return lambda: program(*inputs)
 
 

@@ -133,6 +133,10 @@ class Contraction:
         """The input of the region that is read."""
         return next(buffer for buffer in self.region.inputs if buffer.name == read.buffer)
 
+    def source_bytes(self, side: int) -> dict[str, int]:
+        """The tensors from which input `side` is computed, by name, and their bytes."""
+        return {read.buffer: self.buffer(read).memref.nbytes for read in self.roles.reads[side]}
+
     def offset(self, read: OperandRead) -> AxisExpr:
         """The element read, in a row-major buffer."""
         return offset(read.map, self.buffer(read).memref.shape)

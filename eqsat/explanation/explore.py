@@ -32,7 +32,7 @@ from eqsat.looping.parts import Part
 from eqsat.looping.split import split
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModelChoice, RuleChoice, check_options, usable
-from eqsat.planning.target_pricer import cold_inputs, pricer_for
+from eqsat.planning.target_pricer import cold_inputs, pricer_for, with_constants
 from eqsat.runtime.compiled import KernelReport, report_of
 from eqsat.runtime.kernel_term import kernel_term
 from ir.diagnostics import Kind, fail
@@ -101,7 +101,8 @@ def setting(
     machine = find_target(target)
     options, _ = usable(check_options(rules, exactness, extractor, cost_model, budget, tf32=tf32), machine)
     model = read_model(source, constants, dims)
-    return Setting(model.bind(model.infer({}), strict), machine, options)
+    bound = model.bind(model.infer({}), strict)
+    return Setting(bound, with_constants(machine, bound), options)
 
 
 def without(given: Setting, names: Sequence[str]) -> Setting:

@@ -37,6 +37,7 @@ from eqsat.extraction.extract import extract
 from eqsat.model import read_model
 from eqsat.options import RuleChoice, check_options
 from eqsat.pipeline import lower_module
+from eqsat.planning.target_pricer import with_constants
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Kind, fail
 from ir.host.cache_folder import writable_cache
@@ -82,10 +83,11 @@ class Subject:
         if target.is_gpu:
             message = f"covers are measured on CPUs, and {target.name} is a GPU"
             fail(Kind.INVALID_OPTION, STAGE, message, hint='target="calibrated" or "cpu"')
-        self.target, self.terms = target, terms
+        self.terms = terms
         self.options = check_options(rules, "rounding", extractor, terms, None)
         model = read_model(source() if isinstance(source, FunctionType | partial) else source, dims=dims)
         self.bound = model.bind(model.infer({}), False)
+        self.target = with_constants(target, self.bound)
         _refuse_loops(self.bound.graph)
         self.constants = sorted(self.bound.constants)
         start = time.perf_counter()
@@ -96,7 +98,7 @@ class Subject:
             constants=self.constants,
         )
         self.saturate_seconds = time.perf_counter() - start
-        self.pricer = PlanPricer(target, analyse, candidates, terms)
+        self.pricer = PlanPricer(self.target, analyse, candidates, terms)
 
     def choosing(self, terms: Terms, extractor: str) -> Subject:
         """The same e-graph with other terms and another extractor."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,8 +125,6 @@ def program_fidelity(
     name: str, source: Any, dims: Mapping[str, int], target: str | Target, covers: int, rounds: int
 ) -> ProgramFidelity:
     """Measures one program. Raises EqsatError, WrongResult, where two covers compute different results."""
-    from scipy.stats import spearmanr
-
     machine = find_target(target)
     subject = Subject(source, machine, dims=dims)
     running = [subject.run(cover, machine.units) for cover in subject.sample_covers(covers, WITHIN)]
@@ -138,13 +136,20 @@ def program_fidelity(
         [timed_run.predicted_ns for timed_run in times],
         [timed_run.measured_ns for timed_run in times],
     )
-    rank = float(spearmanr(predicted, measured).statistic) if len(running) > 2 else float("nan")
     ratio = statistics.median(m / p for m, p in zip(measured, predicted, strict=True))
     best = min(measured)
+    rank = rank_correlation(predicted, measured)
     result = Fidelity(name, len(running), rank, measured[0] / best, ratio, measured[0] / 1e3, best / 1e3)
     return ProgramFidelity(
         result, times, tuple(measurement for run in running for measurement in run.measurements(name))
     )
+
+
+def rank_correlation(predicted: Sequence[float], measured: Sequence[float]) -> float:
+    """Spearman's correlation of the ranks; NaN of fewer than three times."""
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(predicted, measured).statistic) if len(predicted) > 2 else float("nan")
 
 
 def _file_name(program: str) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codegen.lower.cpu.builder import CpuBlock, CpuWriter, with_guard
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter, loop_over, with_guard
 from codegen.lower.cpu.cell_places import CellPlaces
 from codegen.lower.cpu.cell_tile import cell_tile
 from codegen.lower.cpu.contraction_epilogue import epilogue, held_epilogue
@@ -160,14 +160,12 @@ class _CpuContractionTemplate:
 
     def _over_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
         """The loop over blocks of k."""
-        count = depth_blocks(self.view, self.blocks)
-        number = frame.writer.variable("kb", 0, count - 1)
-        body = block.inner({number}) if count > 1 else block
-        at = replace(at, number=frame.writer.axis(number))
-        frame, depth = depth_block(frame, body, at.number)
-        inner(frame, body, replace(at, depth=depth))
-        if count > 1:
-            block.loop(body, number, ZERO, constant(count))
+
+        def write(body: CpuBlock, number: AxisExpr) -> None:
+            within, depth = depth_block(frame, body, number)
+            inner(within, body, replace(at, number=number, depth=depth))
+
+        loop_over(block, "kb", depth_blocks(self.view, self.blocks), write)
 
     def _at_depth(self, frame: CpuContractionFrame, block: CpuBlock, at: _LoopPosition, inner: _Inner) -> None:
         """A block of k: packs what tiles read, once the rows or columns are known."""

@@ -219,6 +219,10 @@ class CpuContractionWork:
         return PackingWork(self.view, self.target)
 
     @cached_property
+    def _matrix_work(self) -> MatrixWork:
+        return MatrixWork(self.view, self.target)
+
+    @cached_property
     def _values(self) -> ContractionValues:
         return ContractionValues(self.view, self.target)
 
@@ -260,7 +264,7 @@ class CpuContractionWork:
         """Cycles of the micro-kernel per least cycle of its multiply-adds."""
         wide, place = self._registers, places[self.view.vector]
         if blocks.algorithm == "matrix":
-            return MatrixWork(self.view, self.target).cycles(blocks, order, places)
+            return self._matrix_work.cycles(blocks, order, places)
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
             slots = float(max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
@@ -413,15 +417,15 @@ class CpuContractionWork:
         if blocks.bm == blocks.mr and self._constant_cycles >= cycles:
             return 0.0
         less, more = sorted((cycles, self._constant_cycles))
-        return _UNHIDDEN * less * less / max(more, 1.0)
+        return _UNHIDDEN * less * less / more
 
     @cached_property
     def _constant_cycles(self) -> float:
         """Cycles of all cores in which memory gives the constant operands, if no cache holds the constants of the
         program from call to call."""
-        sizes = {buffer.name: buffer.memref.nbytes for buffer in self.view.region.buffers}
-        sides = [side for side in (0, 1) if self.view.is_constant(side)]
-        read = sum(sizes[name] for name in {one.buffer for side in sides for one in self.view.roles.reads[side]})
+        view = self.view
+        tensors = [view.source_bytes(side) if view.is_constant(side) else {} for side in (0, 1)]
+        read = sum((tensors[0] | tensors[1]).values())
         held = self.target.l2_bytes * self.target.units * (_SHARE_OF_L3 if self.target.l3_bytes else 1)
         if max(read, self.target.constant_bytes) <= held:
             return 0.0
@@ -430,10 +434,9 @@ class CpuContractionWork:
     @cached_property
     def _far(self) -> tuple[int, int]:
         """Per operand: bytes of the tensors from which it is computed and which the last cache does not hold."""
-        sizes = {buffer.name: buffer.memref.nbytes for buffer in self.view.region.buffers}
         held = self.target.last_level_bytes / 2
-        lhs, rhs = ({read.buffer: sizes[read.buffer] for read in side} for side in self.view.roles.reads)
-        return sum(size for size in lhs.values() if size > held), sum(size for size in rhs.values() if size > held)
+        lhs, rhs = (self.view.source_bytes(side).values() for side in (0, 1))
+        return sum(size for size in lhs if size > held), sum(size for size in rhs if size > held)
 
     def _scratch(self, blocks: Blocks, places: tuple[Place, Place], order: LoopOrder, box: RowBox | None) -> int:
         """Bytes of a task's workspace that it passes through repeatedly: rows in panels or in a box, and sums between

@@ -120,9 +120,8 @@ class PackingWork:
 
     def _stored_bytes(self, side: int) -> float:
         view = self.view
-        buffers = {read.buffer: view.buffer(read).memref.nbytes for read in view.roles.reads[side]}
         elements = view.repeats * view.depth * (view.n if side == view.vector else view.m)
-        return min(elements * self._item(side), sum(buffers.values()))
+        return min(elements * self._item(side), sum(view.source_bytes(side).values()))
 
     def _item(self, side: int) -> int:
         """Bytes of an element of the widest tensor from which the operand is computed."""

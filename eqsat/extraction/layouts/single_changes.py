@@ -7,8 +7,11 @@ pictures", 1986).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
+
+import numpy as np
 
 from eqsat.extraction.layouts.min_sum import Cost
 
@@ -38,17 +41,19 @@ def change_single_labels(
         doubts: costs of one buffer each.
     """
     chosen = list(labels)
+    doubt = [np.zeros(count) for count in counts]
+    for one in doubts:
+        (buffer,) = one.variables
+        doubt[buffer] = doubt[buffer] + one.table
 
     def cost(buffer: int) -> float:
-        return sum(kernel.price(chosen) for kernel in near[buffer]) + sum(
-            float(doubt.table[chosen[buffer]]) for doubt in doubts if doubt.variables == (buffer,)
-        )
+        return sum(kernel.price(chosen) for kernel in near[buffer]) + float(doubt[buffer][chosen[buffer]])
 
     kernels = {id(kernel): kernel for each in near for kernel in each}
     whole = sum(kernel.price(chosen) for kernel in kernels.values())
-    pending = list(range(len(chosen)))
+    pending = deque(range(len(chosen)))
     while pending:
-        buffer = pending.pop(0)
+        buffer = pending.popleft()
         lost = sum(kernel.price(chosen) - kernel.least for kernel in near[buffer])
         if lost < _SHARE * whole:
             continue

@@ -13,7 +13,6 @@ from tests.support.cpu.changed_plan import with_fields
 from tests.support.cpu.contraction_runs import Built, plans_of, target_of, verify_provable
 from tests.support.programs import regions
 from tests.support.programs.narrow_regions import integer_product
-from tests.support.sampling import first_few
 
 REGIONS = {
     "matrix": regions.matmul((), 50, 70, 37),
@@ -40,7 +39,8 @@ def choices(region: Region, isa: str | None) -> list[tuple[CpuContractionPlan, l
     return [(plan, ["nkm", "mnk"] if plan.places[plan.vector] in PACKED_BEFORE else ["nkm"]) for plan in kinds.values()]
 
 
-@first_few(1, "isa", [None, "avx2"])
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", [None, "avx2"])
 def test_rows_packed_at_once_give_the_same_bits(isa: str | None) -> None:
     tried: list[tuple[Region, CpuContractionPlan]] = []
     wanted: list[int] = []
