@@ -73,6 +73,7 @@ def cover_part(
             relayout=options.cost_model.relayout,
             prefix=part.prefix,
             cold=cold_inputs(part.given, target),
+            given=None if target.is_gpu else part.given,
             packs=not target.is_gpu,
             as_written=bool(options.cost_model.own),
             free={egraph.tiny[ref] for ref in edges},

@@ -18,6 +18,7 @@ from codegen.poly.poly_view_to_poly_core import poly_core
 from codegen.poly.region_to_indexbook import index_book
 from codegen.text.tag_comments import with_tags
 from eqsat.assembly.assemble import assemble
+from eqsat.assembly.concatenate_in_place import concatenate_in_place
 from eqsat.assembly.link import link
 from eqsat.assembly.rename_part import rename_cover, rename_view
 from eqsat.building.cover_parts import OpenPart, cover_parts
@@ -41,7 +42,7 @@ from ir.backend import Backend, Lowered, function_name
 from ir.grammar import with_count
 from ir.kernel.gpu.kernel import GLOBAL_ALIGNMENT
 from ir.module.module import Module
-from ir.pricer import Price
+from ir.pricer import Price, Pricer
 from ir.target import Target
 from ir.tiny.graph import Ref
 
@@ -59,6 +60,8 @@ def optimize(
     is_whole = any(one.part.graph is bound.graph for one in optimized)
     module = optimized[0].module if is_whole else _link(steps, optimized, bound, target)
     recipe = recipe_of(bound.graph, target, options, optimized, module)
+    with clock.stage("extract"):
+        recipe = _in_place(recipe, pricer_for(target, options, bound.graph))
     with clock.stage("lower"):
         clock.count(with_count(len(module.running), "kernel"))
         artifact = write(recipe, recipe.prices, backend_of(target))
@@ -132,6 +135,20 @@ def _assemble(covered: CoveredPart, cover: Cover) -> OptimizedPart:
 def _link(steps: Steps, optimized: Sequence[OptimizedPart], bound: BoundModel, target: Target) -> Module:
     alignment = GLOBAL_ALIGNMENT if target.is_gpu else 1
     return link(steps, [part.module for part in optimized], bound.graph, tuple(bound.signature), alignment)
+
+
+def _in_place(recipe: Recipe, pricer: Pricer) -> Recipe:
+    """The recipe of the same program without concatenations that kernels can fill in place."""
+    filled = concatenate_in_place(recipe.module, recipe.prices, pricer)
+    return msgspec.structs.replace(
+        recipe,
+        module=filled.module,
+        prices=filled.prices,
+        selections=tuple(recipe.selections[place] for place in filled.kept),
+        terms=tuple(recipe.terms[place] for place in filled.kept),
+        parts=tuple(recipe.parts[place] for place in filled.kept),
+        stats=msgspec.structs.replace(recipe.stats, kernels_after=len(filled.module.running)),
+    )
 
 
 def write(recipe: Recipe, prices: tuple[Price, ...], backend: Backend) -> Artifact:

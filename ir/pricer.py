@@ -93,6 +93,15 @@ class Price(msgspec.Struct, frozen=True):
         """The largest part of the time."""
         return self.parts.bound
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the kernel counts as if it did not run: a copy that is likely to be left out in the end."""
+        return self.time_ns < self.parts.time
+
+    def idle(self, time_ns: float = 0.0) -> Price:
+        """The price of a copy that is likely to be left out."""
+        return msgspec.structs.replace(self, time_ns=min(time_ns, self.parts.time))
+
 
 class Rejected(msgspec.Struct, frozen=True):
     """A region that cannot be one kernel: the reason, and the kind of the diagnostic."""

@@ -13,12 +13,13 @@ import numpy as np
 from ir.backend import Backend, function_name
 from ir.diagnostics import EqsatError
 from ir.dtype import dtype
+from ir.index.strides import row_major
 from ir.module.executable import Code
 from ir.module.launch import LaunchTable
 from ir.module.module import KernelCall, Module, Role, Slot
 from ir.plan.plan import Plan
 from ir.poly.core import PolyCore
-from ir.region.region import Region
+from ir.region.region import MemRef, Region
 from ir.target import Target
 
 BUDGET_NS = 3e8
@@ -97,15 +98,24 @@ def _times(
     module = built.module
     constants = {buffer.name: arrays[buffer.name] for buffer in region.inputs if buffer.constant}
     runs = backend.executable(module, built.table, built.code, constants, target.units, False)
-    results = {
-        output.name: np.empty(output.memref.shape, dtype(output.memref.dtype).numpy) for output in region.outputs
-    }
+    results = {output.name: np.empty(output.memref.span, dtype(output.memref.dtype).numpy) for output in region.outputs}
     outputs = [results[output.name] for _ in module.calls for output in region.outputs]
-    given = [arrays[name] for name in module.inputs]
+    memrefs = {buffer.name: buffer.memref for buffer in region.inputs}
+    given = [_as_it_lies(arrays[name], memrefs[name]) for name in module.inputs]
     once = runs.profile(given, outputs, target.units, 1)
     repeats = int(min(max(BUDGET_NS / max(float(once.sum()), 1.0), LEAST_RUNS), MOST_RUNS))
     least = runs.profile(given, outputs, target.units, repeats).min(axis=0)
     return [float(ns) for ns in least]
+
+
+def _as_it_lies(array: np.ndarray, memref: MemRef) -> np.ndarray:
+    """The array in memory of its layout: the box of a larger tensor has gaps."""
+    if memref.box_of is None:
+        return array
+    memory = np.zeros(memref.span, array.dtype)
+    steps = [step * array.itemsize for step in row_major(memref.frame)]
+    np.lib.stride_tricks.as_strided(memory, array.shape, steps)[...] = array
+    return memory
 
 
 def _in_turn(region: Region, count: int) -> Module:

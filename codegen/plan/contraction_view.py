@@ -138,8 +138,8 @@ class Contraction:
         return {read.buffer: self.buffer(read).memref.nbytes for read in self.roles.reads[side]}
 
     def offset(self, read: OperandRead) -> AxisExpr:
-        """The element read, in a row-major buffer."""
-        return offset(read.map, self.buffer(read).memref.shape)
+        """The element read, counted from the first one of the buffer."""
+        return offset(read.map, self.buffer(read).memref.frame)
 
     def is_constant(self, side: int) -> bool:
         """Whether the operand is known when the program is built."""
@@ -150,7 +150,7 @@ class Contraction:
         written."""
         if 0 in self.region.outputs[0].memref.shape:
             return None
-        at = offset(self.roles.out, self.region.outputs[0].memref.shape)
+        at = offset(self.roles.out, self.region.outputs[0].memref.frame)
         return fused_step(at, group, self.sizes)
 
     def run(self, side: int, group: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
@@ -274,10 +274,10 @@ def _vector_side(roles: Roles) -> int:
 
 def _run_of_columns(region: Region, roles: Roles, group: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """`group` in two parts, of which the second is the longest along which the output is one affine run."""
-    shape = region.outputs[0].memref.shape
-    if 0 in shape:
+    memref = region.outputs[0].memref
+    if 0 in memref.shape:
         return (), group
-    at = offset(roles.out, shape)
+    at = offset(roles.out, memref.frame)
     starts = (start for start in range(len(group)) if fused_step(at, group[start:], roles.sizes) is not None)
     start = next(starts, len(group))
     return group[:start], group[start:]
@@ -291,7 +291,7 @@ def _summation_order(region: Region, roles: Roles) -> tuple[int, ...]:
     if len(roles.k) < 2 or not reads:
         return roles.k
     largest = max(reads, key=lambda read: math.prod(buffers[read.buffer].memref.shape))
-    at = offset(largest.map, buffers[largest.buffer].memref.shape)
+    at = offset(largest.map, buffers[largest.buffer].memref.frame)
     steps = {position: at.coeff(position) for position in roles.k}
     if None in steps.values():
         return roles.k

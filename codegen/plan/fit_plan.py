@@ -28,7 +28,7 @@ from ir.diagnostics import Kind, fail
 from ir.plan.cpu import CpuContractionPlan, CpuNestPlan, CpuScatterPlan, CpuStreamPlan
 from ir.plan.gpu import GpuContractionPlan, GpuStreamPlan
 from ir.plan.gpu_nest import GpuScatterPlan
-from ir.plan.plan import Plan
+from ir.plan.plan import GpuPlan, Plan
 from ir.poly.core import PolyCore
 from ir.region.region import Region
 
@@ -51,9 +51,12 @@ def fit_plan(region: Region, core: PolyCore, plan: Plan) -> TemplateView:
 
     Raises:
         EqsatError: UnsupportedOp where the region is no kernel, or where the plan's template does not cover the region;
+            for boxes of larger tensors on a GPU;
             the errors of the template's check where the plan does not fit the region.
     """
     _check_legal(region, core)
+    if isinstance(plan, GpuPlan):
+        _check_frames(region)
     match plan:
         case CpuContractionPlan():
             product = _require(region, cpu_contraction_of(region, core, vector=plan.vector, ordered=plan.ordered))
@@ -95,6 +98,13 @@ def fit_plan(region: Region, core: PolyCore, plan: Plan) -> TemplateView:
 def _check_legal(region: Region, core: PolyCore) -> None:
     if not core.legal:
         fail(Kind.UNSUPPORTED_OP, STAGE, f"region {region.name} is no kernel: {core.reason}", at=region.name)
+
+
+def _check_frames(region: Region) -> None:
+    for buffer in region.buffers:
+        if buffer.memref.box_of is not None:
+            message = f"GPU kernels take whole tensors, no boxes: {buffer}"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=region.name)
 
 
 def _require(region: Region, view: V | None) -> V:

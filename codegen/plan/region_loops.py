@@ -45,12 +45,12 @@ class Group:
 
 @dataclass(frozen=True)
 class View:
-    """An access to a buffer of `shape`. `map` and `strides` are in terms of a scope's axes, then of the loops inside.
-    `data`: the axes along which the index of a gather moves the access; one place stands for all that it may read.
-    `stored`: a write."""
+    """An access to a buffer that lies in a row-major tensor of shape `frame`. `map` and `strides` are in terms of a
+    scope's axes, then of the loops inside. `data`: the axes along which the index of a gather moves the access; one
+    place stands for all that it may read. `stored`: a write."""
 
     map: AxisMap
-    shape: Shape
+    frame: Shape
     strides: tuple[Stride, ...]
     data: frozenset[int] = frozenset()
     stored: bool = False
@@ -63,7 +63,7 @@ class View:
     @property
     def linear(self) -> AxisExpr:
         """The offset in elements."""
-        return offset(self.map, self.shape)
+        return offset(self.map, self.frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,13 +151,13 @@ class RegionLoops:
         return self._views[key]
 
     def _accesses(self, scope: str, shape: Shape) -> Iterator[View]:
-        shapes = {buffer.name: buffer.memref.shape for buffer in (*self.region.inputs, *self.region.outputs)}
+        frames = {buffer.name: buffer.memref.frame for buffer in (*self.region.inputs, *self.region.outputs)}
         loaded: set[tuple[str, AxisMap]] = set()
         for access in self.core.accesses:
             if access.scope == scope and access.map.sizes == shape and (access.buffer, access.map) not in loaded:
                 loaded |= set() if access.indirect else {(access.buffer, access.map)}
                 data, stored = frozenset(access.data), access.input < 0
-                yield View(access.map, shapes[access.buffer], access.strides, data, stored)
+                yield View(access.map, frames[access.buffer], access.strides, data, stored)
         for site in self.core.sites:
             if site.scope == scope and site.map.sizes == shape and site.value in self.core.scopes:
                 op = self.ops[site.value]
@@ -165,7 +165,7 @@ class RegionLoops:
                 for inner in self.views(site.value, op.domain):
                     composed = compose(inner.map, lift(site.map, inner.map.sizes[kept:]))
                     data = _moved(inner.data, site.map, kept)
-                    yield View(composed, inner.shape, strides_of(composed, inner.shape, data), data, inner.stored)
+                    yield View(composed, inner.frame, strides_of(composed, inner.frame, data), data, inner.stored)
 
     def lane_score(self, scope: str, shape: Shape, axis: int) -> float:
         """How well lanes run along an axis: the sum over accesses of 1 for neighbours, 0 for one number in all lanes

@@ -9,7 +9,7 @@ from codegen.poly.value_sites import Read, Sites
 from ir.index.facts import offset
 from ir.index.map import AxisMap, identity
 from ir.poly.core import MemoryAccess, Stride
-from ir.region.region import Op, Operand, Region
+from ir.region.region import MemRef, Op, Operand, Region
 
 
 def memory_accesses(region: Region, sites: Sites) -> tuple[MemoryAccess, ...]:
@@ -17,13 +17,13 @@ def memory_accesses(region: Region, sites: Sites) -> tuple[MemoryAccess, ...]:
     memory and is left out."""
     ops = {let.name: let.op for let in region.body}
     places = {end.buffer: end.at for end in region.yields}
-    shapes = {buffer.name: buffer.memref.shape for buffer in (*region.inputs, *region.outputs)}
+    memrefs = {buffer.name: buffer.memref for buffer in (*region.inputs, *region.outputs)}
     accesses = []
     for read in sites.reads:
         if read.input < 0:
-            accesses.append(_write(read, shapes[read.value], places[read.value]))
-        elif read.source in shapes and read.map.fill is None:
-            accesses.append(_read(read, shapes[read.source], ops[read.value]))
+            accesses.append(_write(read, memrefs[read.value], places[read.value]))
+        elif read.source in memrefs and read.map.fill is None:
+            accesses.append(_read(read, memrefs[read.source].frame, ops[read.value]))
     return tuple(accesses)
 
 
@@ -42,9 +42,9 @@ def _computed(read: Read, op: Op) -> tuple[int, ...]:
     return tuple(place for place, expr in enumerate(source.map.exprs) if index in expr.axes)
 
 
-def _write(read: Read, shape: tuple[int, ...], at: AxisMap | None) -> MemoryAccess:
-    place = at or identity(shape)
-    return MemoryAccess(read.source, -1, read.value, read.scope, place, strides_of(place, shape))
+def _write(read: Read, memref: MemRef, at: AxisMap | None) -> MemoryAccess:
+    place = at or identity(memref.shape)
+    return MemoryAccess(read.source, -1, read.value, read.scope, place, strides_of(place, memref.frame))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -106,6 +106,7 @@ def _kernel_data(compiled: Compiled, place: int) -> dict[str, Any]:
         "function": kernel.function,
         "reads": list(kernel.reads),
         "writes": list(kernel.writes),
+        "fills": list(kernel.fills),
         "uops": list(kernel.uops),
         "tags": list(kernel.tags),
         "rules": dict(Counter(kernel.rules)),
@@ -152,6 +153,8 @@ def _facts(kernel: KernelReport, price: Price, total_ns: float, orders: Mapping[
     permuted = _permuted_orders(kernel, orders)
     if permuted:
         block.add_row("layout", Text("; ".join(f"{name}{order_text(order)}" for name, order in permuted.items())))
+    if kernel.fills:
+        block.add_row("in place", Text(f"its results are parts of {', '.join(kernel.fills)}"))
     if kernel.geometry:
         block.add_row("launch", Text(launch_text(kernel.geometry, kernel.resources)))
     block.add_row("price", Text(price_text(price)))

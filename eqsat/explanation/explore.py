@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from eqsat.assembly.assemble import assemble
+from eqsat.assembly.concatenate_in_place import concatenate_in_place
 from eqsat.cost.roofline import unfused_ns
 from eqsat.egraph.saturate import Iteration, Saturation, begin
 from eqsat.egraph.tiny_to_term import tiny_to_terms
@@ -286,21 +287,24 @@ class Explorer:
         history = self.history
         self.seconds["read"] = time.perf_counter() - start
         start = time.perf_counter()
+        pricer = pricer_for(target, options, graph)
         cover = extract(
             history.view,
             graph.outputs,
-            pricer_for(target, options, graph),
+            pricer,
             constants=constants,
             extractor=options.extractor,
             joining=options.cost_model.joining,
             relayout=options.cost_model.relayout,
             prefix=self.setting.prefix,
             cold=cold_inputs(self.setting.given, target),
+            given=None if target.is_gpu else self.setting.given,
             as_written=bool(options.cost_model.own),
         )
-        module, prices = assemble(cover, history.view, graph, constants)
+        module, prices, kept = concatenate_in_place(*assemble(cover, history.view, graph, constants), pricer)
         self.seconds["extract"] = time.perf_counter() - start
         running = [kernel for kernel in cover.kernels if kernel.price]
+        running = [running[place] for place in kept]
         return Exploration(
             setting=self.setting,
             uops=len(graph.nodes),

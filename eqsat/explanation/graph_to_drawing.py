@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from eqsat.explanation.drawing import Box, Drawing, Edge, Frame, colour_of
 from eqsat.explanation.explored_run import ExploredRun
@@ -36,7 +36,10 @@ class _KernelDrawing:
         self.graph = run.setting.bound.graph
         self.boxes: dict[str, Box] = {}
         self.edges: list[Edge] = []
-        self._writers = {name: place for place, call in enumerate(run.calls) for name in call.writes}
+        self._writers: dict[str, list[int]] = {}
+        for place, call in enumerate(run.calls):
+            for name in (*call.writes, *call.fills):
+                self._writers.setdefault(name, []).append(place)
 
     def drawing(self) -> Drawing:
         frames = [self._frame(place) for place in range(len(self.run.calls))]
@@ -60,23 +63,23 @@ class _KernelDrawing:
         for uop in uops:
             self.edges += [(_inside(place, ref), _inside(place, uop)) for ref in self.graph[uop].refs if ref in uops]
         for name in self.run.calls[place].reads:
-            source = self._source(name)
             readers = self._readers(uops, name) if uops else self.run.calls[place].writes
-            self.edges += [(source, _inside(place, reader)) for reader in readers]
+            for source in self._sources(name):
+                self.edges += [(source, _inside(place, reader)) for reader in readers]
 
     def _uops(self, place: int) -> Sequence[Ref]:
         """The uops that a kernel computes, in the order of the program."""
         mine = set(self.run.kernels[place].uops)
         return [node.id for node in self.graph.nodes if node.id in mine]
 
-    def _source(self, buffer: str) -> str:
-        """The box that a buffer comes from."""
+    def _sources(self, buffer: str) -> Iterator[str]:
+        """The boxes that a buffer comes from."""
         if buffer not in self._writers:
             self.boxes.setdefault(f"in:{buffer}", Box((buffer,), colour_of("INPUT")))
-            return f"in:{buffer}"
-        place = self._writers[buffer]
-        uops = self._uops(place) or [buffer]
-        return _inside(place, next((uop for uop in uops if self._buffer_of(uop) == buffer), uops[-1]))
+            yield f"in:{buffer}"
+        for place in self._writers.get(buffer, ()):
+            uops = self._uops(place) or self.run.calls[place].writes
+            yield _inside(place, next((uop for uop in uops if self._buffer_of(uop) == buffer), uops[-1]))
 
     def _readers(self, uops: Sequence[Ref], buffer: str) -> list[Ref]:
         """The uops of a kernel that read a buffer as written; the first, if rewriting left none of them."""

@@ -170,7 +170,10 @@ def _label(node: Node) -> str:
 def _kernel_graph(run: ExploredRun, with_dot: bool, measured: Mapping[str, float]) -> dict[str, Any]:
     """The program as it runs: kernels, inputs, and outputs."""
     total = run.estimated_ns
-    written = {name: place for place, call in enumerate(run.calls) for name in call.writes}
+    written: dict[str, list[str]] = {}
+    for place, call in enumerate(run.calls):
+        for name in (*call.writes, *call.fills):
+            written.setdefault(name, []).append(f"k{place}")
     memrefs = {name: memref for call in run.calls for name, memref in _memrefs(call).items()}
     nodes: dict[str, dict[str, Any]] = {}
     edges: dict[tuple[str, str], str] = {}
@@ -178,8 +181,7 @@ def _kernel_graph(run: ExploredRun, with_dot: bool, measured: Mapping[str, float
         for name in call.reads:
             if name not in written:
                 nodes.setdefault(f"in:{name}", _buffer_node(name, "input", memrefs[name]))
-            source = f"k{written[name]}" if name in written else f"in:{name}"
-            edges[source, f"k{place}"] = name
+            edges |= dict.fromkeys(((source, f"k{place}") for source in written.get(name, [f"in:{name}"])), name)
         label = f"{', '.join(call.writes)} = {call.name}"
         ns, real = run.kernels[place].estimated_ns, measured.get(call.writes[0])
         beside = f"measured {micros(real)}" if real else f"{100 * ns / total if total else 0:.1f} %"
@@ -189,7 +191,7 @@ def _kernel_graph(run: ExploredRun, with_dot: bool, measured: Mapping[str, float
         name = run.history.names[view.tiny[output]]
         if name in written:
             nodes[f"out:{output}"] = _buffer_node(output, "output", memrefs[name])
-            edges[f"k{written[name]}", f"out:{output}"] = name
+            edges |= dict.fromkeys(((source, f"out:{output}") for source in written[name]), name)
     data = _drawing(nodes, list(edges), with_dot)
     pairs = Pairs(run)
     for edge in data["edges"]:

@@ -22,7 +22,7 @@ from ir.term.language import App, Term
 from ir.term.rule import Rule
 from ir.tiny.graph import Graph, Ref
 
-Case = Literal["computed", "input", "equal", "constant", "unread", "readers", "rules", "loop", "part"]
+Case = Literal["computed", "input", "equal", "constant", "unread", "placed", "readers", "rules", "loop", "part"]
 MOST_STEPS = 6
 """Steps of chains that an answer names."""
 
@@ -35,6 +35,7 @@ class WhyAbsent(msgspec.Struct, frozen=True):
              equal     rules made it equal to another uop or input, which is computed or read instead
              constant  it is computed once, when the program is built
              unread    no output depends on it
+             placed    it is a concatenation whose parts kernels write into their places
              readers   every uop that reads it is absent itself
              rules     a rule replaced what read it
              loop      it is a loop, whose graph's uops are computed
@@ -55,7 +56,13 @@ class WhyAbsent(msgspec.Struct, frozen=True):
 def why_absent(chosen: Launched, uop: Ref) -> WhyAbsent:
     """Why no kernel computes a uop, or which kernel does. Raises EqsatError, InvalidOption, if there is no such uop."""
     certain = _computed(chosen, uop) or _without_kernels(chosen, uop)
-    return certain or _equal_to_other(chosen, uop) or _absent_readers(chosen, uop) or _replaced(chosen, uop)
+    return (
+        certain
+        or _placed(chosen, uop)
+        or _equal_to_other(chosen, uop)
+        or _absent_readers(chosen, uop)
+        or _replaced(chosen, uop)
+    )
 
 
 def why_absent_in_program(compiled: Compiled, uop: Ref) -> WhyAbsent:
@@ -111,6 +118,16 @@ def _is_constant(graph: Graph, uop: Ref, setting: Setting) -> bool:
         if node.arg["tensor_id"] in setting.bound.constants if node.uop == "INPUT" else known.issuperset(node.refs):
             known.add(node.id)
     return uop in known
+
+
+def _placed(chosen: Launched, uop: Ref) -> WhyAbsent | None:
+    """The answer if kernels write the parts of the uop's value into their places."""
+    buffer = chosen.history.names.get(chosen.history.view.tiny[uop])
+    writers = [f"{', '.join(kernel.writes)} = {kernel.name}" for kernel in chosen.kernels if buffer in kernel.fills]
+    if not writers:
+        return None
+    verdict = "it moves nothing: kernels write the parts of its value into their places"
+    return WhyAbsent(uop, "placed", verdict, (), tuple(writers))
 
 
 def _equal_to_other(chosen: Launched, uop: Ref) -> WhyAbsent | None:

@@ -29,7 +29,9 @@ from ir.pricer import Price, Pricer, Rejected
 from ir.term.text import sizes_text
 from rules import select
 
-Kind = Literal["cost", "refused", "rules", "limits", "between", "apart", "barrier", "layout", "loop", "call", "same"]
+Kind = Literal[
+    "cost", "refused", "rules", "limits", "between", "apart", "placed", "barrier", "layout", "loop", "call", "same"
+]
 
 
 class WhyNot(msgspec.Struct, frozen=True):
@@ -41,6 +43,7 @@ class WhyNot(msgspec.Struct, frozen=True):
              limits   the rules do, but one kernel may not hold the accumulators of both
              between  the second kernel reads a result that another kernel computes from the first's
              apart    neither kernel reads the other's result, and a kernel that writes both gains nothing
+             placed   the second reads a concatenation of which the first writes a part, in its place
              barrier  the second reads the result of a uop with a barrier, or bytes that are stored
              layout   one of them copies what it reads to another order of axes
              loop     one of them runs once per trip of a loop, or before it, the other one does not
@@ -138,6 +141,10 @@ class Pairs:
         if first == second:
             return self._answer(one, other, "same", "they are the same kernel")
         shared = [name for name in one.writes if name in other.reads]
+        filled = [name for name in one.fills if name in other.reads]
+        if filled and not shared:
+            verdict = f"the second reads {filled[0]}, a concatenation of which the first writes a part"
+            return self._answer(one, other, "placed", verdict)
         if not shared:
             return self._not_adjacent(first, second)
         return self._adjacent(first, second, shared[0])
@@ -145,11 +152,11 @@ class Pairs:
     def _not_adjacent(self, first: int, second: int) -> WhyNot:
         """The answer if the second kernel does not read the first one's result."""
         one, other = self._kernels[first], self._kernels[second]
-        reached = set(one.writes)
+        reached = {*one.writes, *one.fills}
         between = []
         for kernel in self._kernels[first + 1 : second]:
             if reached.intersection(kernel.reads):
-                reached.update(kernel.writes)
+                reached |= {*kernel.writes, *kernel.fills}
                 between.append(kernel)
         if reached.intersection(other.reads):
             names = ", ".join(kernel.writes[0] for kernel in between)

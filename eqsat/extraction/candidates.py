@@ -32,6 +32,9 @@ class Candidates:
         cold: names of inputs that no kernel of the program writes, where prices depend on that; then constants that
             are computed when the program is built are cold, too.
         prefix: of the names of buffers that no uop writes.
+        given: names of the inputs whose memory the caller decides; None where kernels do not fill concatenations in
+            place.
+        free: Buf classes of outputs that only kernels of other parts of the program see.
     """
 
     def __init__(
@@ -43,6 +46,8 @@ class Candidates:
         limits: EnumerationLimits = DEFAULT,
         prefix: str = "",
         cold: Collection[str] = (),
+        given: Collection[str] | None = None,
+        free: Collection[int] = (),
     ) -> None:
         self._pricer = pricer
         self.outputs = tuple((name, view.tiny[name]) for name in outputs)
@@ -60,7 +65,9 @@ class Candidates:
         self.roundings = Roundings(view, self.constant, pricer.ordered)
         cold_inputs = frozenset(inputs[name] for name in cold if name in inputs)
         unwritten = cold_inputs | (frozenset(self.constant) if cold else frozenset())
-        self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten)
+        fixed = None if given is None else {inputs[name] for name in given if name in inputs} | ({*buffers} - {*free})
+        fixed = None if fixed is None else fixed | self.constant
+        self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten, fixed)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}
         self._whole: tuple[tuple[int, int], CandidateProblem] | None = None
 

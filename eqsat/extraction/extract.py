@@ -52,6 +52,7 @@ def extract_several(
     relayout: bool = True,
     prefix: str = "",
     cold: Collection[str] = (),
+    given: Collection[str] | None = None,
     packs: bool = True,
     as_written: bool = False,
     free: Collection[int] = (),
@@ -67,6 +68,8 @@ def extract_several(
         relayout: whether buffers between kernels may be stored in other orders of their axes.
         prefix: of the names of buffers that no uop writes.
         cold: names of inputs that no kernel of the program writes, where prices depend on that.
+        given: names of the inputs whose memory the caller decides; None where kernels do not fill concatenations in
+            place.
         packs: whether plans pack constant operands of contractions themselves, as on a CPU.
         as_written: whether the kernel of each uop competes where rules left it out, since they know that fusion pays;
             terms of a caller's own may say otherwise.
@@ -76,7 +79,7 @@ def extract_several(
         EqsatError: UnsupportedOp, when some buffer has no candidate that can be a kernel.
     """
     entry = EXTRACTORS[extractor]
-    candidates = Candidates(view, outputs, pricer, constants, limits, prefix, cold)
+    candidates = Candidates(view, outputs, pricer, constants, limits, prefix, cold, given, free)
     permuted = PermutedKernels(pricer, packs=packs) if relayout else None
     joint = JointKernels(candidates) if joining else None
     if as_written:

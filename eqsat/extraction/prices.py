@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from eqsat.extraction.candidate import KernelCandidate, PricedKernel
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
+from eqsat.extraction.in_place import FILLING_SHARE, may_fill
 from eqsat.extraction.rounding.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.term_to_region import Written, region_of_several
 from ir.index.map import AxisMap
@@ -29,6 +30,8 @@ class Prices:
         names: Buf class → the name of its buffer.
         constant: the Buf classes that are known when the program is built.
         cold: the Buf classes that no kernel of the program writes, where prices depend on that.
+        fixed: the Buf classes whose memory the caller decides, and constants; None where kernels do not fill
+            concatenations in place.
     """
 
     def __init__(
@@ -39,9 +42,10 @@ class Prices:
         names: Mapping[int, str],
         constant: Collection[int],
         cold: Collection[int] = (),
+        fixed: Collection[int] | None = None,
     ) -> None:
         self._pricer, self._forest, self._roundings = pricer, forest, roundings
-        self._names, self._constant, self._cold = names, constant, cold
+        self._names, self._constant, self._cold, self._fixed = names, constant, cold, fixed
         self._known: dict[tuple[object, ...], tuple[Region, tuple[int, ...], Price | Rejected | None]] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
         self._waiting: dict[tuple[object, ...], list[KernelCandidate]] = {}
@@ -103,7 +107,12 @@ class Prices:
         region, inputs, price = self._known[key]
         if self._roundings.repeats_sums([tree for _, tree in stores], region):
             price = SUM_TWICE
+        if isinstance(price, Price) and self._may_fill(region, (*buffers, *(buffer for buffer, _ in stores))):
+            price = price.idle(FILLING_SHARE * price.time_ns)
         return PricedKernel(region, tuple(buffers[place] for place in inputs), price)
+
+    def _may_fill(self, region: Region, buffers: Sequence[int]) -> bool:
+        return self._fixed is not None and may_fill(region, buffers, self._fixed)
 
     def _key(self, stores: Stores, places: Places = (None,)) -> tuple[tuple[object, ...], tuple[int, ...]]:
         """What kernels with one region have in common, and the buffers that this one reads."""

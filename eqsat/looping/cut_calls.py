@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from eqsat.looping.find_pieces import find_pieces
 from eqsat.looping.find_repeats import find_repeats
-from eqsat.looping.stored import StoredValues, is_free, stored_sources
+from eqsat.looping.stored import StoredValues, free_values, stored_sources
 from eqsat.looping.uop_key import uop_key
 from ir.post_order import post_order
 from ir.tiny.graph import Graph, Imm, Ref
@@ -108,14 +108,14 @@ class _Chooser:
         """Equal for calls that compute the same from values of equal types."""
         own, number = set(uops), dict[Ref, int]()
         entries: list[object] = []
-        for ref in post_order(uops, lambda ref: self.graph[ref].refs if ref in own or is_free(self.graph[ref]) else ()):
+        for ref in post_order(uops, lambda ref: self.graph[ref].refs if ref in own or ref in self.values.free else ()):
             number[ref] = len(number)
             entries.append(self._entry(ref, number, is_own=ref in own))
         return tuple(entries), tuple(number[uop] for uop in uops if self._leaves(uop, own))
 
     def _entry(self, ref: Ref, number: Mapping[Ref, int], *, is_own: bool) -> object:
         node = self.graph[ref]
-        if is_own or is_free(node):
+        if is_own or ref in self.values.free:
             return uop_key(node, (read if isinstance(read, Imm) else number[read] for read in node.src))
         type_ = self.graph.types[ref]
         return type_.dtype, type_.shape, ref in self.known
@@ -176,11 +176,11 @@ def units_in_order(graph: Graph, parts: Sequence[CalledPart]) -> Iterator[tuple[
     Raises:
         CycleError: if parts need each other's results.
     """
-    sources = stored_sources(graph)
+    sources, free = stored_sources(graph), free_values(graph)
     part_of = {uop: part for part in parts for uop in part.uops}
     reads: dict[Ref | CalledPart, set[Ref]] = {}
     for node in graph.nodes:
-        if not is_free(node):
+        if node.id not in free:
             unit = part_of.get(node.id, node.id)
             reads.setdefault(unit, set()).update(*(sources[ref] for ref in node.refs))
     for part in parts:

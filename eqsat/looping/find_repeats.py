@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.looping.stored import StoredValues, is_free
+from eqsat.looping.stored import StoredValues
 from eqsat.looping.uop_key import uop_key
 from ir.tiny.graph import Imm, Node, Ref
 
@@ -66,7 +66,7 @@ def _labels(values: StoredValues, nodes: Sequence[Node]) -> NDArray[np.int64]:
         own = uop_key(node, (read if isinstance(read, Imm) else operand[read] for read in node.src))
         stored = (type_.dtype, type_.shape, ref in values.known)
         label[ref] = numbers.setdefault(own, len(numbers))
-        operand[ref] = label[ref] if is_free(node) else numbers.setdefault(stored, len(numbers))
+        operand[ref] = label[ref] if ref in values.free else numbers.setdefault(stored, len(numbers))
     return np.array([label[node.id] for node in nodes], np.int64)
 
 

@@ -15,7 +15,7 @@ from eqsat.looping.cut_calls import CalledPart, cut_calls, units_in_order
 from eqsat.looping.hoist import hoist
 from eqsat.looping.merge_equal import merge_equal
 from eqsat.looping.parts import MAIN, LoopElement, Part, PartLoop, State, Steps
-from eqsat.looping.stored import is_free, live_uops, stored_sources
+from eqsat.looping.stored import free_values, live_uops, stored_sources
 from ir.tiny.graph import Graph, Imm, Node, Ref
 from ir.uop.args import Arg
 from ir.uop.loop import loop_shape
@@ -90,6 +90,7 @@ class _Scope:
 
     def __init__(self, graph: Graph, value: dict[Ref, Ref], names: _Names, known: set[Ref], home: str) -> None:
         self.graph, self.value, self.names, self.known, self.home = graph, value, names, known, home
+        self.free = free_values(graph)
         live = live_uops(graph)
         self.nodes = [node for node in graph.nodes if node.id in live]
         for node in self.nodes:
@@ -169,7 +170,7 @@ class _Scope:
         """Whether the part at this place computes a value as a buffer or between its own uops."""
         node = self.graph[ref]
         own = self.units.get(ref, self.level.get(ref))
-        return self._is_computed(node) and own == place and (ref in self.kept or not is_free(node))
+        return self._is_computed(node) and own == place and (ref in self.kept or ref not in self.free)
 
     def _part(self, cone: _Cone, outputs: Sequence[Ref], name: str) -> Part:
         nodes = {self.value[ref]: self._input(ref) for ref in cone.leaves}
@@ -238,7 +239,7 @@ class _Cone:
             if ref in self.inside or ref in self.leaves:
                 continue
             node = scope.graph[ref]
-            if scope.is_stored_by(ref, place) or is_free(node):
+            if scope.is_stored_by(ref, place) or ref in scope.free:
                 self.inside.add(ref)
                 waiting += node.refs
             else:

@@ -12,9 +12,19 @@ from ir.tiny.graph import Graph, Node, Ref
 from ir.uop.table import UOpKind
 
 
-def is_free(node: Node) -> bool:
-    """Whether every part that reads a value computes it anew: a movement, or a value that reads nothing."""
-    return node.op.kind is UOpKind.MOVEMENT or (not node.refs and node.uop != "INPUT")
+def free_values(graph: Graph) -> frozenset[Ref]:
+    """The values that every part which reads them computes anew: movements, values that read nothing, and bools that
+    depend on positions only, as the masks of concatenations do."""
+    free: set[Ref] = set()
+    read_nothing: set[Ref] = set()
+    for node in graph.nodes:
+        moves = node.op.kind is UOpKind.MOVEMENT
+        chooses = node.op.kind.is_elementwise and graph.types[node.id].dtype.name == "bool"
+        if node.uop != "INPUT" and read_nothing.issuperset(node.refs) and (moves or chooses or not node.refs):
+            read_nothing.add(node.id)
+        if moves or node.id in read_nothing:
+            free.add(node.id)
+    return frozenset(free)
 
 
 def live_uops(graph: Graph) -> set[Ref]:
@@ -30,25 +40,25 @@ def stored_sources(graph: Graph) -> Mapping[Ref, frozenset[Ref]]:
     """Value → the values in memory that a part reads where it reads this value: the value itself, or the values from
     which a free value is computed."""
     sources: dict[Ref, frozenset[Ref]] = {}
+    free = free_values(graph)
     for node in graph.nodes:
         below = (sources[ref] for ref in node.refs)
-        sources[node.id] = frozenset().union(*below) if is_free(node) else frozenset((node.id,))
+        sources[node.id] = frozenset().union(*below) if node.id in free else frozenset((node.id,))
     return sources
 
 
 class StoredValues:
     """Which values of a graph lie in memory in almost every choice of kernels.
 
-    known: the values that are known when the program is built. nodes: the uops that outputs need and that are not free
-    or are outputs, in order. sources: as `stored_sources` says.
+    known: the values that are known when the program is built. free and sources: see `free_values`, `stored_sources`.
+    nodes: the uops that outputs need and that are not free or are outputs, in order.
     """
 
     def __init__(self, graph: Graph, known: Collection[Ref] = ()) -> None:
-        self.graph, self.known = graph, known
+        self.graph, self.known, self.free = graph, known, free_values(graph)
         self.sources = stored_sources(graph)
-        live = live_uops(graph)
-        outputs = {*graph.outputs}
-        self.nodes = [node for node in graph.nodes if node.id in outputs or (node.id in live and not is_free(node))]
+        needed = {*graph.outputs, *(live_uops(graph) - self.free)}
+        self.nodes = [node for node in graph.nodes if node.id in needed]
 
     def is_stored(self, ref: Ref) -> bool:
         """Whether a value lies in memory in almost every choice of kernels: accumulators are not computed again for

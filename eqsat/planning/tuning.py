@@ -99,7 +99,8 @@ def fastest_cover(covers: Sequence[Cover], measuring: Measuring) -> Cover:
     known: dict[Region, float] = {}
     times: list[float] = []
     for cover in covers:
-        regions = {canonical(kernel.region): kernel.region for kernel in cover.kernels if kernel.price}
+        running = [kernel for kernel in cover.kernels if kernel.price and not kernel.price.is_idle]
+        regions = {canonical(kernel.region): kernel.region for kernel in running}
         missing = [region for key, region in regions.items() if key not in known]
         fresh = {f"{region.name} ({number})": region for number, region in enumerate(missing, 1)}
         candidates = {name: _worth_measuring(measuring.pricer.rank(region)) for name, region in fresh.items()}
@@ -111,7 +112,7 @@ def fastest_cover(covers: Sequence[Cover], measuring: Measuring) -> Cover:
             measured = {}  # a kernel of it cannot be built
         known |= {canonical(fresh[name]): plan.ns for name, plan in measured.items()}
         if regions.keys() <= known.keys():
-            times.append(sum(known[canonical(kernel.region)] for kernel in cover.kernels if kernel.price))
+            times.append(sum(known[canonical(kernel.region)] for kernel in running))
         else:
             times.append(math.inf)
     best = min(range(len(covers)), key=times.__getitem__)

@@ -18,7 +18,9 @@ def memory_of_a_call(bound: BoundModel, module: Module) -> tuple[Diagnostic, ...
         EqsatError: ResourceExceeded if the buffers between kernels exceed the memory.
     """
     buffers = {
-        slot.name: TensorType.of(slot.memref.dtype, slot.memref.shape) for slot in module.slots if slot.role == "arena"
+        slot.name: TensorType.of(slot.memref.dtype, slot.memref.shape)
+        for slot in module.slots
+        if slot.role == "arena" and slot.inside is None
     }
     largest = sorted(buffers, key=lambda name: buffers[name].nbytes, reverse=True)[:3]
     what = "a call, for the buffers between its kernels,"

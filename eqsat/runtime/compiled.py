@@ -40,9 +40,9 @@ class KernelReport(msgspec.Struct, frozen=True):
     tags: the parts of the model that its uops belong to, if these have names: ONNX's nodes, torch's modules, `tagged`.
     runs: how often it runs in one call of the program, which is more than once in a loop; flops, bytes and times are
     sums over all its runs, `work` is of one run. function: names its text in `program.source()`. reads, writes:
-    buffers. work: what its plan makes the machine do. selection: the other candidates for its output. For a GPU only:
-    geometry, what a launch asks for; resources, what the kernel takes as NVRTC reports it (None if NVRTC was not
-    asked)."""
+    buffers. fills: the buffers of which its results are parts, in place. work: what its plan makes the machine do.
+    selection: the other candidates for its output. For a GPU only: geometry, what a launch asks for; resources, what
+    the kernel takes as NVRTC reports it (None if NVRTC was not asked)."""
 
     name: str
     function: str
@@ -63,6 +63,7 @@ class KernelReport(msgspec.Struct, frozen=True):
     resources: KernelResources | None = None
     runs: int = 1
     tags: tuple[str, ...] = ()
+    fills: tuple[str, ...] = ()
 
     @property
     def gflop_per_s(self) -> float:
@@ -106,6 +107,7 @@ def report_of(
         resources=resources,
         runs=runs,
         tags=call.tags,
+        fills=call.fills,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
 
+from ir.dtype import dtype
+from ir.index.strides import row_major
 from ir.module.loop import Loop, counts_of_runs, with_inner
 from ir.region.order import Order, order_text
 from ir.region.region import MemRef, Region
@@ -17,6 +20,14 @@ MOST_BYTES = 1 << 44
 Role = Literal["input", "output", "constant", "arena", "window"]
 
 
+class Placement(msgspec.Struct, frozen=True):
+    """The box of the tensor in another slot that a tensor is: from `first` on along `axis`, whole along other axes."""
+
+    slot: str
+    axis: int
+    first: int
+
+
 class Slot(msgspec.Struct, frozen=True):
     """A tensor of the program and its place in memory.
 
@@ -24,6 +35,8 @@ class Slot(msgspec.Struct, frozen=True):
     call `first` to call `last` (positions in `Module.calls`, both inclusive) at byte `offset` of the arena. A "window"
     lies in other slots, in each trip of a loop at another place (`ir.module.loop.LoopWindow`).
     order: the tensor's axes in memory, if not row-major; `memref` is the buffer with its axes in that order.
+    inside: where an arena tensor lies in another one. The tensors inside of another one fill that one; no call writes
+    that one itself.
     """
 
     name: str
@@ -33,10 +46,32 @@ class Slot(msgspec.Struct, frozen=True):
     last: int = 0
     offset: int = 0
     order: Order | None = None
+    inside: Placement | None = None
 
     def __str__(self) -> str:
         where = f" @{self.offset} calls {self.first}..{self.last}" if self.role == "arena" else ""
+        if self.inside is not None:
+            where += f" in {self.inside.slot} from {self.inside.first} along i{self.inside.axis}"
         return f"{self.role} {self.name}: {self.memref}{order_text(self.order)}{where}"
+
+
+def slots_around(slot: Slot, slots: Mapping[str, Slot]) -> Iterator[Slot]:
+    """The slots inside of which a slot lies, the innermost first. slots: by name."""
+    while slot.inside is not None:
+        slot = slots[slot.inside.slot]
+        yield slot
+
+
+def outermost(slot: Slot, slots: Mapping[str, Slot]) -> tuple[Slot, int]:
+    """The slot that lies inside of no other one and in which this one lies, and the bytes before this one in it. slots:
+    by name."""
+    nbytes = 0
+    for outer in slots_around(slot, slots):
+        assert slot.inside is not None
+        step = row_major(outer.memref.frame)[slot.inside.axis]
+        nbytes += slot.inside.first * step * dtype(outer.memref.dtype).bytes
+        slot = outer
+    return slot, nbytes
 
 
 class KernelCall(msgspec.Struct, frozen=True):
@@ -45,7 +80,7 @@ class KernelCall(msgspec.Struct, frozen=True):
 
     `when` is "compile" if the region reads constants only: the call runs once, when the program is built. `uops` are
     the Tiny nodes that it computes, `tags` the tags of these nodes, in order; `rules` are the rules that built it, once
-    per node.
+    per node. `fills` are the slots inside of which its results lie, so that it fills parts of them.
     """
 
     name: str
@@ -55,6 +90,7 @@ class KernelCall(msgspec.Struct, frozen=True):
     uops: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    fills: tuple[str, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
+from ir.index.strides import row_major
 from ir.module.loop import Copy, Loop, LoopWindow, with_inner
-from ir.module.module import MOST_BYTES, STAGE, Module, Role, Slot
+from ir.module.module import MOST_BYTES, STAGE, Module, Placement, Role, Slot, outermost, slots_around
 from ir.module.order import uses
+from ir.region.region import MemRef
 from ir.region.region import verify as verify_region
 
 MOST_TRIPS = 2**40
@@ -34,6 +37,7 @@ def verify(module: Module) -> None:
         _require(name in slots, name, "no such slot")
     _require(all(slots[name].role == "input" for name in module.inputs), module.name, "an input is not an input slot")
     _require(all(slots[name].role != "window" for _, name in module.outputs), module.name, "a window is an output")
+    _verify_boxes(module, slots)
     _verify_calls(module, slots)
     _verify_loops(module, slots)
     _verify_lives(module, slots)
@@ -59,8 +63,7 @@ def _verify_calls(module: Module, slots: Mapping[str, Slot]) -> None:
     for call in module.calls:
         _require(len(call.args) == len(call.region.buffers), call.name, "a call has other arguments")
         for buffer, arg in zip(call.region.buffers, call.args, strict=True):
-            wanted = (buffer.memref.shape, buffer.memref.dtype)
-            fits = arg in slots and (slots[arg].memref.shape, slots[arg].memref.dtype) == wanted
+            fits = arg in slots and _layout(slots[arg].memref) == _layout(buffer.memref)
             _require(fits, arg, f"does not fit {call.name}'s {buffer}")
         for name in call.reads:
             constant = slots[name].role == "constant"
@@ -68,6 +71,52 @@ def _verify_calls(module: Module, slots: Mapping[str, Slot]) -> None:
         for name in call.writes:
             roles = ("constant",) if call.when == "compile" else ("output", "arena", "window")
             _require(slots[name].role in roles, name, f"{call.name} writes a slot of role {slots[name].role}")
+        around = {outer.name for name in call.writes for outer in slots_around(slots[name], slots)}
+        _require(around == {*call.fills}, call.name, f"fills {', '.join(call.fills) or 'no slots'}")
+
+
+def _layout(memref: MemRef) -> tuple[object, ...]:
+    return memref.shape, memref.dtype, memref.frame
+
+
+def _verify_boxes(module: Module, slots: Mapping[str, Slot]) -> None:
+    """Slots inside of another one are boxes of that one, side by side, and fill that one."""
+    boxes: dict[str, list[tuple[int, int, int]]] = {}
+    for slot in module.slots:
+        if slot.inside is None:
+            _require(slot.memref.box_of is None, slot.name, "is a box, but lies in no other slot")
+            continue
+        around = [slot.name]
+        while (inside := slots[around[-1]].inside) is not None:
+            fits = inside.slot in slots and inside.slot not in around
+            _require(fits, slot.name, f"lies in {inside.slot!r}, which is no other slot")
+            around.append(inside.slot)
+        outer = slots[around[1]]
+        _require(slot.role == outer.role == "arena", slot.name, "lies in another slot, but not in the arena")
+        size = _verify_box(slot, slot.inside, outer)
+        boxes.setdefault(outer.name, []).append((slot.inside.axis, slot.inside.first, size))
+    for name, several in boxes.items():
+        end = 0
+        for axis, first, size in sorted(several):
+            _require(axis == several[0][0] and first == end, name, "the slots inside do not lie side by side")
+            end += size
+        _require(end == slots[name].memref.shape[several[0][0]], name, "the slots inside do not fill it")
+
+
+def _verify_box(slot: Slot, inside: Placement, outer: Slot) -> int:
+    """The size of the box along its axis."""
+    own, around = slot.memref, outer.memref
+    _require(0 <= inside.axis < len(around.shape) and 0 not in around.shape, slot.name, f"is no box of {around}")
+    size = math.prod(own.shape) * around.shape[inside.axis] // math.prod(around.shape)
+    shape = (*around.shape[: inside.axis], size, *around.shape[inside.axis + 1 :])
+    same = own.dtype == around.dtype and _moves(own.shape, own.frame) == _moves(shape, around.frame)
+    _require(same and size > 0 <= inside.first, slot.name, f"{own} is no box of {around}")
+    return size
+
+
+def _moves(shape: Sequence[int], frame: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes and strides of the axes with several elements."""
+    return [(size, step) for size, step in zip(shape, row_major(frame), strict=True) if size != 1]
 
 
 def _verify_loops(module: Module, slots: Mapping[str, Slot]) -> None:
@@ -123,14 +172,19 @@ def _verify_lives(module: Module, slots: Mapping[str, Slot]) -> None:
     """Every value is written before it is read, once, and alive while it is in use."""
     for use in uses(module):
         slot = slots.get(use.slot)
-        alive = slot is not None and slot.first <= use.first and use.last <= slot.last
-        is_placed = slot is not None and slot.role == "arena"
-        _require(alive or not is_placed, use.slot, f"is not alive at call {use.first}")
+        if slot is not None and slot.role == "arena":
+            for one in (slot, outermost(slot, slots)[0]):
+                alive = one.first <= use.first and use.last <= one.last
+                _require(alive, one.name, f"is not alive at call {use.first}")
 
 
 def _verify_arena(module: Module) -> None:
     """Tensors with overlapping live ranges do not overlap in the arena, and all lie inside it."""
-    tenants = [slot for slot in module.slots if slot.role == "arena"]
+    slots = {slot.name: slot for slot in module.slots}
+    for slot in module.slots:
+        outer, nbytes = outermost(slot, slots)
+        _require(slot.offset == outer.offset + nbytes, slot.name, f"does not lie in {outer.name}")
+    tenants = [slot for slot in module.slots if slot.role == "arena" and slot.inside is None]
     for index, a in enumerate(tenants):
         end = a.offset + a.memref.nbytes
         _require(end <= module.arena_bytes, a.name, "lies outside the arena")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,12 +40,15 @@ def uses(module: Module) -> list[Use]:
 
 
 class _Walk:
-    """A walk over a module in the order of its run. written: slots that hold a value."""
+    """A walk over a module in the order of its run. written: slots that hold a value. inside: slot → the slot in which
+    it lies. unfilled: how many slots inside of a slot hold no value yet."""
 
     def __init__(self, module: Module, once: int) -> None:
         self.calls = module.running
         self.once = once
         self.is_window = {slot.name for slot in module.slots if slot.role == "window"}
+        self.inside = {slot.name: slot.inside.slot for slot in module.slots if slot.inside is not None}
+        self.unfilled = Counter(self.inside.values())
         self.written = {*module.inputs, *module.constants}
         self.uses: list[Use] = []
 
@@ -105,7 +109,14 @@ class _Walk:
     def _write(self, slot: str, writer: str) -> None:
         if slot in self.written:
             _refuse(slot, f"{writer} writes it a second time")
+        if self.unfilled[slot]:
+            _refuse(slot, f"{writer} writes it, but other slots inside of it fill it")
         self.written.add(slot)
+        if slot in self.inside:
+            outer = self.inside[slot]
+            self.unfilled[outer] -= 1
+            if not self.unfilled[outer]:
+                self._write(outer, writer)
 
 
 def _require_state(window: LoopWindow, written: Sequence[LoopWindow], loop: Loop) -> None:

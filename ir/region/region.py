@@ -25,6 +25,7 @@ import msgspec
 from ir.diagnostics import Diagnostic, EqsatError, Kind
 from ir.dtype import DTYPES, HALVES, dtype
 from ir.index.map import AxisMap, at_choice
+from ir.index.strides import row_major
 from ir.post_order import post_order
 from ir.uop.table import BITCASTS
 
@@ -38,6 +39,8 @@ OpKind = Literal[
 class MemRef(msgspec.Struct, frozen=True):
     """The memory of a buffer: `shape` in elements, row-major; `alignment` in bytes.
 
+    `box_of` is the shape of a row-major tensor of which the buffer is a box, as a part of a concatenation is: elements
+    lie as far apart as that tensor's. None: the buffer is a tensor of its own.
     `noalias` is seed 000 §6's promise that no other buffer of the region overlaps this one. Every region makes it,
     since a call's outputs overlap none of its inputs; every emitted pointer is `restrict`."""
 
@@ -45,13 +48,28 @@ class MemRef(msgspec.Struct, frozen=True):
     dtype: str
     alignment: int = 64
     noalias: bool = True
+    box_of: tuple[int, ...] | None = None
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the elements, without what lies between them."""
         return math.prod(self.shape) * dtype(self.dtype).bytes
 
+    @property
+    def frame(self) -> tuple[int, ...]:
+        """The shape of the row-major tensor in which the elements lie."""
+        return self.shape if self.box_of is None else self.box_of
+
+    @property
+    def span(self) -> int:
+        """Elements from the first one to the last one, with what lies between them."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((size - 1) * step for size, step in zip(self.shape, row_major(self.frame), strict=True))
+
     def __str__(self) -> str:
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        where = "" if self.box_of is None else f" in [{','.join(map(str, self.box_of))}]"
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{where}"
 
 
 class Buffer(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -36,7 +35,7 @@ class CpuWriter(Names):
     def param(self, buffer: Buffer, *, written: bool) -> CpuParam:
         """A buffer of a region as the kernel takes it."""
         memref = buffer.memref
-        return CpuParam(self.buffer(buffer.name), memref.dtype, math.prod(memref.shape), written)
+        return CpuParam(self.buffer(buffer.name), memref.dtype, memref.span, written)
 
     def params(self, region: Region) -> tuple[CpuParam, ...]:
         """A region's inputs, then its outputs."""

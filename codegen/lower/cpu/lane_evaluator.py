@@ -13,7 +13,6 @@ Every op rounds to its dtype.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import TypeAlias
@@ -152,8 +151,8 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     # --- memory ---
 
     def offset(self, buffer: str, point: Point) -> AxisExpr:
-        """The row-major offset of `point` in elements."""
-        return flat(point, row_major(self.buffers[buffer].memref.shape))
+        """The offset of `point` in elements, from the first one of the buffer."""
+        return flat(point, row_major(self.buffers[buffer].memref.frame))
 
     def _load(
         self,
@@ -167,7 +166,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         """`filled`: the variables whose loops fill the buffer again in every iteration. dtype: of the register; None
         for that of the buffer's elements."""
         offset = self.offset(buffer, point)
-        elements = math.prod(self.buffers[buffer].memref.shape)
+        elements = self.buffers[buffer].memref.span
         if where and self.writer.proves(Within(offset, 0, elements)):
             where = ()
         dtype = dtype or register_type(self.dtype(buffer))

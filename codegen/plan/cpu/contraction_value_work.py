@@ -58,7 +58,7 @@ class ContractionValues:
         buffers = {buffer.name: buffer.memref for buffer in view.region.inputs}
         for name, at in self._epilogue_reads:
             if name in buffers and not at.is_empty:
-                step = fused_step(offset(at, buffers[name].shape), along, view.sizes)
+                step = fused_step(offset(at, buffers[name].frame), along, view.sizes)
                 far = step is None or abs(step) * DTYPES[buffers[name].dtype].bytes >= CACHE_LINE_BYTES
                 if step not in (0, 1):
                     total += self.target.far_cycles if far else self.target.lane_cycles

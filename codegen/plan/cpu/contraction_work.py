@@ -31,7 +31,6 @@ from codegen.plan.cpu.unread_terms import share_of_terms, unread_digits
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr
-from ir.index.facts import offset
 from ir.kernel.cpu.cells import CELL_TERMS
 from ir.plan.cpu import Blocks, LoopOrder, Place
 from ir.poly.core import OperandRead
@@ -370,7 +369,7 @@ class CpuContractionWork:
     def _step_of(self, read: OperandRead, coordinate: AxisExpr) -> int | None:
         """Elements in memory between two values of a coordinate of the operand."""
         digits = [digit for digit, step in coordinate.terms if step == 1 and isinstance(digit, int)]
-        return offset(read.map, self.view.buffer(read).memref.shape).coeff(digits[-1]) if digits else 0
+        return self.view.offset(read).coeff(digits[-1]) if digits else 0
 
     def _store_cycles(self, tile: _TileFigures, blocks: Blocks, order: LoopOrder, held: bool) -> float:
         """Cycles to store the sums over all tasks, in whole registers: once per block of k and per further output."""

@@ -113,12 +113,12 @@ class NestAccesses:
 
     @cached_property
     def _first(self) -> tuple[bool, ...]:
-        """Access → whether its data come from a farther cache anyhow: it is the first read of a shape."""
+        """Access → whether its data come from a farther cache anyhow: it is the first read in a frame."""
         first: list[bool] = []
-        shapes: set[Shape] = set()
+        frames: set[Shape] = set()
         for view in self._views:
-            first.append(not view.stored and view.shape not in shapes)
-            shapes.add(view.shape)
+            first.append(not view.stored and view.frame not in frames)
+            frames.add(view.frame)
         return tuple(first)
 
     @property

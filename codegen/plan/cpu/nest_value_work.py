@@ -209,8 +209,8 @@ class NestValues:
         """The divisions by which a gather finds its place: made once for all elements of one index."""
         source, index = op.inputs
         assert isinstance(source, Operand)
-        shape = next(buffer.memref.shape for buffer in self.loops.region.inputs if buffer.name == source.value)
-        point = index_divisions(source.map, shape) * division_weight(self.target)
+        frame = next(buffer.memref.frame for buffer in self.loops.region.inputs if buffer.name == source.value)
+        point = index_divisions(source.map, frame) * division_weight(self.target)
         if point and isinstance(index, Operand):
             sites = (Site(name, site.scope, compose(index.map, site.map)) for site in self._sites.get(name, ()))
             yield from (Computed(point, axes, within) for axes, within in map(self._place, sites))

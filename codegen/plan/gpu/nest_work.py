@@ -313,7 +313,7 @@ class GpuNestWork:
         if 0 in self.loops.shape:
             return slots, beyond, read
         for view in self._distinct_views(launch.rows):
-            size, times = self._sizes[view.shape], self._access_count(view, launch.rows)
+            size, times = self._sizes[view.frame], self._access_count(view, launch.rows)
             times *= 1 if view.stored else launch.readings
             axis = self._lane(view, launch)
             step = view.strides[axis].step if axis is not None else 0
@@ -326,7 +326,7 @@ class GpuNestWork:
             slots += times * (_MOVE_SLOTS * (3 if staged else 1) + launch.indexing) / wide
             fetched = _SECTOR_BYTES if step is None else min(_SECTOR_BYTES, size * abs(step))
             beyond += times * (max(size, fetched) - size)
-            whole = math.prod(view.shape) * size
+            whole = math.prod(view.frame) * size
             read += whole if whole <= self.target.l1_bytes // _IN_L1 else times * size
         return slots, beyond, max(0.0, read - self._bytes)
 
@@ -338,7 +338,7 @@ class GpuNestWork:
         passes: dict[Shape, dict[Shape, list[View]]] = {}
         for view in views:
             if not view.stored:
-                passes.setdefault(view.shape, {}).setdefault(view.map.sizes, []).append(view)
+                passes.setdefault(view.frame, {}).setdefault(view.map.sizes, []).append(view)
         once = (
             {sizes: {view.map: view for view in own}.values() for sizes, own in of.items()} for of in passes.values()
         )
@@ -375,4 +375,4 @@ class GpuNestWork:
     def neighbours(self, axis: int) -> list[int]:
         """Bytes of an element, of every access whose neighbours lie along an outer axis."""
         views = self.loops.views(self.loops.scope, self.loops.shape)
-        return [self._sizes[view.shape] for view in views if view.strides[axis].step == 1]
+        return [self._sizes[view.frame] for view in views if view.strides[axis].step == 1]

@@ -17,8 +17,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
-import msgspec
-
 from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.layouts.copies import copy_region, name_copies
 from eqsat.extraction.layouts.orders import has_orders
@@ -36,8 +34,7 @@ def add_copies(cover: Cover, permuted: PermutedKernels) -> Cover:
         region = copy_region("original", "copy", end.memref, cold=end.cold)
         price = permuted.price(region)
         if price is not None and price.time_ns < lost_ns:
-            idle = msgspec.structs.replace(price, time_ns=0.0)
-            copies[buffer] = CoverKernel((next(numbers),), (), (buffer,), region, idle)
+            copies[buffer] = CoverKernel((next(numbers),), (), (buffer,), region, price.idle())
     written = {buffer for kernel in cover.kernels for buffer in kernel.writes}
     copy_of = {buffer: copy.writes[0] for buffer, copy in copies.items()}
     of_inputs = {buffer: copy for buffer, copy in copy_of.items() if buffer not in written}

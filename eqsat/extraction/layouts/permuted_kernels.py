@@ -9,8 +9,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from eqsat.extraction.cover import CoverKernel
+from eqsat.extraction.in_place import FILLING_SHARE
 from eqsat.extraction.layouts.orders import Walks, has_orders, order_of_walk
 from ir.pricer import Price, Pricer
+from ir.region.concatenation import input_boxes
 from ir.region.order import Order, in_orders, settle
 from ir.region.region import Operand, Region
 
@@ -90,7 +92,10 @@ class PermutedKernels:
         buffers = kernel.region.buffers
         region = in_orders(kernel.region, {buffers[place].name: order for place, order in orders.items()})
         region = _without_cold_inputs(region, given)
-        return PermutedKernel(region, self.price(region), constants)
+        price = self.price(region)
+        if price is not None and kernel.price is not None and kernel.price.is_idle and input_boxes(region):
+            price = price.idle(FILLING_SHARE * price.time_ns)
+        return PermutedKernel(region, price, constants)
 
     def _constants(self, kernel: CoverKernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
         """The orders of constants that may suit the kernel: row-major, and as loops over the first output walk them,

@@ -14,7 +14,7 @@ from eqsat.explanation.explore import explore
 from eqsat.looping.cut_calls import CalledPart, without_cycles
 from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
-from eqsat.looping.stored import is_free, live_uops
+from eqsat.looping.stored import free_values, live_uops
 from eqsat.runtime.compiled import CompiledPart
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
@@ -359,7 +359,8 @@ def test_any_cut_gives_the_right_results(seed: int, monkeypatch: pytest.MonkeyPa
 
     def cut(graph: Graph, known: object) -> tuple[CalledPart, ...]:
         rng = np.random.default_rng((seed, len(graph.nodes)))
-        computed = [node for node in graph.nodes if node.uop not in ("INPUT", "LOOP") and not is_free(node)]
+        free = free_values(graph)
+        computed = [node for node in graph.nodes if node.uop not in ("INPUT", "LOOP") and node.id not in free]
         groups: dict[str, list[str]] = {}
         for node in computed:
             groups.setdefault(str(rng.integers(4)), []).append(node.id)
