@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr, Box, box_of, constant, interval
 from ir.index.guard import Bound
 from ir.index.map import AxisMap, compose
@@ -83,7 +84,6 @@ class _BoxWalk:
 
     def __init__(self, region: Region) -> None:
         self._ops = {let.name: let.op for let in region.body}
-        self._dtypes = {buffer.name: buffer.memref.dtype for buffer in region.inputs}
         self._dtype = region.outputs[0].memref.dtype
 
     def pieces(self, read: Operand, box: Box) -> Iterator[_SourceBox]:
@@ -128,11 +128,11 @@ class _BoxWalk:
             elif op is None or op.fn not in _BOUNDS:
                 raise _IsNoConcatenationError
             else:
-                difference = self._index(op.inputs[0], read.map) - self._index(op.inputs[1], read.map)
-                yield from _cut(Bound(difference, *_BOUNDS[op.fn]), inside)
+                first, second = (self._index(operand, read.map, inside) for operand in op.inputs)
+                yield from _cut(Bound(first - second, *_BOUNDS[op.fn]), inside)
 
-    def _index(self, operand: Operand | Number, at: AxisMap) -> AxisExpr:
-        """An integer that depends on the point alone."""
+    def _index(self, operand: Operand | Number, at: AxisMap, box: Box) -> AxisExpr:
+        """An integer that depends on the point alone, and that its dtype holds at all points of the box."""
         if isinstance(operand, Number):
             if not isinstance(operand.number, int):
                 raise _IsNoConcatenationError
@@ -141,6 +141,9 @@ class _BoxWalk:
         if op is None or op.index_map is None or read.map.guards:
             raise _IsNoConcatenationError
         (expr,) = compose(op.index_map, read.map).exprs
+        (low, high), kind = interval(expr, box), DTYPES[op.dtype]
+        if not kind.is_int or low < kind.lowest or high > kind.highest:
+            raise _IsNoConcatenationError
         return expr
 
 

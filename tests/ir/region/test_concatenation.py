@@ -17,15 +17,17 @@ from tests.support.programs.regions import buffer, corpus, ewise, index_map, rea
 Sizes = tuple[int, ...]
 
 
-def index(name: str, sizes: Sizes, axis: int) -> Definition:
-    return Definition(name, Op("index", "index", "i64", sizes, index_map=index_map(sizes, f"i{axis}")))
+def index(name: str, sizes: Sizes, axis: int, dtype: str = "i64") -> Definition:
+    return Definition(name, Op("index", "index", dtype, sizes, index_map=index_map(sizes, f"i{axis}")))
 
 
-def concatenation(sizes: Sizes, axis: int, *cuts: int, compare: str = "cmplt", dtype: str = "fp32") -> Region:
+def concatenation(
+    sizes: Sizes, axis: int, *cuts: int, compare: str = "cmplt", dtype: str = "fp32", positions: str = "i64"
+) -> Region:
     """Inputs side by side along `axis`, which begin at 0 and at the cuts, as `tensor.concatenate` has them."""
     starts, ends = (0, *cuts), (*cuts, sizes[axis])
     coords = [f"i{k}" for k in range(len(sizes))]
-    reads, inputs, body = [], [], [index("at", sizes, axis)]
+    reads, inputs, body = [], [], [index("at", sizes, axis, positions)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         own = [*sizes[:axis], end - start, *sizes[axis + 1 :]]
         at = [*coords[:axis], f"i{axis} - {start}", *coords[axis + 1 :]]
@@ -35,7 +37,9 @@ def concatenation(sizes: Sizes, axis: int, *cuts: int, compare: str = "cmplt", d
     for number, start in enumerate(cuts, 1):
         limit = start if compare in ("cmplt", "cmpge") else start - 1
         chosen = (reads[number], value) if compare in ("cmpgt", "cmpge") else (value, reads[number])
-        body.append(ewise(f"c{number}", compare, sizes, read("at", sizes, *coords), Number(limit, "i64"), dtype="bool"))
+        body.append(
+            ewise(f"c{number}", compare, sizes, read("at", sizes, *coords), Number(limit, positions), dtype="bool")
+        )
         body.append(ewise(f"v{number}", "where", sizes, read(f"c{number}", sizes, *coords), *chosen, dtype=dtype))
         value = read(f"v{number}", sizes, *coords)
     return region("concatenation", inputs, body, sizes, dtype=dtype)
@@ -122,6 +126,12 @@ OTHERS = {
 def test_other_regions_are_none(name: str) -> None:
     assert input_boxes(changed()) is not None
     assert input_boxes(OTHERS[name]) is None
+
+
+@pytest.mark.parametrize(("positions", "holds"), [("i64", True), ("i16", True), ("u8", False), ("fp16", False)])
+def test_positions_that_wrap_are_none(positions: str, holds: bool) -> None:
+    """300 positions in 8 bits begin again at 0; floats round them."""
+    assert (input_boxes(concatenation((2, 300), 1, 100, positions=positions)) is not None) == holds
 
 
 def test_kernels_that_compute_are_none() -> None:
