@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from eqsat.assembly.distinct_regions import DistinctRegions
 from eqsat.assembly.place_slots import place_slots
+from ir.index.strides import row_major
 from ir.module.loop import Loop, slots_of_loops, with_inner
 from ir.module.module import KernelCall, Module, Placement, Slot, slots_around
 from ir.pricer import Price, Pricer
@@ -33,12 +35,11 @@ class FilledModule(NamedTuple):
 
 
 def concatenate_in_place(module: Module, prices: Sequence[Price], pricer: Pricer) -> FilledModule:
-    """The module without the concatenations that take more time than other kernels lose where they write the parts in
-    place.
+    """The module with concatenations filled in place by other kernels, where this takes less time than the copies.
 
     Args:
-        prices: of the running calls. An idle one is that of a concatenation to fill in place; a concatenation that
-            stays gets the price of a kernel that runs.
+        prices: of the running calls. An idle price marks a concatenation that may be filled in place. If it is not, the
+            result holds the price of the kernel that copies.
     """
     real = (
         _price(call.region, pricer) if price.is_idle else price
@@ -123,11 +124,16 @@ def _fill(before: FilledModule, tree: Sequence[_Concatenation], pricer: Pricer) 
     if change_ns >= 0:
         return before
     kept = [place for place, call in enumerate(module.running) if call.name not in gone]
-    calls = [_with_fills(call, slots) for call in module.calls if call.name not in gone]
-    loops = tuple(_shift(loop, kept) for loop in module.loops)
-    filled = place_slots(
-        msgspec.structs.replace(module, slots=tuple(slots.values()), calls=_name_regions(calls, regions), loops=loops)
+    distinct = DistinctRegions()
+    calls = tuple(
+        msgspec.structs.replace(
+            call, region=distinct.of(regions.get(call.name, call.region)), fills=_filled_by(call, slots)
+        )
+        for call in module.calls
+        if call.name not in gone
     )
+    loops = tuple(_shift(loop, kept) for loop in module.loops)
+    filled = place_slots(msgspec.structs.replace(module, slots=tuple(slots.values()), calls=calls, loops=loops))
     prices = tuple(price_of[call.name] for call in filled.running)
     return FilledModule(filled, prices, tuple(before.kept[place] for place in kept))
 
@@ -135,7 +141,8 @@ def _fill(before: FilledModule, tree: Sequence[_Concatenation], pricer: Pricer) 
 def _inside(part: Slot, whole: Slot, box: InputBox) -> Slot:
     """The slot of a part inside the slot of the whole."""
     frame = frame_of_box(box.axes, whole.memref.frame)
-    memref = msgspec.structs.replace(part.memref, box_of=frame if frame != part.memref.shape else None)
+    has_gaps = row_major(frame) != row_major(part.memref.shape)
+    memref = msgspec.structs.replace(part.memref, box_of=frame if has_gaps else None)
     return msgspec.structs.replace(part, memref=memref, inside=Placement(whole.name, box.axis, box.first))
 
 
@@ -152,29 +159,9 @@ def _over(call: KernelCall, memrefs: Mapping[str, MemRef]) -> Region:
     return msgspec.structs.replace(region, inputs=inputs, outputs=tuple(map(move, region.outputs)))
 
 
-def _with_fills(call: KernelCall, slots: Mapping[str, Slot]) -> KernelCall:
-    """The call with the slots that it fills a part of."""
-    around = dict.fromkeys(outer.name for name in call.writes for outer in slots_around(slots[name], slots))
-    return msgspec.structs.replace(call, fills=tuple(around))
-
-
-def _name_regions(calls: Sequence[KernelCall], regions: Mapping[str, Region]) -> tuple[KernelCall, ...]:
-    """The calls with these regions, by the names of calls. Equal regions have one name, others have another one."""
-    named: dict[Region, Region] = {}
-    taken: set[str] = set()
-    renamed = []
-    for call in calls:
-        region = regions.get(call.name, call.region)
-        bare = msgspec.structs.replace(region, name="")
-        if bare not in named:
-            name, count = region.name, 1
-            while name in taken:
-                count += 1
-                name = f"{region.name}_{count}"
-            taken.add(name)
-            named[bare] = msgspec.structs.replace(region, name=name)
-        renamed.append(msgspec.structs.replace(call, region=named[bare]))
-    return tuple(renamed)
+def _filled_by(call: KernelCall, slots: Mapping[str, Slot]) -> tuple[str, ...]:
+    """The slots of which a call fills a part."""
+    return tuple(dict.fromkeys(outer.name for name in call.writes for outer in slots_around(slots[name], slots)))
 
 
 def _shift(loop: Loop, kept: Sequence[int]) -> Loop:

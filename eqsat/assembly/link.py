@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from eqsat.assembly.distinct_regions import DistinctRegions
 from eqsat.assembly.place_slots import place_slots
 from eqsat.looping.parts import LoopElement, Part, PartLoop, State, Steps, parts_of
 from ir.dtype import TensorType
 from ir.module.loop import Copy, Loop, LoopWindow
 from ir.module.module import KernelCall, Module, Slot
-from ir.region.region import MemRef, Region
+from ir.region.region import MemRef
 from ir.tiny.graph import Graph, Ref
 
 
@@ -54,7 +55,7 @@ class _Linker:
         self.slots: dict[str, Slot] = {}
         self.once: list[KernelCall] = []
         self.calls: list[KernelCall] = []
-        self._regions: dict[Region, Region] = {}
+        self._regions = DistinctRegions()
         self._names: set[str] = set()
         for name, node in graph.inputs.items():
             type_ = graph.types[node.id]
@@ -101,7 +102,9 @@ class _Linker:
                     self.slots[slot.name] = slot
         for call in module.calls:
             args = tuple(names[arg] for arg in call.args)
-            named = msgspec.structs.replace(call, name=self._call_name(call), region=self._region(call), args=args)
+            named = msgspec.structs.replace(
+                call, name=self._call_name(call), region=self._regions.of(call.region), args=args
+            )
             (self.calls if call.when == "run" else self.once).append(named)
         self.held |= {output: names[slot] for output, slot in module.outputs}
         return {names[name] for call in module.running for name in call.writes}
@@ -121,18 +124,6 @@ class _Linker:
             name = f"{base}_{count}"
         self._names.add(name)
         return name
-
-    def _region(self, call: KernelCall) -> Region:
-        """The region, with the name of the first call of an equal one."""
-        bare = msgspec.structs.replace(call.region, name="")
-        if bare not in self._regions:
-            taken = {region.name for region in self._regions.values()}
-            name, count = call.region.name, 1
-            while name in taken:
-                count += 1
-                name = f"{call.region.name}_{count}"
-            self._regions[bare] = msgspec.structs.replace(call.region, name=name)
-        return self._regions[bare]
 
     # loops
 

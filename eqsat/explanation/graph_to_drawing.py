@@ -8,6 +8,7 @@ from eqsat.explanation.drawing import Box, Drawing, Edge, Frame, colour_of
 from eqsat.explanation.explored_run import ExploredRun
 from eqsat.explanation.price_text import micros
 from ir.grammar import with_count
+from ir.module.module import writers_of
 from ir.tiny.graph import Graph, Imm, Node, Ref
 
 
@@ -36,10 +37,7 @@ class _KernelDrawing:
         self.graph = run.setting.bound.graph
         self.boxes: dict[str, Box] = {}
         self.edges: list[Edge] = []
-        self._writers: dict[str, list[int]] = {}
-        for place, call in enumerate(run.calls):
-            for name in (*call.writes, *call.fills):
-                self._writers.setdefault(name, []).append(place)
+        self._writers = writers_of(run.calls)
 
     def drawing(self) -> Drawing:
         frames = [self._frame(place) for place in range(len(self.run.calls))]

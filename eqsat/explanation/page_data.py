@@ -16,7 +16,7 @@ from eqsat.explanation.price_text import micros, price_text
 from eqsat.explanation.why_not import Pairs
 from eqsat.extraction.selection import Selection
 from ir.diagnostics import EqsatError, jsonable
-from ir.module.module import KernelCall
+from ir.module.module import KernelCall, writers_of
 from ir.module.tag_text import tag_text
 from ir.region.order import order_text
 from ir.region.region import MemRef
@@ -170,10 +170,7 @@ def _label(node: Node) -> str:
 def _kernel_graph(run: ExploredRun, with_dot: bool, measured: Mapping[str, float]) -> dict[str, Any]:
     """The program as it runs: kernels, inputs, and outputs."""
     total = run.estimated_ns
-    written: dict[str, list[str]] = {}
-    for place, call in enumerate(run.calls):
-        for name in (*call.writes, *call.fills):
-            written.setdefault(name, []).append(f"k{place}")
+    written = {name: [f"k{place}" for place in places] for name, places in writers_of(run.calls).items()}
     memrefs = {name: memref for call in run.calls for name, memref in _memrefs(call).items()}
     nodes: dict[str, dict[str, Any]] = {}
     edges: dict[tuple[str, str], str] = {}

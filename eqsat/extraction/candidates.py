@@ -65,8 +65,9 @@ class Candidates:
         self.roundings = Roundings(view, self.constant, pricer.ordered)
         cold_inputs = frozenset(inputs[name] for name in cold if name in inputs)
         unwritten = cold_inputs | (frozenset(self.constant) if cold else frozenset())
-        fixed = None if given is None else {inputs[name] for name in given if name in inputs} | ({*buffers} - {*free})
-        fixed = None if fixed is None else fixed | self.constant
+        fixed = None
+        if given is not None:
+            fixed = {inputs[name] for name in given if name in inputs} | ({*buffers} - {*free}) | self.constant
         self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten, fixed)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}
         self._whole: tuple[tuple[int, int], CandidateProblem] | None = None

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ir.pricer import Price
 from ir.region.concatenation import input_boxes
 from ir.region.region import Region
 
-FILLING_SHARE = 0.05
+_FILLING_SHARE = 0.05
 """The share of its time at which such a concatenation is priced: of two ways to do without copies, the one with fewer
 concatenations wins."""
+
+
+def filling_price(price: Price) -> Price:
+    """The price of such a concatenation, of which this is the price as a kernel that copies."""
+    return price.idle(_FILLING_SHARE * price.time_ns)
 
 
 def may_fill(region: Region, buffers: Sequence[int], fixed: Collection[int]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from eqsat.extraction.candidate import KernelCandidate, PricedKernel
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree
-from eqsat.extraction.in_place import FILLING_SHARE, may_fill
+from eqsat.extraction.in_place import filling_price, may_fill
 from eqsat.extraction.rounding.one_rounding import SUM_TWICE, Roundings
 from eqsat.extraction.term_to_region import Written, region_of_several
 from ir.index.map import AxisMap
@@ -108,7 +108,7 @@ class Prices:
         if self._roundings.repeats_sums([tree for _, tree in stores], region):
             price = SUM_TWICE
         if isinstance(price, Price) and self._may_fill(region, (*buffers, *(buffer for buffer, _ in stores))):
-            price = price.idle(FILLING_SHARE * price.time_ns)
+            price = filling_price(price)
         return PricedKernel(region, tuple(buffers[place] for place in inputs), price)
 
     def _may_fill(self, region: Region, buffers: Sequence[int]) -> bool:

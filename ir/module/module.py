@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -105,6 +105,15 @@ class KernelCall(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         once = "once " if self.when == "compile" else ""
         return f"{once}{', '.join(self.writes)} = {self.name}({', '.join(self.reads)})"
+
+
+def writers_of(calls: Sequence[KernelCall]) -> dict[str, list[int]]:
+    """Slot → the places of the calls that write it, or parts of it."""
+    writers: dict[str, list[int]] = {}
+    for place, call in enumerate(calls):
+        for name in (*call.writes, *call.fills):
+            writers.setdefault(name, []).append(place)
+    return writers
 
 
 class Module(msgspec.Struct, frozen=True):

@@ -50,6 +50,8 @@ def _verify_slot(slot: Slot) -> None:
     _require(memref.dtype in DTYPES, slot.name, f"no dtype {memref.dtype!r}")
     _require(all(size >= 0 for size in memref.shape), slot.name, f"sizes {memref.shape}")
     _require(memref.nbytes < MOST_BYTES, slot.name, f"a tensor of {memref.nbytes} bytes")
+    fits = len(memref.frame) == len(memref.shape) and all(size >= 0 for size in memref.frame)
+    _require(fits, slot.name, f"is no box of a tensor of {memref.frame}")
     _require(memref.alignment >= 1, slot.name, f"an alignment of {memref.alignment} bytes")
     _require(0 <= slot.first <= slot.last, slot.name, f"lives from call {slot.first} to call {slot.last}")
     _require(slot.offset >= 0, slot.name, f"lies {-slot.offset} bytes before the arena")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from eqsat.extraction.cover import CoverKernel
-from eqsat.extraction.in_place import FILLING_SHARE
+from eqsat.extraction.in_place import filling_price
 from eqsat.extraction.layouts.orders import Walks, has_orders, order_of_walk
 from ir.pricer import Price, Pricer
 from ir.region.concatenation import input_boxes
@@ -94,7 +94,7 @@ class PermutedKernels:
         region = _without_cold_inputs(region, given)
         price = self.price(region)
         if price is not None and kernel.price is not None and kernel.price.is_idle and input_boxes(region):
-            price = price.idle(FILLING_SHARE * price.time_ns)
+            price = filling_price(price)
         return PermutedKernel(region, price, constants)
 
     def _constants(self, kernel: CoverKernel, given: Mapping[int, Order]) -> list[dict[int, Order]]:
