@@ -22,7 +22,8 @@ NAMES = {"xla": "XLA", "openvino": "OpenVINO"}
 """Systems as their makers write them, where that differs."""
 SHOWN_FACTS = (
     *("cpu", "instruction sets", "cores", "caches", "fp32 FMA, 1 thread", "fp32 FMA, 2 threads"),
-    *("bf16 in matrix registers, 1 thread", "bf16 in matrix registers, 2 threads", "copies"),
+    *(f"bf16 {how}, {threads}" for how in ("in matrix registers", "by pairs") for threads in ("1 thread", "2 threads")),
+    "copies",
     *("compiler", "versions", "onnxruntime", "openvino", "jax", "commit", "date", "threads", "rounds", "load"),
 )
 HEAD = """# Speed beside other systems
@@ -38,8 +39,8 @@ The other systems: {systems}.
 - *at range*: eqsat at `exactness="range"`, where it takes Winograd's larger tiles
   ([rules.md](rules.md#convolutions-by-tiles)); no ratio is of these times.
 - *ratio*: the time of the fastest other system as a multiple of eqsat's; above 1, eqsat is faster.
-- *limit*: the share of the machine's measured peak that eqsat reaches: of FLOP/s in fp32, or in matrix registers where
-  these multiply the operands, or of the bytes/s of a copy in the level of memory that holds the tensors.
+- *limit*: the share of the machine's measured peak that eqsat reaches: of FLOP/s in fp32, or in bf16 where an
+  instruction multiplies the operands, or of the bytes/s of a copy in the level of memory that holds the tensors.
 
 A call's inputs and results are NumPy arrays or the system's own; weights are constants.
 """

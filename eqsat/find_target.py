@@ -58,7 +58,7 @@ def calibrated_target(*, again: bool = False) -> Target:
     calibration = find_calibration(again=again)
     here, memory = calibration.machine, calibration.memory
     cycle = calibration.cycle_ns
-    matrix = calibration.peaks.matrix_flops.get(here.cores)
+    bf16 = calibration.peaks.bf16_flops.get(here.cores)
     return cpu_target(
         name="cpu calibrated",
         arch=here.arch,
@@ -74,7 +74,7 @@ def calibrated_target(*, again: bool = False) -> Target:
         l1_bytes=here.l1_bytes,
         l2_bytes=here.l2_bytes,
         l3_bytes=here.l3_bytes,
-        native=dict(zip(("bf16", "i8", "u8"), (matrix, 2 * matrix, 2 * matrix), strict=True)) if matrix else {},
+        native={"bf16": bf16, "i8": 2 * bf16, "u8": 2 * bf16} if bf16 else {},
         weights=calibration.weights,
         vector_cycles=memory.vector_ns / cycle,
         lane_cycles=memory.lane_ns / cycle,

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-LANES = {"generic": 4, "sse2": 4, "avx2": 8, "avx2_vnni": 8, "avx512": 16, "avx512_vnni": 16, "amx": 16}
+LANES = {
+    "generic": 4,
+    "sse2": 4,
+    "avx2": 8,
+    "avx2_vnni": 8,
+    "avx512": 16,
+    "avx512_vnni": 16,
+    "avx512_bf16": 16,
+    "amx": 16,
+}
 """fp32 numbers in a vector register, by the CPU's `arch`."""
 VECTOR_REGISTERS = {arch: 32 if lanes == 16 else 16 for arch, lanes in LANES.items()}
 """Vector registers of a core, by the CPU's `arch`."""
-VNNI = frozenset({"avx2_vnni", "avx512_vnni", "amx"})
+VNNI = frozenset({"avx2_vnni", "avx512_vnni", "avx512_bf16", "amx"})
 """The `arch`es whose vector registers multiply cells of four 8-bit integers (`ir.kernel.cpu.cells`)."""
+PAIRS_OF_BF16 = frozenset({"avx512_bf16"})
+"""The `arch`es that multiply cells of two numbers of bf16 in vector registers; "amx" has matrix registers for them."""
 CACHE_LINE_BYTES = 64
 """Size of a cache line of a CPU, in bytes: that of x86 and of most Arm cores."""
 
@@ -17,8 +28,8 @@ CACHE_LINE_BYTES = 64
 class Target(msgspec.Struct, frozen=True):
     """The figures of a machine.
 
-    arch             "amx" (AVX-512, VNNI and AMX), "avx512_vnni", "avx512", "avx2_vnni", "avx2", "sse2", "generic",
-                     or "sm80", "sm90"
+    arch             "amx" (AVX-512, VNNI, BF16 and AMX), "avx512_bf16", "avx512_vnni", "avx512", "avx2_vnni", "avx2",
+                     "sse2", "generic", or "sm80", "sm90"
     units            cores or SMs
     peak_flops       per second, of the whole machine, by compute dtype ("tf32": fp32 on tensor cores); a multiply-add
                      counts two

@@ -24,13 +24,14 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "avx2_vnni": (*_AVX2, "avx_vnni"),
     "avx512": _AVX512,
     "avx512_vnni": (*_AVX512, "avx512_vnni"),
-    "amx": (*_AVX512, "avx512_vnni", *_MATRIX_FEATURES),
+    "avx512_bf16": (*_AVX512, "avx512_vnni", "avx512_bf16"),
+    "amx": (*_AVX512, "avx512_vnni", "avx512_bf16", *_MATRIX_FEATURES),
 }
 """The features that each instruction set needs, the least set first."""
 ARCHES = tuple(_NEEDS)
 """Instruction sets of x86-64; any other CPU is "generic"."""
 _VECTOR_BYTES = {arch: 4 * lanes for arch, lanes in LANES.items()}
-_FEATURES = (*_NEEDS["amx"], *("avx512_bf16", "avx512_fp16", "avx_vnni"))
+_FEATURES = (*_NEEDS["amx"], "avx512_fp16", "avx_vnni")
 
 
 class Machine(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ def calibrate() -> Calibration:
     fastest = Peaks(
         fma_flops={n: max(peak.fma_flops[n] for peak in peaks) for n in peaks[0].fma_flops},
         copy_bytes={n: max(peak.copy_bytes[n] for peak in peaks) for n in peaks[0].copy_bytes},
-        matrix_flops={n: max(peak.matrix_flops[n] for peak in peaks) for n in peaks[0].matrix_flops},
+        bf16_flops={n: max(peak.bf16_flops[n] for peak in peaks) for n in peaks[0].bf16_flops},
     )
     memory = [measure_memory(on) for _ in range(PASSES)]
     weights = [measure_weights(on, cycle_ns(on, fastest)) for _ in range(PASSES)]

@@ -54,10 +54,8 @@ def figures(calibration: Calibration) -> dict[str, str]:
     """A calibration for people."""
     peaks, memory, cycle = calibration.peaks, calibration.memory, calibration.cycle_ns
     facts = {f"fp32 FMA, {with_count(n, 'thread')}": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.fma_flops.items()}
-    facts |= {
-        f"bf16 in matrix registers, {with_count(n, 'thread')}": f"{rate / 1e9:.0f} GFLOP/s"
-        for n, rate in peaks.matrix_flops.items()
-    }
+    bf16 = "bf16 in matrix registers" if calibration.machine.arch == "amx" else "bf16 by pairs"
+    facts |= {f"{bf16}, {with_count(n, 'thread')}": f"{rate / 1e9:.0f} GFLOP/s" for n, rate in peaks.bf16_flops.items()}
     facts |= {
         f"streamed copy, {with_count(n, 'thread')}": f"{rate / 1e9:.1f} GB/s" for n, rate in peaks.copy_bytes.items()
     }

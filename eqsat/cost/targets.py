@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ir.diagnostics import Kind, fail
-from ir.target import VNNI, Target
+from ir.target import PAIRS_OF_BF16, VNNI, Target
 from ir.uop.philox import WORDS
 
 _KIB, _MIB = 1024, 1024**2
@@ -135,11 +135,12 @@ def _cpu_peaks(adds: float) -> dict[str, float]:
 def _narrow_peaks(arch: str, cycles: float, multiplies: int) -> dict[str, float]:
     """FLOPs per second, by dtype of the operands, of products of cells that have a peak of their own, on cores that
     make so many `cycles` per second together. A multiply-add of VNNI has four products per lane of the `multiplies`
-    that a core starts per cycle. AMX multiplies 16 × 64 bytes by 64 × 16 bytes in 16 cycles (Intel, Optimization
-    Reference Manual, 20.1)."""
+    that a core starts per cycle, one of pairs of bf16 two. AMX multiplies 16 × 64 bytes by 64 × 16 bytes in 16 cycles
+    (Intel, Optimization Reference Manual, 20.1)."""
     if arch == "amx":
         return {"bf16": 1024 * cycles, "i8": 2048 * cycles, "u8": 2048 * cycles}
-    return dict.fromkeys(("i8", "u8"), 8 * multiplies * cycles) if arch in VNNI else {}
+    peaks = dict.fromkeys(("i8", "u8"), 8 * multiplies * cycles) if arch in VNNI else {}
+    return peaks | ({"bf16": 4 * multiplies * cycles} if arch in PAIRS_OF_BF16 else {})
 
 
 _GRAPH_LAUNCH_NS = 1500.0

@@ -18,11 +18,11 @@ from ir.kernel.cpu.cells import CELL_TERMS
 from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Algorithm, Blocks
 from ir.poly.core import OperandRead
-from ir.target import LANES
+from ir.target import LANES, PAIRS_OF_BF16, VNNI
 
 CELL_ALGORITHMS: tuple[Algorithm, ...] = ("pairs", "quads", "matrix")
 """The algorithms that multiply cells."""
-_MATRIX_DTYPES = ("bf16", "i8", "u8")
+_NARROW_DTYPES = ("bf16", "i8", "u8")
 _BYTES = ("i8", "u8")
 
 
@@ -72,12 +72,19 @@ def has_cells(view: Contraction, algorithm: Algorithm) -> bool:
     return find_cell_operands(view, algorithm) is not None
 
 
+def multiplies(arch: str, view: Contraction, algorithm: Algorithm) -> bool:
+    """Whether machines of `arch` have an instruction that multiplies the operands of a contraction that `has_cells`."""
+    if algorithm == "pairs":
+        return arch in PAIRS_OF_BF16 or cell_operands(view, algorithm).stored[0] != "bf16"
+    return arch in VNNI if algorithm == "quads" else arch == "amx"
+
+
 @lru_cache(maxsize=256)
 def find_cell_operands(view: Contraction, algorithm: Algorithm) -> CellOperands | None:
     """The operands as cells of an algorithm; None if the algorithm does not multiply them. Products of bf16 are summed
-    in an order of the register's own."""
+    in an order of the instruction's own."""
     dtypes = _narrow_dtype(view, 0), _narrow_dtype(view, 1)
-    known = _MATRIX_DTYPES if algorithm == "matrix" else _BYTES
+    known = _BYTES if algorithm == "quads" else _NARROW_DTYPES
     if view.ordered or not view.k or not view.rows or not set(dtypes) <= set(known):
         return None
     if CELL_TERMS[dtypes[0]] != CELL_TERMS[dtypes[1]] or view.accumulator != _sum_dtype(dtypes[0]):
@@ -89,7 +96,8 @@ def find_cell_operands(view: Contraction, algorithm: Algorithm) -> CellOperands 
         case "quads":
             return _quads(dtypes, 1 - view.vector)
         case "pairs":
-            return CellOperands(dtypes, ("i16", "i16"), CELL_TERMS["i16"], CELL_TERMS["i16"])
+            stored = "bf16" if dtypes[0] == "bf16" else "i16"
+            return CellOperands(dtypes, (stored, stored), CELL_TERMS[stored], CELL_TERMS[stored])
     return None
 
 
@@ -183,7 +191,7 @@ def _narrow_dtype(view: Contraction, side: int) -> str:
         return _dtype_of(view, operand.value)
     (source,) = op.operands
     narrow = _dtype_of(view, source.value)
-    is_widening = narrow in _MATRIX_DTYPES and op.dtype == _sum_dtype(narrow)
+    is_widening = narrow in _NARROW_DTYPES and op.dtype == _sum_dtype(narrow)
     return narrow if is_widening and all(_has(narrow, guard.fill) for guard in operand.map.guards) else op.dtype
 
 

@@ -3,7 +3,7 @@
     outer   tiles whose rows come from panels: as tall as registers allow, for each number of vectors of columns
     even    tiles whose rows lie at equal distances, in memory or in a box
     dot     tiles of dot products, for few rows or columns
-    pairs   the same tiles as of outer products, for cells of narrow integers; quads where the machine has VNNI
+    pairs   the same tiles as of outer products, for cells of narrow numbers; quads of bytes where the machine has VNNI
     matrix  tiles in matrix registers, for operands of narrow dtypes
 
 Tasks run from all rows and few columns to few rows and all columns, so that every core has work.
@@ -19,6 +19,7 @@ from codegen.plan.cpu.cell_operands import (
     cell_operands,
     has_cells,
     has_terms_in_place,
+    multiplies,
     splits_terms,
 )
 from codegen.plan.cpu.contraction_tiling import block_axis
@@ -28,7 +29,7 @@ from codegen.plan.cpu.unread_terms import lean_heights
 from ir.dtype import DTYPES
 from ir.kernel.cpu.matrix import ROWS
 from ir.plan.cpu import Algorithm, Blocks
-from ir.target import LANES, VECTOR_REGISTERS, VNNI, Target
+from ir.target import LANES, VECTOR_REGISTERS, Target
 
 BLOCK_K = 1024
 """Terms of a block of k, at most."""
@@ -174,7 +175,7 @@ def dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
 
 def matrix_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     """Blocks of tiles in matrix registers: sums of 2 × 2 registers, or of one row of registers for few rows."""
-    if target.arch == "amx" and has_cells(view, "matrix") and view.m * view.n:
+    if has_cells(view, "matrix") and multiplies(target.arch, view, "matrix") and view.m * view.n:
         for mr, nr in _matrix_tiles(view):
             yield from _cell_grids(view, mr, nr, "matrix", target)
 
@@ -182,8 +183,9 @@ def matrix_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
 def cell_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     """Blocks of tiles of cells in vector registers: the tallest for each number of vectors of columns, and the tallest
     whose rows lie at equal distances."""
-    algorithm: Algorithm = "quads" if target.arch in VNNI else "pairs"
-    if not has_cells(view, algorithm) or view.m * view.n == 0:
+    algorithms: tuple[Algorithm, ...] = ("quads", "pairs")
+    algorithm = next((fit for fit in algorithms if has_cells(view, fit) and multiplies(target.arch, view, fit)), None)
+    if algorithm is None or view.m * view.n == 0:
         return
     biased, lanes = bool(cell_operands(view, algorithm).bias), target.lanes
     for vectors in (1, 2, 3, 4):

@@ -10,6 +10,7 @@ from codegen.plan.cpu.cell_operands import (
     can_pack_rows,
     grid_of,
     has_cells,
+    multiplies,
     rows_in_memory,
     splits_terms,
 )
@@ -21,7 +22,7 @@ from ir.diagnostics import Kind, fail
 from ir.kernel.cpu.matrix import REGISTERS, ROWS
 from ir.plan.cpu import PACKED_BEFORE, Blocks, CpuContractionPlan, LoopOrder
 from ir.region.region import behind
-from ir.target import LANES, VNNI
+from ir.target import LANES
 
 _MOST_HELD = 4
 """Functions, at most, of an epilogue that takes its sums from registers. The code of the epilogue stands in the kernel
@@ -121,13 +122,13 @@ def _check_cells(view: Contraction, plan: CpuContractionPlan) -> None:
     """The machine multiplies cells of the operands, and loads the cells from the places of the operands."""
     blocks, at = plan.blocks, view.region.name
     algorithm = blocks.algorithm
-    lacks = {"quads": "products of four bytes", "matrix": "matrix registers"}
-    if (algorithm == "quads" and plan.arch not in VNNI) or (algorithm == "matrix" and plan.arch != "amx"):
-        fail(Kind.UNKNOWN_TARGET, STAGE, f"{plan.arch} has no {lacks[algorithm]}", at=at, hint="pairs or outer")
     if not has_cells(view, algorithm):
-        hint = "outer; i8 or u8 with sums in i32; bf16 with sums in fp32 for matrix registers"
+        hint = "outer; i8 or u8 with sums in i32; bf16 with sums in fp32, but for quads"
         message = f"products of {algorithm} do not multiply {view.name!r} with sums in {view.accumulator}"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint=hint)
+    if not multiplies(plan.arch, view, algorithm):
+        lacks = {"pairs": "products of two bf16", "quads": "products of four bytes", "matrix": "matrix registers"}
+        fail(Kind.UNKNOWN_TARGET, STAGE, f"{plan.arch} has no {lacks[algorithm]}", at=at, hint="pairs or outer")
     down, across, _ = grid_of(blocks)
     if algorithm == "matrix" and (blocks.mr % down or blocks.nr % ROWS or down * across + down + 1 > REGISTERS):
         fail_misaligned(view, f"sums of {blocks.mr} x {blocks.nr} are no whole matrix registers, of which there are 8")

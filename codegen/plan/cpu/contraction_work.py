@@ -31,7 +31,7 @@ from codegen.plan.cpu.unread_terms import share_of_terms, unread_digits
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr
-from ir.kernel.cpu.cells import CELL_TERMS
+from ir.kernel.cpu.cells import CELL_TERMS, PEAK_DTYPES
 from ir.plan.cpu import Blocks, LoopOrder, Place
 from ir.poly.core import OperandRead
 from ir.pricer import Work
@@ -244,18 +244,16 @@ class CpuContractionWork:
         return DTYPES[self.view.accumulator].bytes
 
     def _compute_dtype(self, blocks: Blocks) -> str:
-        """The dtype of the peak: of operands in quads or matrix registers, else of the sums. Pairs have the rate of
-        fp32: two instructions multiply and add two terms."""
-        match blocks.algorithm:
-            case "quads" | "matrix":
-                return cell_operands(self.view, blocks.algorithm).dtypes[0]
-            case "pairs":
-                return "fp32"
-        return self.view.accumulator
+        """The dtype of the peak: of the operands in cells, else of the sums. Pairs of integers have the rate of fp32:
+        two instructions multiply and add two terms."""
+        if blocks.algorithm not in CELL_ALGORITHMS:
+            return self.view.accumulator
+        operands = cell_operands(self.view, blocks.algorithm)
+        return "fp32" if operands.stored[0] == "i16" else operands.dtypes[0]
 
     def _per_cycle(self, blocks: Blocks) -> float:
         """FLOPs of a core in a cycle, at most."""
-        if blocks.algorithm in ("quads", "matrix"):
+        if self._compute_dtype(blocks) in PEAK_DTYPES:
             return self.target.per_cycle(self._compute_dtype(blocks))
         return 2 * self.target.lanes * _PORTS / self._registers
 

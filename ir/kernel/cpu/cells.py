@@ -4,11 +4,13 @@
 
 Products of cells, by the algorithm of a plan (`ir.plan.cpu.Algorithm`):
 
-    pairs    two terms of 16 bits, in vector registers (SSE2's `pmaddwd` and its wider forms)
+    pairs    two terms of 16 bits, in vector registers: integers (SSE2's `pmaddwd` and its wider forms), or bf16
+             (AVX-512's `vdpbf16ps`)
     quads    four terms of 8 bits, unsigned ones by signed ones, in vector registers (VNNI's `vpdpbusd`)
     matrix   all terms of 64 bytes, in matrix registers (AMX, `ir.kernel.cpu.matrix`)
 
-Sums of integers are i32 and wrap. (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2.)
+Sums of integers are i32 and wrap, sums of bf16 are fp32. (Intel 64 and IA-32 Architectures Software Developer's Manual,
+volume 2.)
 """
 
 from __future__ import annotations

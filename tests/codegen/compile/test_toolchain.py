@@ -57,9 +57,10 @@ def test_isa_can_be_restricted(monkeypatch: pytest.MonkeyPatch) -> None:
     for arch in arches_of(here):
         monkeypatch.setenv("EQSAT_ISA", arch)
         assert machine().arch == arch
-        assert machine().vector_bytes == {"sse2": 16, "avx2": 32, "avx512": 64, "amx": 64}[arch.removesuffix("_vnni")]
+        assert machine().vector_bytes == {"sse2": 16, "avx2": 32, "avx512": 64, "amx": 64}[arch.split("_")[0]]
         assert ("avx512f" in machine().features) == arch.startswith(("avx512", "amx"))
         assert any("vnni" in feature for feature in machine().features) == (arch in VNNI)
+        assert ("avx512_bf16" in machine().features) == (arch in ("avx512_bf16", "amx"))
     monkeypatch.setenv("EQSAT_ISA", "avx1024")
     with pytest.raises(EqsatError) as caught:
         machine()

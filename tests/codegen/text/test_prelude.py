@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -152,6 +153,24 @@ def test_dot_products_of_cells(lanes: Lanes, fn: str, left: str, right: str) -> 
     sums = rng.integers(-(2**31), 2**31, len(a)).astype(np.int32)
     got = lanes.map(f"{fn}_i32", np.int32, a.view("<i4")[:, 0], b.view("<i4")[:, 0], sums)
     assert_same(got, ((a.astype(np.int64) * b).sum(1) + sums).astype(np.int32), fn)
+
+
+def test_dot_products_of_pairs_of_bf16(lanes: Lanes) -> None:
+    """Also of infinities, NaN and zeros; products are exact, and both additions round."""
+    rng = np.random.default_rng(0)
+    special = np.array([0, -0.0, 1, -3, np.inf, -np.inf, np.nan], np.float32)
+    grid = np.array(np.meshgrid(*[special] * 4)).reshape(4, -1).T
+    terms = np.concatenate([grid, rng.normal(size=(5000, 4))]).astype(ml_dtypes.bfloat16)
+    a, b = (np.ascontiguousarray(terms[:, at : at + 2]) for at in (0, 2))
+    sums = rng.normal(size=len(a)).astype(np.float32)
+    got = lanes.map("dot_pairs_f32", np.float32, a.view("<i4")[:, 0], b.view("<i4")[:, 0], sums)
+    with np.errstate(invalid="ignore"):
+        products = a.astype(np.float64) * b.astype(np.float64)
+        want = products.sum(1) + sums
+        scale = np.abs(products).sum(1) + np.abs(sums)
+    finite = np.isfinite(want)
+    assert_same(got[~finite], want[~finite].astype(np.float32), "dot_pairs")
+    assert (np.abs(got - want)[finite] <= 2 * np.finfo(np.float32).eps * scale[finite]).all()
 
 
 @pytest.mark.parametrize("t", REGISTERS)

@@ -78,6 +78,8 @@ def units() -> dict[str, str]:
     cells = ", ".join(f"eq_load_i32({_at(place, 'i32')})" for place in range(3))
     for dot in ("dot_pairs", "dot_quads"):
         ops.append(_wrap(f"{dot}_i32", f"eq_store_i32({_at(3, 'i32')}, eq_{dot}_i32({cells}));"))
+    sums = cells.replace(f"eq_load_i32({_at(2, 'i32')})", f"eq_load_f32({_at(2, 'f32')})")
+    ops.append(_wrap("dot_pairs_f32", f"eq_store_f32({_at(3, 'f32')}, eq_dot_pairs_f32({sums}));"))
     for t in REGISTERS:
         pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
         for op in COMPARE:
@@ -142,8 +144,8 @@ def units() -> dict[str, str]:
 
 
 def arches() -> list[str]:
-    """The instruction sets of this machine, the least first."""
-    return [arch for arch in arches_of(machine()) if not arch.endswith("_vnni")]
+    """The instruction sets of this machine for which the functions differ in more than products of cells of bytes."""
+    return [arch for arch in arches_of(machine()) if not arch.endswith("_vnni") and arch != "amx"]
 
 
 class Lanes:

@@ -18,4 +18,4 @@ def calibration() -> Calibration:
     on = machine()
     peaks = {n: 256e9 * n for n in sorted({1, on.cores})}
     weights = {f"{fn} fp32": weight for fn, weight in _DEAR.items()}
-    return Calibration(on, "cc", Peaks(peaks, dict.fromkeys(peaks, 30000000000.0)), MEMORY, weights)
+    return Calibration(on, "cc", Peaks(peaks, dict.fromkeys(peaks, 30000000000.0), {}), MEMORY, weights)
