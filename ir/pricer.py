@@ -20,7 +20,7 @@ class Work(msgspec.Struct, frozen=True):
     efficiency   share of the peak that the inner loop reaches with all lanes on neighbours (0, 1]
     recomputed   in additions, beyond `flops`: values computed again under a broadcast, in another scope, per tile
     reread       cycles of all units together for reading again what the nearest cache did not keep between tiles, from
-                 a cache further away or from memory
+                 a cache further away or from memory; and for cache lines that CPU cores exchange
     layout       cycles of all units together lost to lanes that lie apart, registers partly filled, packing
     fanout       cycles of all units together for keeping values on chip for several readers
     scratch      bytes on chip: a block's shared memory, a task's workspace

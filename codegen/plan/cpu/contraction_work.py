@@ -24,6 +24,7 @@ from codegen.plan.cpu.cell_operands import (
 )
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
+from codegen.plan.cpu.exchanged_lines import exchange_cycles
 from codegen.plan.cpu.matrix_work import MatrixWork
 from codegen.plan.cpu.packing_work import PackingWork
 from codegen.plan.cpu.row_box import RowBox, row_box
@@ -158,7 +159,8 @@ class CpuContractionWork:
             occupancy=min(1.0, tiles / (longest * target.units)),
             efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
-            reread=self._reread(self._in_operand_order(blocks_m, blocks_n)),
+            reread=self._reread(self._in_operand_order(blocks_m, blocks_n))
+            + exchange_cycles(view, blocks, units, target, holds_constants=not self._constant_cycles),
             layout=self._packing(tile, times)
             + self._packing_work.waiting(blocks, places, times)
             + self._waiting_for_constants(blocks, cycles)

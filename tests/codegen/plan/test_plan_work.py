@@ -18,9 +18,10 @@ from ir.plan.cpu import CpuContractionPlan, CpuNestPlan
 from ir.plan.plan import CpuPlan
 from ir.pricer import Work
 from ir.region.region import Number, Op, Region
-from ir.target import CACHE_LINE_BYTES
+from ir.target import CACHE_LINE_BYTES, Target
 from tests.support.cpu.changed_plan import along, nest
 from tests.support.programs import regions
+from tests.support.programs.narrow_regions import with_constant
 from tests.support.programs.regions import buffer, contraction, ewise, read, reduction, region, same
 from tests.support.stages.plan_class import plan_of
 
@@ -29,16 +30,16 @@ TARGET = nominal_cpu(
 )
 
 
-def plans(tried: Region) -> Sequence[tuple[CpuPlan, Work]]:
-    return candidates(tried, analyse(tried).core, TARGET)
+def plans(tried: Region, target: Target = TARGET) -> Sequence[tuple[CpuPlan, Work]]:
+    return candidates(tried, analyse(tried).core, target)
 
 
 def nests(tried: Region) -> list[tuple[CpuNestPlan, Work]]:
     return [(plan_of(plan, CpuNestPlan), work) for plan, work in plans(tried)]
 
 
-def contractions(tried: Region) -> list[tuple[CpuContractionPlan, Work]]:
-    return [(plan_of(plan, CpuContractionPlan), work) for plan, work in plans(tried)]
+def contractions(tried: Region, target: Target = TARGET) -> list[tuple[CpuContractionPlan, Work]]:
+    return [(plan_of(plan, CpuContractionPlan), work) for plan, work in plans(tried, target)]
 
 
 def chosen(tried: Region) -> Work:
@@ -192,9 +193,36 @@ def test_what_changes_along_rows_only_is_computed_once_a_row() -> None:
 
 
 def test_an_operand_beyond_the_last_cache_is_read_again_for_each_block_of_the_other() -> None:
-    small, large = (contractions(regions.matmul((), 2048, n, 2048)) for n in (256, 4096))
+    alone = msgspec.structs.replace(TARGET, units=1)
+    small, large = (contractions(regions.matmul((), 2048, n, 2048), alone) for n in (256, 4096))
     assert all(work.reread == 0 for _, work in small)
     assert any(work.reread > 0 for plan, work in large if plan.blocks.bm < 2048)
+
+
+def test_cores_that_divide_columns_exchange_the_rows_and_the_results() -> None:
+    known = with_constant(regions.matmul((), 256, 512, 128), "B")
+    by_rows: set[float] = set()
+    by_columns: set[float] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
+        priced = contractions(known)
+    for plan, work in priced:
+        whole = plan.blocks.bm >= 256, plan.blocks.bn >= 512
+        if plan.vector == 1 and whole[0] != whole[1]:
+            (by_columns if whole[0] else by_rows).add(work.reread)
+    lines = 256 * 128 * 4 / CACHE_LINE_BYTES, 256 * 512 * 4 / CACHE_LINE_BYTES
+    assert by_rows == {0}
+    assert by_columns == {14 * lines[0] + 28 * lines[1] / 2}
+
+
+def test_columns_that_both_cores_read_from_the_last_cache_cost_more_than_those_of_one() -> None:
+    def rereads(constant_bytes: int) -> set[float]:
+        target = msgspec.structs.replace(TARGET, constant_bytes=constant_bytes)
+        plans = contractions(with_constant(regions.matmul((), 256, 512, 128), "B"), target)
+        return {work.reread for plan, work in plans if plan.vector == 1 and plan.blocks.bm < 256 <= plan.blocks.bn}
+
+    lines = 512 * 128 * 4 / CACHE_LINE_BYTES
+    assert [rereads(size) for size in (0, 4 << 20, 1 << 30)] == [{0}, {3 * lines}, {0}]
 
 
 def test_rows_in_memory_that_no_cache_holds_are_read_again_for_each_product() -> None:

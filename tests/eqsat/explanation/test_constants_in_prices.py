@@ -35,6 +35,6 @@ def test_an_exploration_chooses_at_the_prices_of_the_program() -> None:
 
 
 def test_constants_that_caches_hold_cost_no_waiting() -> None:
-    large = msgspec.structs.replace(SMALL, l2_bytes=1 << 20)
+    large = msgspec.structs.replace(SMALL, l2_bytes=4 << 20)
     assert price(8) > 8 * price(1) * 1.01
     assert price(8, large) <= 8 * price(1, large)
