@@ -36,6 +36,11 @@ def share_of_core(operand: float, parts: int, other_parts: int, target: Target) 
     return operand / max(1, min(parts, target.units)) if other_parts == 1 else operand
 
 
+def lines_held(distance: int, target: Target) -> int:
+    """How many lines that lie so many bytes apart the first-level cache holds."""
+    return target.l1_bytes // CACHE_LINE_BYTES // every_nth_set(distance)
+
+
 def every_nth_set(distance: int) -> int:
     """n where cache lines so many bytes apart use only every n-th set of the first-level cache."""
     return max(1, math.gcd(WAY_BYTES, distance) // CACHE_LINE_BYTES)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.plan.contraction_view import Contraction, lies_by_terms
+from codegen.plan.cpu.cache_lines import lines_held
 from codegen.plan.cpu.cell_operands import (
     bytes_of_term,
     cell_operands,
@@ -163,14 +164,27 @@ def dot_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     few = min(view.m, view.n)
     if view.ordered or not view.k or view.m * view.n == 0 or few > 8 or not can_dot(view):
         return
-    budget = VECTOR_REGISTERS[target.arch] // registers_per_vector(view) - 4
     for mr in sorted({1, _even(max(view.m, 1), 4)}):
-        nr = min(target.lanes, max(1, budget // mr), view.n)
+        nr = _dot_columns(view, mr, target)
         units = _useful_units(view, target)
         tiles = -(-view.n // nr)
         for cuts in sorted({1, units, 4 * units}):
             bm, bn = -(-view.m // mr) * mr, -(-tiles // min(cuts, tiles)) * nr
             yield Blocks(mr, nr, bm, bn, view.depth, target.lanes, "dot")
+
+
+def _dot_columns(view: Contraction, mr: int, target: Target) -> int:
+    """Columns of a tile of dot products of `mr` rows. Registers hold the sums, the shorter side of the tile, and one
+    vector of the other side. Where the first-level cache does not hold a line of every row and column, since lines a
+    multiple of 4 KiB apart share one set, the columns are a power of two of which that cache holds the lines."""
+    registers, side = VECTOR_REGISTERS[target.arch] // registers_per_vector(view) - 1, view.vector
+    most = min(target.lanes, max(1, registers // mr - 1, registers // (mr + 1)), view.n)
+    _, step = view.run(side, view.columns)
+    if not step:
+        return most
+    item = max(DTYPES[view.buffer(read).memref.dtype].bytes for read in view.roles.reads[side])
+    held = lines_held(abs(step) * item, target)
+    return most if mr + most <= held else 1 << (max(1, min(most, held)).bit_length() - 1)
 
 
 def matrix_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:

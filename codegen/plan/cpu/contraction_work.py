@@ -266,7 +266,7 @@ class CpuContractionWork:
             return self._matrix_work.cycles(blocks, order, places)
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
-            slots = float(max(multiplies, (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
+            slots = float(max(multiplies, _LOAD * (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
             far = self._far_slots(blocks, order, place, blocks.nr * wide, slots)
             return (slots + far) / multiplies / self._filled_lanes
         vectors = blocks.nr // self.target.lanes * wide
