@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec import structs
 
 from codegen.compile.machine import machine
 from codegen.lower.cpu.lower_nest import lower_nest
@@ -127,10 +128,6 @@ def test_the_rows_of_a_step_share_their_loops() -> None:
 
 
 def test_short_rows_are_planned_together_and_others_are_not() -> None:
-    def rows(tried: Region) -> set[tuple[str, int]]:
-        plans = nest_candidates(tried, analyse(tried).core, nest_kernels.target(machine().arch))
-        return {(along(plan), plan.rows) for plan, _ in plans}
-
     assert ("i1", 4) in rows(softmax(64, 8 * LANES))
     assert ("", 4) in rows(log_sum(64, 8 * LANES))
     assert ("", 4) not in rows(regions.row_reduce(64, 8 * LANES))
@@ -138,6 +135,20 @@ def test_short_rows_are_planned_together_and_others_are_not() -> None:
         assert {number for _, number in rows(tried)} == {1}
     assert {number for _, number in rows(regions.cumsum(64, 100))} == {1}
     assert ("i0", 4) not in rows(softmax(64, 8 * LANES))
+
+
+def test_rows_that_run_together_fit_in_the_first_level_cache() -> None:
+    """Four rows of 16 KiB, read and written, took 113 us on a Zen 4 with 32 KiB; one at a time takes 69."""
+    assert ("i1", 4) in rows(softmax(64, 768))
+    assert ("i1", 2) in rows(softmax(64, 1024))
+    assert ("i1", 4) in rows(softmax(64, 1024), l1_bytes=48 << 10)
+    assert {number for _, number in rows(softmax(64, 2048))} == {1}
+
+
+def rows(tried: Region, l1_bytes: int = 32 << 10) -> set[tuple[str, int]]:
+    """The loop with the lanes, and the rows that run together, of every plan that is compared."""
+    target = structs.replace(nest_kernels.target(machine().arch), l1_bytes=l1_bytes)
+    return {(along(plan), plan.rows) for plan, _ in nest_candidates(tried, analyse(tried).core, target)}
 
 
 @pytest.mark.parametrize(
