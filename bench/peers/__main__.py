@@ -1,11 +1,11 @@
 """Compares eqsat with torch, inductor, onnxruntime, OpenVINO and XLA, on kernels and on whole models:
 
-    python -m bench.peers [--threads N] [--only TEXT] [--rounds N] [--kernels] [--models] [--cpu-time]
+    python -m bench.peers [--threads N] [--only TEXT] [--rounds N] [--kernels] [--models] [--cpu-time] [--avx2]
 
-Systems that are not installed are left out. eqsat runs twice: as it is, and at `exactness="range"`. The last columns
+Systems that are not installed are left out, and with `--avx2` onnxruntime, which no setting holds to AVX2. eqsat runs twice: as it is, and at `exactness="range"`. The last columns
 say how many times as fast as the fastest other system eqsat is (as it is), and which share of the machine's limit it
 reaches: of FLOP/s, or of bytes/s in the cache level that holds the tensors. Medians and quartiles are written to
-`bench/results/` with versions and machine.
+`bench/results/peers_cpu_….json`, named after the instruction set, with versions and machine.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import numpy as np
 
 from bench.arguments import containing, count
 from bench.facts import facts, load, warn_of_load, write
+from bench.peers.avx2 import hold_to_avx2
 from bench.peers.compare import compare
 from bench.peers.kernels import Kernel, kernels
 from bench.peers.limits import Limits, measure_limits
 from bench.peers.models import models
-from bench.peers.systems import KERNEL_SYSTEMS, MODEL_SYSTEMS, OURS, is_installed
+from bench.peers.systems import KERNEL_SYSTEMS, MODEL_SYSTEMS, OURS, takes_part
 from bench.turns import Times
+from codegen.compile.machine import machine
 
 SHORT = {"onnxruntime": "ort", "eqsat, range": "range"}
 """Headings that fit their columns."""
@@ -69,15 +71,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=count, default=15)
     parser.add_argument("--only", default="", help="cases whose name contains this; nothing is written")
     parser.add_argument("--cpu-time", action="store_true", help="for --threads 1 on a busy machine; nothing is written")
+    parser.add_argument("--avx2", action="store_true", help="hold all systems to AVX2")
     parser.add_argument("--kernels", action="store_true", help="no models")
     parser.add_argument("--models", action="store_true", help="no kernels")
     options = parser.parse_args()
     names = [*([] if options.models else kernels()), *([] if options.kernels else models())]
     chosen = containing(parser, options.only, names)
+    if options.avx2:
+        hold_to_avx2()
     warn_of_load()
     about = {**facts(), "threads": options.threads, "rounds": options.rounds}
     limits = measure_limits(options.threads)
-    systems = [system for system in {**KERNEL_SYSTEMS, **MODEL_SYSTEMS} if is_installed(system)]
+    systems = [system for system in {**KERNEL_SYSTEMS, **MODEL_SYSTEMS} if takes_part(system)]
     print(
         f"{'ms':<36}" + "".join(f"{SHORT.get(system, system):>9}" for system in systems) + f"{'ratio':>7}{'limit':>7}"
     )
@@ -94,7 +99,7 @@ def main() -> None:
         if ratios:
             print(f"{len(ratios)} {kind}: geometric mean of the ratios {geometric_mean(ratios):.2f}")
     if not (options.only or options.kernels or options.models or options.cpu_time):
-        write("peers_cpu", {**about, "load after": load()}, rows)
+        write(f"peers_cpu_{machine().arch}", {**about, "load after": load()}, rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One case of `bench.peers` in every system that is installed."""
+"""One case of `bench.peers` in every system that takes part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.peers.systems import (
     KERNEL_SYSTEMS,
     MODEL_SYSTEMS,
     export_kernel,
-    is_installed,
+    takes_part,
     module_in_inductor,
     module_in_torch,
     varying_arrays,
@@ -27,10 +27,10 @@ from bench.turns import Case, Times, measure
 
 
 def kernel_case(name: str, folder: Path) -> Case:
-    """A kernel in every system that is installed; its file lies in the folder, if torch could export it."""
+    """A kernel in every system that takes part; its file lies in the folder, if torch could export it."""
     kernel = kernels()[name]
     builders: dict[str, Any] = {
-        system: partial(build, kernel) for system, build in KERNEL_SYSTEMS.items() if is_installed(system)
+        system: partial(build, kernel) for system, build in KERNEL_SYSTEMS.items() if takes_part(system)
     }
     path = folder / "kernel.onnx"
     if path.exists():
@@ -38,19 +38,19 @@ def kernel_case(name: str, folder: Path) -> Case:
         builders |= {
             system: partial(build, str(path), inputs)
             for system, build in MODEL_SYSTEMS.items()
-            if system not in builders and is_installed(system)
+            if system not in builders and takes_part(system)
         }
     return Case(name, kernel.tolerance, builders)
 
 
 def model_case(name: str, folder: Path) -> Case:
-    """A model in every system that is installed."""
+    """A model in every system that takes part."""
     model = models()[name]
     path = str(folder / "model.onnx")
     builders: dict[str, Any] = {
-        system: partial(build, path, model.inputs) for system, build in MODEL_SYSTEMS.items() if is_installed(system)
+        system: partial(build, path, model.inputs) for system, build in MODEL_SYSTEMS.items() if takes_part(system)
     }
-    if model.build and is_installed("torch"):
+    if model.build and takes_part("torch"):
         builders["torch"] = partial(module_in_torch, model.build, model.inputs)
         builders["inductor"] = partial(module_in_inductor, model.build, model.inputs)
     return Case(name, model.tolerance, builders)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.peers.avx2 import can_take_part
 from bench.peers.kernels import Kernel
 from bench.turns import Runner
 
@@ -151,8 +152,9 @@ PACKAGES = {
 }
 
 
-def is_installed(system: str) -> bool:
-    return system in OURS or find_spec(PACKAGES[system]) is not None
+def takes_part(system: str) -> bool:
+    """Whether a system is installed and has the instructions of the others."""
+    return system in OURS or (find_spec(PACKAGES[system]) is not None and can_take_part(system))
 
 
 def module_of(kernel: Kernel) -> Any:
