@@ -1,5 +1,5 @@
-"""Writes `docs/performance.md`: eqsat beside its peers, case by case, and why, from `bench/results/peers_cpu.json` and
-`torch_models.json`.
+"""Writes `docs/performance.md`: eqsat beside its peers, case by case, and why, from `bench/results/peers_cpu_….json`
+and `torch_models.json`.
 
 python -m docs.make_performance
 """
@@ -17,7 +17,12 @@ from bench.peers.systems import OURS
 
 FILE = Path(__file__).parent / "performance.md"
 RESULTS = Path(__file__).parent.parent / "bench" / "results"
-PEERS, TORCH = RESULTS / "peers_cpu.json", RESULTS / "torch_models.json"
+TORCH = RESULTS / "torch_models.json"
+MACHINES = {
+    "amx": "With AMX",
+    "avx512_bf16": "With AVX-512, without AMX",
+}
+"""Instruction sets with results of `bench.peers`, and their titles on the page."""
 NAMES = {"xla": "XLA", "openvino": "OpenVINO"}
 """Systems as their makers write them, where that differs."""
 SHOWN_FACTS = (
@@ -28,13 +33,9 @@ SHOWN_FACTS = (
 )
 HEAD = """# Speed beside other systems
 
-Written by `python -m docs.make_performance` from `bench/results/peers_cpu.json`, which `python -m bench.peers` writes.
-All systems are measured in one run, in turns, each in a process of its own. Their outputs are compared first. Times are
-medians. The machine:
-
-{machine}
-
-The other systems: {systems}.
+Written by `python -m docs.make_performance` from `bench/results/peers_cpu_….json`, which `python -m bench.peers`
+writes. All systems are measured in one run, in turns, each in a process of its own. Their outputs are compared first.
+Times are medians.
 
 - *at range*: eqsat at `exactness="range"`, where it takes Winograd's larger tiles
   ([rules.md](rules.md#convolutions-by-tiles)); no ratio is of these times.
@@ -42,7 +43,15 @@ The other systems: {systems}.
 - *limit*: the share of the machine's measured peak that eqsat reaches: of FLOP/s in fp32, or in bf16 where an
   instruction multiplies the operands, or of the bytes/s of a copy in the level of memory that holds the tensors.
 
-A call's inputs and results are NumPy arrays or the system's own; weights are constants.
+A call's inputs and results are NumPy arrays or the system's own; weights are constants. With AVX2 alone
+(`python -m bench.peers --avx2`), eqsat, torch, inductor, XLA and OpenVINO are held to AVX2, OpenVINO but for some
+kernels; onnxruntime, which no setting holds to AVX2, is left out.
+"""
+MACHINE_HEAD = """## {title}
+
+The other systems: {systems}. The machine:
+
+{machine}
 """
 TORCH_HEAD = """## Models under torch.compile
 
@@ -64,7 +73,6 @@ Machines:
 
 """
 WHY: Mapping[str, str] = {
-    "linear 128×768×768 bf16": "without AMX, products are widened to fp32; oneDNN multiplies pairs of bf16",
     "stem 7×7/2+relu+maxpool": "the pool is a kernel of its own, with loads two elements apart",
     "softmax 512×1024": "an exponential of 16 lanes takes 26 to 32 cycles; rows lie 4 KB apart",
 }
@@ -79,15 +87,18 @@ WHY_TORCH: Mapping[str, str] = {
 
 def text() -> str:
     """The whole page."""
-    results = json.loads(PEERS.read_text(encoding="utf-8"))
-    facts, rows = results["facts"], results["rows"]
-    systems = sorted({system for row in rows for system in row["ms"] if system not in OURS})
-    parts = [HEAD.format(machine=_machine(facts), systems=", ".join(NAMES.get(name, name) for name in systems))]
-    for title, chosen in (
-        ("Kernels", [row for row in rows if row["case"] in kernels()]),
-        ("Models", [row for row in rows if row["case"] not in kernels()]),
-    ):
-        parts.append(f"## {title}\n\n{_table(chosen)}")
+    parts = [HEAD]
+    for arch, title in MACHINES.items():
+        results = json.loads((RESULTS / f"peers_cpu_{arch}.json").read_text(encoding="utf-8"))
+        facts, rows = results["facts"], results["rows"]
+        systems = sorted({system for row in rows for system in row["ms"] if system not in OURS})
+        names = ", ".join(NAMES.get(name, name) for name in systems)
+        parts.append(MACHINE_HEAD.format(title=title, machine=_machine(facts), systems=names))
+        for kind, chosen in (
+            ("Kernels", [row for row in rows if row["case"] in kernels()]),
+            ("Models", [row for row in rows if row["case"] not in kernels()]),
+        ):
+            parts.append(f"### {kind}\n\n{_table(chosen)}")
     trained = json.loads(TORCH.read_text(encoding="utf-8"))
     head = TORCH_HEAD.format(versions=trained["facts"]["versions"], machines=_machines(trained["rows"]))
     parts.append(head + _torch_table(trained["rows"]))

@@ -2,10 +2,11 @@
 
     python -m bench.peers [--threads N] [--only TEXT] [--rounds N] [--kernels] [--models] [--cpu-time] [--avx2]
 
-Systems that are not installed are left out, and with `--avx2` onnxruntime, which no setting holds to AVX2. eqsat runs twice: as it is, and at `exactness="range"`. The last columns
-say how many times as fast as the fastest other system eqsat is (as it is), and which share of the machine's limit it
-reaches: of FLOP/s, or of bytes/s in the cache level that holds the tensors. Medians and quartiles are written to
-`bench/results/peers_cpu_….json`, named after the instruction set, with versions and machine.
+Systems that are not installed are left out, and with `--avx2` onnxruntime, which no setting holds to AVX2. eqsat runs
+twice: as it is, and at `exactness="range"`. The last columns say how many times as fast as the fastest other system
+eqsat is (as it is), and which share of the machine's limit it reaches: of FLOP/s, or of bytes/s in the cache level that
+holds the tensors. Medians and quartiles are written to `bench/results/peers_cpu_….json`, named after the instruction
+set, with versions and machine.
 """
 
 from __future__ import annotations

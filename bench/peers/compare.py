@@ -18,9 +18,9 @@ from bench.peers.systems import (
     KERNEL_SYSTEMS,
     MODEL_SYSTEMS,
     export_kernel,
-    takes_part,
     module_in_inductor,
     module_in_torch,
+    takes_part,
     varying_arrays,
 )
 from bench.turns import Case, Times, measure

@@ -69,14 +69,17 @@ def nest_candidates(
     once = [plan for plan in plans if not space.recomputes(plan)]
     work = NestWork(space.loops, target, space.rows)
     priced = [(plan, work.of(plan)) for plan in once or plans]
-    priced.sort(key=lambda candidate: _cycles(candidate[1], target))
+    priced.sort(key=lambda candidate: _rank(candidate[0], candidate[1], target))
     return priced
 
 
-def _cycles(work: Work, target: Target) -> float:
-    """Cycles of the unit that works longest."""
+def _rank(plan: CpuNestPlan, work: Work, target: Target) -> tuple[float, ...]:
+    """Better plans rank lower: by the cycles of the unit that works longest, or of memory; then those that read memory
+    in order, a row at a time."""
     compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
-    return (compute + work.reread + work.layout + work.fanout) / work.occupancy
+    busy = (compute + work.reread + work.layout + work.fanout) / work.occupancy
+    memory = work.bytes / target.bandwidth * 1e9 / target.cycle_ns * target.units
+    return max(busy, memory), plan.rows, busy
 
 
 @dataclass(frozen=True, eq=False)
