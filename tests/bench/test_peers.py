@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from bench.peers.limits import Limits
 from bench.peers.systems import kernel_in_eqsat, kernel_in_torch
 from bench.turns import CannotRunError, Times, measure
 from docs import make_performance
-from tests.bench.failing_case import failing
+from tests.bench.failing_case import differing, failing
 
 LIMITS = Limits(1e12, {1e6: 1e11, float("inf"): 1e10})
 SMALL = {
@@ -63,3 +65,13 @@ def test_a_system_that_cannot_run_a_case_is_left_out_with_its_reason() -> None:
     with pytest.raises(SystemExit) as ended:
         measure(failing, 1, 1)
     assert isinstance(ended.value.__cause__, CannotRunError)
+
+
+@pytest.mark.slow
+def test_a_system_whose_output_differs_from_most_is_left_out() -> None:
+    absent: dict[str, str] = {}
+    assert list(measure(partial(differing, "third"), 1, 1, absent.__setitem__)) == ["first", "second"]
+    assert absent == {"third": "first and third differ by 5.0e-01"}
+    for skip in (None, absent.__setitem__):
+        with pytest.raises(SystemExit, match="first and second differ"):
+            measure(partial(differing, "first"), 1, 1, skip)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from eqsat import tensor as t
-from eqsat.explanation.explore import Exploration, explore
+from eqsat.explanation.explore import Exploration, explore, explore_parts
 from eqsat.explanation.html_page import page, write_page
 from tests.support.browser import browser
 from tests.support.programs import graphs
@@ -370,7 +370,7 @@ def test_the_page_holds_all_that_it_needs(run: Exploration) -> None:
 
 @pytest.mark.exhaustive
 def test_resnet_50_stays_usable(chromium: Any, tmp_path: Path) -> None:
-    run = explore(graphs.resnet50(), target="cpu")
+    run = max(explore_parts(graphs.resnet50(), target="cpu").values(), key=lambda run: run.uops)
     path = tmp_path / "resnet50.html"
     run.html(path)
     assert path.stat().st_size < LARGEST_BYTES
@@ -383,9 +383,9 @@ def test_resnet_50_stays_usable(chromium: Any, tmp_path: Path) -> None:
     opened.page.click("text=All uops")
     assert opened.page.locator("#uops .node").count() == run.uops
     opened.press("/")
-    opened.page.keyboard.type(run.kernels[30].writes[0])
+    opened.page.keyboard.type(run.kernels[-1].writes[0])
     opened.press("Enter")
-    assert opened.title.startswith(run.kernels[30].writes[0])
+    assert opened.title.startswith(run.kernels[-1].writes[0])
     assert time.perf_counter() - start < SLOWEST_SECONDS
     assert opened.errors == []
     opened.context.close()
