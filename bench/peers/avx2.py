@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 _SETTINGS = {
     "EQSAT_ISA": "avx2",
@@ -10,9 +12,11 @@ _SETTINGS = {
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    "TORCHINDUCTOR_CACHE_DIR": str(Path(tempfile.gettempdir()) / "torchinductor_avx2"),
 }
 """Variables of the environment of eqsat; of torch and inductor; of MKL and oneDNN, which torch and OpenVINO call; and
-of XLA. Some kernels of OpenVINO are not oneDNN's, and take AVX-512."""
+of XLA. Some kernels of OpenVINO are not oneDNN's, and take AVX-512. Graphs in inductor's cache that were compiled for
+AVX-512 compute wrong results with AVX2, so that the cache is one of its own."""
 _FREE = ("onnxruntime",)
 """Systems that no setting holds to AVX2."""
 

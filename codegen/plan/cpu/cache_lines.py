@@ -25,6 +25,17 @@ _SHARE = 0.75
 """The share of the cache that an operand may have: the other tensors of a call take the rest."""
 
 
+_SHARE_OF_L3 = 8
+"""A last-level cache, which other cores and programs fill as well, holds so many times the bytes of the second-level
+caches of a program's cores."""
+
+
+def hold_constants(read: float, target: Target) -> bool:
+    """Whether the caches hold the constants of the program from call to call, of which a kernel reads so many bytes."""
+    held = target.l2_bytes * target.units * (_SHARE_OF_L3 if target.l3_bytes else 1)
+    return max(read, target.constant_bytes) <= held
+
+
 def are_far(operand: float, target: Target) -> bool:
     """Whether the lines of an operand of so many bytes, which one core reads, are far."""
     return operand >= _SHARE * target.l2_bytes

@@ -73,6 +73,8 @@ def outer_blocks(view: Contraction, target: Target) -> Iterator[Blocks]:
     cuts = _cuts(_useful_units(view, target), view.repeats)
     for vectors in (1, 2, 3, 4, 8):
         most = (budget // wide - 1 - vectors) // vectors
+        if most < 1 and vectors + 2 <= budget // wide:
+            most = 1  # a row uses each vector of columns once, which needs no register
         if most < 1 or (vectors > 1 and (vectors - 1) * lanes >= view.n):
             continue
         if vectors > 4 and view.m > most:  # the first-level cache does not hold so wide a panel, which is read again

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, every_nth_set
+from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, every_nth_set, hold_constants
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
@@ -54,6 +54,8 @@ _RESUMED, _FAR_RESUMED = 1.75, 5.25
 and further cycles where such sums fill half of the second-level cache."""
 _INTEGER_PRODUCT = 1.5
 """Times as long as the peak of integers allows: a product takes two instructions (`vpmulld`), an addition one."""
+_L2_BYTES = 32
+"""Bytes that the second-level cache gives in a cycle."""
 _LATENCY = 4
 """Cycles from a multiply-add to the next one on the same sum."""
 _DOT_LATENCY = 2
@@ -61,9 +63,6 @@ _DOT_LATENCY = 2
 _UNHIDDEN = 0.7
 """The share of the time of reading large constants that products do not hide where both take equally long: kernels of
 few rows take nearly as long as both one after the other. The longer of both hides more of the other."""
-_SHARE_OF_L3 = 8
-"""A last-level cache, which other cores and programs fill as well, holds so many times the bytes of the second-level
-caches of a program's cores."""
 _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
@@ -273,11 +272,15 @@ class CpuContractionWork:
         product = _INTEGER_PRODUCT if blocks.algorithm == "outer" and self.view.accumulator == "i32" else 1.0
         products = product * (blocks.mr + self._has_bias(blocks)) * vectors
         panel = blocks.bk * blocks.nr * bytes_of_term(self.view, blocks.algorithm)
-        # the second-level cache gives half a vector per cycle
-        far = 2 * vectors * _PORTS if panel > self.target.l1_bytes else 0
+        far = vectors * self._far_vector_slots if panel > self.target.l1_bytes else 0
         slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS)
         slots += self._far_slots(blocks, order, place, vectors, slots) + _TURN_LOSS
         return slots / (blocks.mr * vectors) * self._over_vectors(blocks)
+
+    @cached_property
+    def _far_vector_slots(self) -> float:
+        """Slots in which the second-level cache gives a vector."""
+        return _PORTS * self.target.lanes * 4 / _L2_BYTES
 
     @cached_property
     def _filled_lanes(self) -> float:
@@ -425,8 +428,7 @@ class CpuContractionWork:
         view = self.view
         tensors = [view.source_bytes(side) if view.is_constant(side) else {} for side in (0, 1)]
         read = sum((tensors[0] | tensors[1]).values())
-        held = self.target.l2_bytes * self.target.units * (_SHARE_OF_L3 if self.target.l3_bytes else 1)
-        if max(read, self.target.constant_bytes) <= held:
+        if hold_constants(read, self.target):
             return 0.0
         return read / self.target.bandwidth * 1e9 / self.target.cycle_ns * self.target.units
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from codegen.plan.cpu.constant_pieces import piece_cycles
 from codegen.plan.cpu.kept_rows import KeptRow
 from codegen.plan.cpu.nest_access_work import Collision, NestAccesses
 from codegen.plan.cpu.nest_latency import waits
@@ -77,7 +78,7 @@ class NestWork:
             efficiency=max(1e-5, min(1.0, (flops + again) / (4 * lanes * busy))),
             recomputed=again,
             reread=reread,
-            layout=max(0.0, vectors - ideal) + cycles.apart,
+            layout=max(0.0, vectors - ideal) + cycles.apart + piece_cycles(self.loops, plan, self.target),
             fanout=cycles.kept,
             scratch=plan.rows * sum(row.nbytes for row in kept),
             parallel=bool(plan.threads) or plan.part is not None,

@@ -225,6 +225,23 @@ def test_columns_that_both_cores_read_from_the_last_cache_cost_more_than_those_o
     assert [rereads(size) for size in (0, 4 << 20, 1 << 30)] == [{0}, {3 * lines}, {0}]
 
 
+def test_constants_that_memory_gives_in_strips_of_columns_cost_waiting() -> None:
+    """A product of one row as a nest; where memory gives the constants, products of the contraction template read them
+    in order."""
+    over, k, n = (2304, 768), 768, 2304
+    body = [
+        ewise("p", "mul", over, read("x", over, "i1"), read("W", over, "i1", "i0")),
+        reduction("s", "sum", over, 1, same("p", over)),
+    ]
+    known = with_constant(region("product", [buffer("x", (k,)), buffer("W", (k, n))], body, (n,)), "W")
+
+    def layout(constant_bytes: int) -> float:
+        priced = plans(known, msgspec.structs.replace(TARGET, constant_bytes=constant_bytes))
+        return next(work.layout for plan, work in priced if along(plan_of(plan, CpuNestPlan)) == "i0")
+
+    assert layout(1 << 30) - layout(1 << 20) == pytest.approx(12 * k * n * 4 / CACHE_LINE_BYTES)
+
+
 def test_rows_in_memory_that_no_cache_holds_are_read_again_for_each_product() -> None:
     def per_row(rows: int) -> float:
         over, out = (50, rows, 2, 3072), (50, rows, 2)

@@ -69,6 +69,13 @@ def test_few_rows_share_the_columns_that_dot_products_load() -> None:
     assert (tall.algorithm, tall.mr) == ("dot", 4)
 
 
+def test_one_row_has_eight_vectors_of_columns_on_every_machine() -> None:
+    """Four sums of one row wait for each other: a core starts two multiply-adds per cycle, which take four cycles."""
+    for arch in ("avx2", "avx512"):
+        plans = plans_of(regions.matmul((), 1, 2304, 768), target(arch))
+        assert any(plan.blocks.nr == 8 * plan.blocks.lanes for plan, _ in plans)
+
+
 def columns_of_dots(rows: int, terms: int, ways: int) -> int:
     """The columns of a tile of dot products with as many rows as there are, of columns of so many terms."""
     region = regions.matmul((), rows, 1024, terms, rhs_t=True)
