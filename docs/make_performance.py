@@ -43,9 +43,7 @@ Times are medians.
 - *limit*: the share of the machine's measured peak that eqsat reaches: of FLOP/s in fp32, or in bf16 where an
   instruction multiplies the operands, or of the bytes/s of a copy in the level of memory that holds the tensors.
 
-A call's inputs and results are NumPy arrays or the system's own; weights are constants. With AVX2 alone
-(`python -m bench.peers --avx2`), eqsat, torch, inductor, XLA and OpenVINO are held to AVX2, OpenVINO but for some
-kernels; onnxruntime, which no setting holds to AVX2, is left out.
+A call's inputs and results are NumPy arrays or the system's own; weights are constants.
 """
 MACHINE_HEAD = """## {title}
 
