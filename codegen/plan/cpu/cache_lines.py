@@ -21,6 +21,9 @@ PANEL_LINE = 9.0
 FAR_LINE = 18.0
 """Cycles that a core waits for a line beyond the second-level cache where the lines that it reads before and after lie
 on other pages: no prefetcher foresees the reads. Fitted to columns of matrix products in long blocks of k."""
+STREAMED_LINE = 6.0
+"""Cycles that a core waits for a far line, where its prefetcher follows the reads through whole pages. Twice as many
+where the core reads at most half of each page."""
 _SHARE = 0.75
 """The share of the cache that an operand may have: the other tensors of a call take the rest."""
 

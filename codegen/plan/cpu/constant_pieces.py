@@ -1,17 +1,14 @@
 """The cycles that a nest waits for constants that memory gives in short pieces: a strip of columns of a matrix, for all
-rows of the matrix, and then the next strip."""
+rows of the matrix, and then the next strip. One row by 768 x 2304 weights takes 360 us by strips of 64 columns, and 220
+in the order of memory, on two cores of a Zen 4."""
 
 from __future__ import annotations
 
-from codegen.plan.cpu.cache_lines import PAGE_BYTES, hold_constants
+from codegen.plan.cpu.cache_lines import PAGE_BYTES, STREAMED_LINE, hold_constants
 from codegen.plan.region_loops import RegionLoops
 from ir.dtype import DTYPES
 from ir.plan.cpu import CpuNestPlan
 from ir.target import CACHE_LINE_BYTES, Target
-
-_PIECE_LINE = 12.0
-"""Cycles that a core waits for a cache line of a piece: its prefetcher follows reads through whole pages. A row by
-768 x 2304 weights takes 360 us by strips of 64 columns, and 220 in the order of memory, on two cores of a Zen 4."""
 
 
 def piece_cycles(loops: RegionLoops, plan: CpuNestPlan, target: Target) -> float:
@@ -27,6 +24,6 @@ def piece_cycles(loops: RegionLoops, plan: CpuNestPlan, target: Target) -> float
         item = DTYPES[constants[access.buffer].dtype].bytes
         steps = [abs(stride.step or 0) for stride in access.strides]
         own, terms = steps[: len(op.shape)], steps[len(op.shape) :]
-        if 1 in own and plan.width * item < PAGE_BYTES // 2 < max(terms) * item:
+        if 1 in own and plan.width * item < PAGE_BYTES // 2 < max(terms, default=0) * item:
             pieces.add(access.buffer)
-    return sum(constants[name].nbytes for name in pieces) / CACHE_LINE_BYTES * _PIECE_LINE
+    return sum(constants[name].nbytes for name in pieces) / CACHE_LINE_BYTES * 2 * STREAMED_LINE

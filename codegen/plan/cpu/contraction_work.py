@@ -254,8 +254,9 @@ class CpuContractionWork:
 
     def _per_cycle(self, blocks: Blocks) -> float:
         """FLOPs of a core in a cycle, at most."""
-        if self._compute_dtype(blocks) in PEAK_DTYPES:
-            return self.target.per_cycle(self._compute_dtype(blocks))
+        dtype = self._compute_dtype(blocks)
+        if dtype in PEAK_DTYPES:
+            return self.target.per_cycle(dtype)
         return 2 * self.target.lanes * _PORTS / self._registers
 
     def _inner_cycles(self, blocks: Blocks, order: LoopOrder, places: tuple[Place, Place]) -> float:

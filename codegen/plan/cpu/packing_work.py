@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k
-from codegen.plan.cpu.cache_lines import FAR_LINE, PAGE_BYTES, are_far, share_of_core
+from codegen.plan.cpu.cache_lines import FAR_LINE, PAGE_BYTES, STREAMED_LINE, are_far, share_of_core
 from codegen.plan.cpu.cell_operands import CELL_ALGORITHMS, copies_rows, has_terms_in_place, turns_rows
 from ir.dtype import DTYPES
 from ir.plan.cpu import Blocks, Place
@@ -38,9 +38,6 @@ _TESTED = 6.0
 """Cycles to find which lanes of a vector lie inside the image, where padding is no copy of zeros."""
 _NARROW_GATHER = 3.0
 """Cycles to gather a lane of 8 or 16 bits, for which no CPU has an instruction, where its test holds."""
-_STREAMED_LINE = 6.0
-"""Cycles that a task waits for a far cache line that it packs, where the core's prefetcher follows the reads through
-whole pages. Twice as many where it reads at most half of each page."""
 _NEAR_TERMS, _FAR_TERMS = 16, 112
 """Terms of a block of k whose pages a core's prefetcher follows together; and further terms from which on it follows
 none."""
@@ -94,14 +91,14 @@ class PackingWork:
         if place not in ("packed", "memory") or not are_far(share, self.target):
             return 0.0
         if place == "memory" and not columns:
-            return lines * (self._passes_of_rows(blocks) - 1) * _STREAMED_LINE
+            return lines * (self._passes_of_rows(blocks) - 1) * STREAMED_LINE
         _, _, along_k = self._runs[side]
         apart = 0.0 if along_k else FAR_LINE * min(1.0, max(0, blocks.bk - _NEAR_TERMS) / _FAR_TERMS)
         if place == "memory":
             return lines * apart
         in_pieces = columns and not along_k and blocks.bn < view.n
         share_of_page = min(max(blocks.bn * self._item(side) / PAGE_BYTES, 0.5), 1.0) if in_pieces else 1.0
-        return lines * times * max(apart, _STREAMED_LINE / share_of_page)
+        return lines * times * max(apart, STREAMED_LINE / share_of_page)
 
     def _passes_of_rows(self, blocks: Blocks) -> float:
         """How often the rows in memory pass into a core: for each product that shares them, and for each panel of

@@ -24,7 +24,9 @@ from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
 from ir.kernel.cpu.kernel import CpuKernel
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
+from ir.kernel.cpu.nodes import CpuCall
 from ir.kernel.cpu.verify import verify
+from ir.kernel.nodes import values_of, walk
 from ir.plan.cpu import CpuContractionPlan
 from ir.pricer import Work
 from ir.region.region import Region
@@ -71,6 +73,12 @@ def verify_provable(built: Built, plans: Sequence[CpuContractionPlan]) -> None:
         if not (cut and holds_all):
             for kernel in (*(packed.kernel for packed in lowered.packed), lowered.kernel):
                 verify(kernel)
+
+
+def calls_in(kernel: CpuKernel, fn: str) -> list[CpuCall]:
+    """The calls of a function in a kernel, once for each place in its text."""
+    stmts = (stmt for phase in kernel.phases for stmt in walk(phase.body))
+    return [value for stmt in stmts for value in values_of(stmt) if isinstance(value, CpuCall) and value.fn == fn]
 
 
 class Built:

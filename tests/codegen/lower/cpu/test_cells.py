@@ -8,15 +8,12 @@ import pytest
 
 from codegen.plan.cpu import contraction_candidates
 from ir.diagnostics import Kind
-from ir.kernel.cpu.nodes import CpuCall
-from ir.kernel.nodes import values_of as values_in
-from ir.kernel.nodes import walk
 from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
 from ir.region.region import Region
 from ir.target import VNNI
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, assert_refused, plans_of, target_of, verify_provable
+from tests.support.cpu.contraction_runs import Built, assert_refused, calls_in, plans_of, target_of, verify_provable
 from tests.support.cpu.nest_kernels import required
 from tests.support.programs import regions
 from tests.support.programs.narrow_regions import (
@@ -95,14 +92,7 @@ def test_cells_multiply_in_the_kernel() -> None:
     for name, rows in (("whole", 0), ("signed", 1)):
         plan = next(plan for plan in cell_plans(REGIONS[name], "avx512_vnni") if plan.blocks.nr == 32)
         (kernel,) = Built([(REGIONS[name], plan)], required("avx512_vnni")).kernels()
-        products = [
-            value
-            for phase in kernel.phases
-            for stmt in walk(phase.body)
-            for value in values_in(stmt)
-            if isinstance(value, CpuCall) and value.fn == "dot_quads"
-        ]
-        assert len(products) == (plan.blocks.mr + rows) * 2
+        assert len(calls_in(kernel, "dot_quads")) == (plan.blocks.mr + rows) * 2
         assert " : cell]" in str(kernel)
 
 

@@ -10,15 +10,12 @@ import pytest
 from codegen.plan.cpu import contraction_candidates
 from codegen.poly.analyse import analyse
 from ir.diagnostics import Kind
-from ir.kernel.cpu.nodes import CpuCall
-from ir.kernel.nodes import values_of as values_in
-from ir.kernel.nodes import walk
 from ir.plan.cpu import CpuContractionPlan
 from ir.region.playback import play_region
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, assert_refused, plans_of, target_of, verify_provable
+from tests.support.cpu.contraction_runs import Built, assert_refused, calls_in, plans_of, target_of, verify_provable
 from tests.support.cpu.nest_kernels import required
 from tests.support.programs import regions
 from tests.support.programs.bf16_regions import BF16_REGIONS, widened_operand
@@ -77,13 +74,7 @@ def test_pairs_multiply_in_the_kernel() -> None:
     region = BF16_REGIONS["whole"]
     plan = plans_of_pairs(region)[0]
     (kernel,) = Built([(region, plan)], required(ARCH)).kernels()
-    products = [
-        value
-        for phase in kernel.phases
-        for stmt in walk(phase.body)
-        for value in values_in(stmt)
-        if isinstance(value, CpuCall) and value.fn == "dot_pairs"
-    ]
+    products = calls_in(kernel, "dot_pairs")
     assert len(products) == plan.blocks.mr * plan.blocks.nr // 16
     assert {product.dtype for product in products} == {"fp32"}
 
