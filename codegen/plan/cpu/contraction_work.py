@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, every_nth_set, hold_constants
+from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, are_far, every_nth_set, hold_constants
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
@@ -74,6 +74,8 @@ _TURN, _CUT_TURN = 6.0, 36.0
 """Cycles to store a vector of sums along the rows; and the last vector, if the tile cuts it short."""
 _FOLD = 3.5
 """Cycles to sum the lanes of one dot product."""
+_DOT_LINE = 1.5
+"""Cycles that dot products wait for a line of their columns that the second-level cache does not hold."""
 _FORWARD = 20.0
 """Cycles that a vector load waits for the single numbers just stored there."""
 _BOX_COPY, _BOX_RUN = 2.5, 4.0
@@ -163,6 +165,7 @@ class CpuContractionWork:
             layout=self._packing(tile, times)
             + self._packing_work.waiting(blocks, places, times)
             + self._waiting_for_constants(blocks, cycles)
+            + self._waiting_for_columns(blocks)
             + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
@@ -421,6 +424,14 @@ class CpuContractionWork:
             return 0.0
         less, more = sorted((cycles, self._constant_cycles))
         return _UNHIDDEN * less * less / more
+
+    def _waiting_for_columns(self, blocks: Blocks) -> float:
+        """Cycles in which dot products wait for columns of which the last cache holds more than the second-level caches
+        do. Memory gives constants later, but `_waiting_for_constants` counts that."""
+        columns = sum(self.view.source_bytes(self.view.vector).values())
+        if blocks.algorithm != "dot" or self._constant_cycles or not are_far(columns / self.target.units, self.target):
+            return 0.0
+        return columns / CACHE_LINE_BYTES * _DOT_LINE
 
     @cached_property
     def _constant_cycles(self) -> float:

@@ -161,21 +161,15 @@ EQ_FN eq_i64 eq_move_gather_64(const void *p, eq_i64 index, eq_mask m) {
 }
 
 #elif EQ_X86_MOVES == 256
-#define EQ_TAIL_MASKED(W, V, insn)                                                                            \
+#define EQ_MASKED_LOAD(W, V, insn)                                                                            \
   EQ_FN V eq_masked_load_##W(const void *p, V m) {                                                            \
     V r;                                                                                                      \
     __asm__ volatile(insn " (%1), %2, %0" : "=x"(r) : "r"(p), "x"(m) : "memory");                             \
     return r;                                                                                                 \
-  }                                                                                                           \
-  EQ_FN void eq_masked_store_##W(void *p, V v, V m) {                                                         \
-    __asm__ volatile(insn " %1, %2, (%0)" : : "r"(p), "x"(v), "x"(m) : "memory");                             \
   }
-EQ_TAIL_MASKED(32, eq_i32, "vpmaskmovd")
-EQ_TAIL_MASKED(64, eq_i64h, "vpmaskmovq")
-EQ_TAIL_LANES(8)
-EQ_TAIL_LANES(16)
+EQ_MASKED_LOAD(32, eq_i32, "vpmaskmovd")
+EQ_MASKED_LOAD(64, eq_i64h, "vpmaskmovq")
 EQ_FN eq_i32 eq_move_load_n_32(const void *p, int n) { return eq_masked_load_32(p, eq_first(n)); }
-EQ_FN void eq_move_store_n_32(void *p, eq_i32 v, int n) { eq_masked_store_32(p, v, eq_first(n)); }
 EQ_FN eq_i32 eq_move_load_m_32(const void *p, eq_mask m) { return eq_masked_load_32(p, m); }
 EQ_FN eq_i64 eq_move_load_m_64(const void *p, eq_mask m) {
   eq_i64 wide = eq_widen(m);
@@ -184,9 +178,55 @@ EQ_FN eq_i64 eq_move_load_m_64(const void *p, eq_mask m) {
 EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) { return eq_move_load_m_64(p, eq_first(n)); }
 EQ_MASK_LANES(8)
 EQ_MASK_LANES(16)
+
+/* Short moves in pieces of 16, 8, 4, 2 and 1 bytes: there are no masked ones of narrow lanes, and a masked store of
+   wide lanes takes a core of AMD twelve cycles. */
+typedef EQ_VECTOR(int64_t, 2) eq_two_i64;
+typedef EQ_LOOSE(eq_two_i64) eq_loose_two_i64;
+typedef EQ_LOOSE(uint64_t) eq_loose_u64;
+typedef EQ_LOOSE(uint32_t) eq_loose_u32;
+typedef EQ_LOOSE(uint16_t) eq_loose_u16;
+EQ_FN uint64_t eq_load_bytes(const void *p, int size) { /* size < 8 */
+  const char *at = p;
+  uint64_t bits = 0;
+  if (size & 4) bits = *(const eq_loose_u32 *)at;
+  if (size & 2) bits |= (uint64_t)*(const eq_loose_u16 *)(at + (size & 4)) << 8 * (size & 4);
+  if (size & 1) bits |= (uint64_t)(uint8_t)at[size & 6] << 8 * (size & 6);
+  return bits;
+}
+EQ_FN void eq_store_bytes(void *p, eq_two_i64 first, eq_two_i64 second, int size) { /* size < 32 */
+  char *at = p;
+  if (size & 16) *(eq_loose_two_i64 *)at = first, first = second, at += 16;
+  if (size & 8) *(eq_loose_u64 *)at = (uint64_t)first[0], first[0] = first[1], at += 8;
+  uint64_t bits = (uint64_t)first[0];
+  if (size & 4) *(eq_loose_u32 *)at = (uint32_t)bits, bits >>= 32, at += 4;
+  if (size & 2) *(eq_loose_u16 *)at = (uint16_t)bits, bits >>= 16, at += 2;
+  if (size & 1) *at = (char)bits;
+}
+EQ_FN eq_i8 eq_move_load_n_8(const void *p, int n) {
+  return n == EQ_VL ? eq_move_load_8(p) : (eq_i8)eq_load_bytes(p, n);
+}
+EQ_FN eq_i16 eq_move_load_n_16(const void *p, int n) {
+  if (n == EQ_VL) return eq_move_load_16(p);
+  int64_t rest = (int64_t)eq_load_bytes((const char *)p + (2 * n & 8), 2 * n & 7);
+  return n & 4 ? (eq_i16)(eq_two_i64){(int64_t)*(const eq_loose_u64 *)p, rest} : (eq_i16)(eq_two_i64){rest};
+}
+EQ_FN void eq_move_store_n_8(void *p, eq_i8 v, int n) {
+  if (n == EQ_VL) eq_move_store_8(p, v);
+  else eq_store_bytes(p, (eq_two_i64){(int64_t)v}, (eq_two_i64){0}, n);
+}
+EQ_FN void eq_move_store_n_16(void *p, eq_i16 v, int n) {
+  if (n == EQ_VL) eq_move_store_16(p, v);
+  else eq_store_bytes(p, (eq_two_i64)v, (eq_two_i64){0}, 2 * n);
+}
+EQ_FN void eq_store_part(void *p, eq_i64h v, int size) {
+  if (size == sizeof v) *(eq_loose_64h *)p = v;
+  else eq_store_bytes(p, (eq_two_i64){v[0], v[1]}, (eq_two_i64){v[2], v[3]}, size);
+}
+EQ_FN void eq_move_store_n_32(void *p, eq_i32 v, int n) { eq_store_part(p, (eq_i64h)v, 4 * n); }
 EQ_FN void eq_move_store_n_64(void *p, eq_i64 v, int n) {
-  eq_i64 m = eq_widen(eq_first(n));
-  eq_masked_store_64(p, v.lo, m.lo), eq_masked_store_64((char *)p + 32, v.hi, m.hi);
+  int upper = n > EQ_VL / 2 ? n - EQ_VL / 2 : 0;
+  eq_store_part(p, v.lo, 8 * (n - upper)), eq_store_part((char *)p + 32, v.hi, 8 * upper);
 }
 EQ_GATHER_LANES(32)
 EQ_GATHER_LANES(64)
