@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,9 +43,12 @@ def source_digest() -> str:
     home = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for package in PACKAGES:
-        for path in sorted((home / package).rglob("*.[ph]*")):
-            if path.suffix in (".py", ".h"):
-                digest.update(f"{path.relative_to(home)}\0".encode() + path.read_bytes())
+        for folder, folders, names in os.walk(home / package):  # half the time of Path.rglob and Path.read_bytes
+            folders.sort()
+            for name in sorted(name for name in names if name.endswith((".py", ".h"))):
+                path = os.path.join(folder, name)
+                with open(path, "rb", buffering=0) as file:
+                    digest.update(os.path.relpath(path, home).encode() + b"\0" + file.read())
     return digest.hexdigest()
 
 

@@ -71,7 +71,8 @@ def _bind(
         sizes |= binder.inferred
         binder = _BindingPass(source, sizes, calls(sizes))
     require_sizes(binder.missing, STAGE)
-    return Graph.build(binder.nodes, [binder.alias.get(ref, ref) for ref in outputs_of(source)]), binder.notes
+    outputs = [binder.alias.get(ref, ref) for ref in outputs_of(source)]
+    return Graph.of_typed(binder.nodes, outputs, binder.types), binder.notes
 
 
 class _Calls:

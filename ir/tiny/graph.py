@@ -34,7 +34,7 @@ MAX_RANK = 64
 class Graph:
     """A bound Tiny graph: `nodes` in topological order, `outputs` in signature order, and the type of every node.
 
-    Create graphs by `Graph.build`, which checks them: every Graph is valid.
+    Create graphs by `Graph.build`, which checks them, or `Graph.of_typed`: every Graph is valid.
     """
 
     nodes: tuple[Node, ...]
@@ -50,8 +50,12 @@ class Graph:
             exact, result = type_node(node, types)
             checked.append(exact)
             types[node.id] = result
-        listed = tuple(outputs) if outputs is not None else default_outputs(checked)
-        graph = Graph(tuple(checked), listed, MappingProxyType(types))
+        return Graph.of_typed(checked, default_outputs(checked) if outputs is None else outputs, types)
+
+    @staticmethod
+    def of_typed(nodes: Iterable[Node], outputs: Sequence[Ref], types: Mapping[Ref, TensorType]) -> Graph:
+        """The graph of nodes that `type_node` has checked and given these types; checks the inputs and outputs."""
+        graph = Graph(tuple(nodes), tuple(outputs), MappingProxyType(dict(types)))
         _check_signature(graph)
         return graph
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import msgspec
@@ -26,8 +28,8 @@ class TensorLiteral(msgspec.Struct, frozen=True):
         return np.asarray(self.elements).astype(dtype(self.dtype).numpy).reshape(self.shape)
 
 
-def decode_array(proto: Any, at: str) -> np.ndarray:
-    """The array of a TensorProto.
+def decode_array(proto: Any, at: str, raw: np.ndarray | None = None) -> np.ndarray:
+    """The array of a TensorProto. raw: its raw data, if the TensorProto lacks that.
 
     Raises:
         EqsatError: MalformedGraph for a damaged tensor, UnsupportedOp for an element type that eqsat lacks.
@@ -36,9 +38,17 @@ def decode_array(proto: Any, at: str) -> np.ndarray:
 
     if proto.data_type:
         try:
-            element_type(proto.data_type)
+            element = element_type(proto.data_type)
         except EqsatError as error:
             raise error.locate(at=at, op="constant") from None
+        if (
+            raw is not None
+            and raw.nbytes == math.prod(proto.dims) * element.numpy.itemsize
+            and sys.byteorder == "little"
+        ):
+            return raw.view(element.numpy).reshape(proto.dims)
+    if raw is not None:
+        proto.raw_data = raw.tobytes()
     try:
         return np.asarray(to_array(proto))
     except Exception as error:  # onnx raises many types for a damaged tensor

@@ -16,6 +16,7 @@ import numpy as np
 from eqsat.failure.internal_error import public_call
 from eqsat.frontends.onnx.decode import constant_of, decode_array, decode_attribute
 from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.lift_weights import Weights
 from eqsat.frontends.onnx.module_of import module_of
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
 from eqsat.frontends.onnx.read_onnx import STORED, opsets, read_onnx
@@ -44,8 +45,8 @@ def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     Raises:
         EqsatError: UnsupportedOp that names the operators, MalformedGraph if the source is no ONNX model.
     """
-    model = read_onnx(source)
-    reader = _NodeReader(opsets(model))
+    model, weights = read_onnx(source)
+    reader = _NodeReader(opsets(model), weights)
     names: Names = {value.name: value.name for value in model.graph.input}
     nodes = reader.read(model.graph, names, "")
     read = {name for node in nodes for name in node.inputs} | {output.name for output in model.graph.output}
@@ -59,9 +60,9 @@ def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
 class _NodeReader:
     """Reads the nodes of graphs, and keeps their constants."""
 
-    def __init__(self, versions: Mapping[str, int]) -> None:
-        """versions: the opset of each domain."""
-        self._versions = versions
+    def __init__(self, versions: Mapping[str, int], weights: Weights) -> None:
+        """versions: the opset of each domain. weights: the raw data of initializers of the model's own graph."""
+        self._versions, self._weights = versions, weights
         self.constants: dict[str, np.ndarray] = {}
 
     def read(self, graph: Any, names: Names, prefix: str) -> tuple[FrontendNode, ...]:
@@ -69,7 +70,8 @@ class _NodeReader:
         if graph.sparse_initializer:
             fail(Kind.UNSUPPORTED_OP, STAGE, "sparse initializers are not supported", at=graph.name)
         for tensor in graph.initializer:
-            self._keep(tensor.name, decode_array(tensor, tensor.name), names, prefix)
+            raw = None if prefix else self._weights.get(tensor.name)
+            self._keep(tensor.name, decode_array(tensor, tensor.name, raw), names, prefix)
         nodes = []
         for position, proto in enumerate(graph.node):
             name = prefix + (proto.name or f"{proto.op_type.lower()}_{position}")

@@ -5,11 +5,13 @@ Functions of the model, and operators that ONNX itself defines by a function, ar
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from eqsat.frontends.onnx import operators as operators  # fills the table
+from eqsat.frontends.onnx.lift_weights import Weights, WireError, lift_weights
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain, supported_operators
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE
@@ -18,13 +20,14 @@ STORED = "Constant"
 """The operator that becomes a constant of the graph, and has no lowering."""
 
 
-def read_onnx(source: Any) -> Any:
-    """The model.
+def read_onnx(source: Any) -> tuple[Any, Weights]:
+    """The model, and the raw data of the large initializers that it lacks.
 
     Raises:
         EqsatError: MalformedGraph if the source is no ONNX model, UnsupportedOp with every operator that is missing.
     """
-    model = parse_onnx(source)
+    weights: Weights = {}
+    model = parse_onnx(source, weights)
     if model.functions:
         from onnx.inliner import inline_local_functions
 
@@ -42,7 +45,7 @@ def read_onnx(source: Any) -> Any:
             op=names[0],
             supported=supported_operators(),
         )
-    return model
+    return model, weights
 
 
 def opsets(model: Any) -> Mapping[str, int]:
@@ -59,8 +62,9 @@ def all_nodes(graph: Any) -> Iterator[Any]:
                 yield from all_nodes(inner)
 
 
-def parse_onnx(source: Any) -> Any:
-    """The ModelProto as it is written. Raises EqsatError, MalformedGraph, if the source is no ONNX model."""
+def parse_onnx(source: Any, weights: Weights | None = None) -> Any:
+    """The ModelProto as it is written, but for the large initializers of a path or of bytes: `weights` takes their raw
+    data, if it is given. Raises EqsatError, MalformedGraph, if the source is no ONNX model."""
     try:
         import onnx
     except ImportError:
@@ -70,7 +74,7 @@ def parse_onnx(source: Any) -> Any:
         model = source
     else:
         at = "bytes" if isinstance(source, bytes) else str(source)[:200]
-        model = _load(onnx, source, at)
+        model = _load(onnx, source, at, weights)
     if not model.graph.output:
         fail(Kind.MALFORMED_GRAPH, STAGE, "not an ONNX model: it has no outputs", at=at)
     if not all(isinstance(name, str) for name in _texts(model)):  # protobuf hands such a name out as bytes
@@ -78,22 +82,36 @@ def parse_onnx(source: Any) -> Any:
     return model
 
 
-def _load(onnx: Any, source: Any, at: str) -> Any:
+def _load(onnx: Any, source: Any, at: str, weights: Weights | None) -> Any:
     """The model of bytes, or of a file with its external data."""
     try:
-        if isinstance(source, bytes):
-            return onnx.load_model_from_string(source)
-        model = onnx.load(str(Path(source)), load_external_data=False)
+        with io.BytesIO(source) if isinstance(source, bytes) else Path(source).open("rb") as file:
+            model = onnx.load_model_from_string(_serialized(file, weights))
     except FileNotFoundError:
         fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=at)
     except Exception as error:  # protobuf's own exceptions
         fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
+    if isinstance(source, bytes):
+        return model
     try:
         onnx.load_external_data_for_model(model, str(Path(source).resolve().parent))
     except Exception as error:  # onnx raises many types
         message, hint = f"the external data cannot be read: {error}", "copy its files to the folder of the model"
         fail(Kind.MALFORMED_GRAPH, STAGE, message, at=at, hint=hint)
     return model
+
+
+def _serialized(file: BinaryIO, weights: Weights | None) -> bytes:
+    """The bytes of the file, without those that `weights` takes."""
+    if weights is not None:
+        try:
+            text, lifted = lift_weights(file)
+        except WireError:  # protobuf's own message is better
+            file.seek(0)
+        else:
+            weights |= lifted
+            return text
+    return file.read()
 
 
 def _texts(model: Any) -> Iterator[str | bytes]:
