@@ -30,7 +30,7 @@ class WireError(Exception):
     """The bytes are no protobuf message, or name two weights alike."""
 
 
-class _Field(NamedTuple):
+class _WireField(NamedTuple):
     """A field whose content of `size` bytes comes next in the file. head: the bytes before the content, or a number."""
 
     tag: int
@@ -82,7 +82,7 @@ def _tensor(file: BinaryIO, size: int, weights: Weights) -> Iterator[bytes]:
         weights[name] = data
 
 
-def _fields(file: BinaryIO, size: int) -> Iterator[_Field]:
+def _fields(file: BinaryIO, size: int) -> Iterator[_WireField]:
     """The fields of a message of so many bytes. Whoever takes a field reads its content before the next one."""
     left = size
     while left > 0:
@@ -98,16 +98,16 @@ def _fields(file: BinaryIO, size: int) -> Iterator[_Field]:
         left -= len(head) + content
         if left < 0:
             raise WireError("a field exceeds its message")
-        yield _Field(tag, head, content)
+        yield _WireField(tag, head, content)
 
 
-def _message(field: _Field, parts: Iterator[bytes]) -> bytes:
+def _message(field: _WireField, parts: Iterator[bytes]) -> bytes:
     """The field with this content in place of its own."""
     content = b"".join(parts)
     return _encoded(field.tag) + _encoded(len(content)) + content
 
 
-def _content(file: BinaryIO, field: _Field) -> bytes:
+def _content(file: BinaryIO, field: _WireField) -> bytes:
     content = file.read(field.size)
     if len(content) < field.size:
         raise WireError("the file ends early")
