@@ -130,15 +130,15 @@ def dtype(spec: DTypeLike) -> DType:
     float, int or bool (64 bits, as in NumPy), or of itself. Raises EqsatError, DtypeMismatch, for anything else."""
     if isinstance(spec, DType):
         return spec
-    if type(spec).__module__ == "torch" and type(spec).__name__ == "dtype":
-        spec = str(spec).removeprefix("torch.")
-    if isinstance(spec, type) and (spec in (float, int, bool) or issubclass(spec, np.generic)):
-        spec = np.dtype(spec)
     element = None
-    if isinstance(spec, np.dtype):
-        element = _BY_NUMPY.get(spec)
-    elif isinstance(spec, str):
+    if isinstance(spec, str):  # the most frequent form, so the first one
         element = _BY_NAME.get(spec)
+    elif type(spec).__module__ == "torch" and type(spec).__name__ == "dtype":
+        element = _BY_NAME.get(str(spec).removeprefix("torch."))
+    elif isinstance(spec, np.dtype):
+        element = _BY_NUMPY.get(spec)
+    elif isinstance(spec, type) and (spec in (float, int, bool) or issubclass(spec, np.generic)):
+        element = _BY_NUMPY.get(np.dtype(spec))
     if element is None:
         fail(
             Kind.DTYPE_MISMATCH,

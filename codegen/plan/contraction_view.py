@@ -133,9 +133,22 @@ class Contraction:
         """The input of the region that is read."""
         return next(buffer for buffer in self.region.inputs if buffer.name == read.buffer)
 
-    def source_bytes(self, side: int) -> dict[str, int]:
-        """The tensors from which input `side` is computed, by name, and their bytes."""
-        return {read.buffer: self.buffer(read).memref.nbytes for read in self.roles.reads[side]}
+    @cached_property
+    def source_bytes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Per input: the tensors from which it is computed, by name, and their bytes."""
+        lhs, rhs = ({read.buffer: self.buffer(read).memref.nbytes for read in reads} for reads in self.roles.reads)
+        return lhs, rhs
+
+    @cached_property
+    def bytes_read(self) -> tuple[int, int]:
+        """Per input: the bytes of all tensors from which it is computed."""
+        lhs, rhs = self.source_bytes
+        return sum(lhs.values()), sum(rhs.values())
+
+    @cached_property
+    def bytes_written(self) -> int:
+        """The bytes of all outputs."""
+        return sum(buffer.memref.nbytes for buffer in self.region.outputs)
 
     def offset(self, read: OperandRead) -> AxisExpr:
         """The element read, counted from the first one of the buffer."""

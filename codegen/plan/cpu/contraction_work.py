@@ -428,7 +428,7 @@ class CpuContractionWork:
     def _waiting_for_columns(self, blocks: Blocks) -> float:
         """Cycles in which dot products wait for columns of which the last cache holds more than the second-level caches
         do. Memory gives constants later, but `_waiting_for_constants` counts that."""
-        columns = sum(self.view.source_bytes(self.view.vector).values())
+        columns = self.view.bytes_read[self.view.vector]
         if blocks.algorithm != "dot" or self._constant_cycles or not are_far(columns / self.target.units, self.target):
             return 0.0
         return columns / CACHE_LINE_BYTES * _DOT_LINE
@@ -438,7 +438,7 @@ class CpuContractionWork:
         """Cycles of all cores in which memory gives the constant operands, if no cache holds the constants of the
         program from call to call."""
         view = self.view
-        tensors = [view.source_bytes(side) if view.is_constant(side) else {} for side in (0, 1)]
+        tensors = [view.source_bytes[side] if view.is_constant(side) else {} for side in (0, 1)]
         read = sum((tensors[0] | tensors[1]).values())
         if hold_constants(read, self.target):
             return 0.0
@@ -448,8 +448,8 @@ class CpuContractionWork:
     def _far(self) -> tuple[int, int]:
         """Per operand: bytes of the tensors from which it is computed and which the last cache does not hold."""
         held = self.target.last_level_bytes / 2
-        lhs, rhs = (self.view.source_bytes(side).values() for side in (0, 1))
-        return sum(size for size in lhs if size > held), sum(size for size in rhs if size > held)
+        lhs, rhs = (sum(size for size in sizes.values() if size > held) for sizes in self.view.source_bytes)
+        return lhs, rhs
 
     def _scratch(self, blocks: Blocks, places: tuple[Place, Place], order: LoopOrder, box: RowBox | None) -> int:
         """Bytes of a task's workspace that it passes through repeatedly: rows in panels or in a box, and sums between

@@ -31,7 +31,7 @@ def exchange_cycles(view: Contraction, blocks: Blocks, units: int, target: Targe
     parts = (columns, rows) if view.vector == 0 else (rows, columns)
     cycles = 0.0
     for side in (0, 1):
-        size = sum(view.source_bytes(side).values())
+        size = view.bytes_read[side]
         share = parts[side] * (products if view.own_products(side) else 1)
         again = size * (units / share - 1) / CACHE_LINE_BYTES
         if not view.is_constant(side):
@@ -40,6 +40,5 @@ def exchange_cycles(view: Contraction, blocks: Blocks, units: int, target: Targe
             cycles += again * _CONSTANT
     data = [side for side in (0, 1) if not view.is_constant(side)]
     if len(data) == 1:
-        size = sum(buffer.memref.nbytes for buffer in view.region.outputs)
-        cycles += size * (1 - parts[data[0]] * products / units) / CACHE_LINE_BYTES * _WRITTEN
+        cycles += view.bytes_written * (1 - parts[data[0]] * products / units) / CACHE_LINE_BYTES * _WRITTEN
     return cycles
