@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.plan.contraction_view import Contraction, lies_by_terms
-from codegen.plan.cpu.cache_lines import lines_held
+from codegen.plan.cpu.cache_lines import lines_held, share_pages
 from codegen.plan.cpu.cell_operands import (
     bytes_of_term,
     cell_operands,
@@ -184,6 +184,8 @@ def _dot_columns(view: Contraction, mr: int, target: Target) -> int:
     _, step = view.run(side, view.columns)
     if not step:
         return most
+    if 2 * view.bytes_read[side] > target.last_level_bytes and share_pages(view):
+        return 1
     item = max(DTYPES[view.buffer(read).memref.dtype].bytes for read in view.roles.reads[side])
     held = lines_held(abs(step) * item, target)
     return most if mr + most <= held else 1 << (max(1, min(most, held)).bit_length() - 1)

@@ -11,6 +11,7 @@ from functools import partial
 
 import msgspec
 
+from codegen.plan.cpu.cache_lines import share_pages
 from codegen.plan.cpu.contraction_blocks import block_k, can_dot
 from codegen.plan.cpu.stream_tiling import bound_of, packable, stream_steps
 from codegen.plan.cpu.stream_work import CpuStreamWork, is_contiguous, is_parallel, row_bytes
@@ -36,6 +37,8 @@ _FAR = 4
 """Sizes of the second-level cache that the rows of one task may fill."""
 _FEW_ROWS = 8
 """Rows up to which dot products are tried."""
+_VALUE_VECTORS = 8
+"""Vectors of values in a row of a tile, at most: as many sums as a core needs for two multiply-adds per cycle."""
 _CANDIDATES = 12
 """Candidates returned, at most."""
 
@@ -93,8 +96,20 @@ def _dot_blocks(view: StreamView, target: Target) -> Iterator[StreamBlocks]:
     bc = block_k(view.lead, _TERMS[-1])
     for mr in sorted({1, min(view.m, 4)}):
         rows = -(-view.m // mr) * mr
-        columns = min(2 * target.lanes, -(-view.n // target.lanes) * target.lanes)
-        yield StreamBlocks(mr, min(bc, budget // mr, 8), columns, rows, rows, bc, target.lanes, dot=True)
+        columns = _value_columns(view, mr, target)
+        keys = 1 if share_pages(view.scores) else min(bc, budget // mr, 8)
+        yield StreamBlocks(mr, keys, columns, rows, rows, bc, target.lanes, dot=True)
+
+
+def _value_columns(view: StreamView, mr: int, target: Target) -> int:
+    """Columns of a tile of values for a few rows: as many as registers hold sums of, so that values are read in the
+    order of memory. Equal tiles run faster than wider ones of which the last is cut."""
+    vectors = -(-view.n // target.lanes)
+    wide = max(1, DTYPES[view.kind].bytes // 4)
+    loaded = mr + 1 if mr > 1 else 1  # one row takes values from memory, others from registers
+    most = max(1, min(_VALUE_VECTORS, (VECTOR_REGISTERS[target.arch] // wide - 1) // loaded))
+    equal = max(count for count in range(1, most + 1) if vectors % count == 0)
+    return (equal if 2 * equal >= min(most, vectors) else -(-vectors // -(-vectors // most))) * target.lanes
 
 
 def _register_tiles(view: StreamView, target: Target) -> Iterator[tuple[int, int]]:
@@ -129,8 +144,9 @@ def _plan(view: StreamView, blocks: StreamBlocks, target: Target) -> CpuStreamPl
 
 
 def _packed_tensors(view: StreamView, blocks: StreamBlocks) -> tuple[PackedTensor, ...]:
-    """The packed tensors: all but values that one tile of rows uses, which are read from memory."""
-    once = {product.operand(1).value for product in view.products if view.m <= blocks.mr and is_contiguous(product)}
+    """The packed tensors: all but values that a few rows use, which are read from memory."""
+    few = blocks.dot or view.m <= blocks.mr
+    once = {product.operand(1).value for product in view.products if few and is_contiguous(product)}
     keys = {view.scores.operand(side).value for side in (0, 1)} if view.scores else set()
     known = dict.fromkeys(packable(view, blocks))
     return tuple(packed for packed in known if packed.tensor not in (once if blocks.dot else once - keys))

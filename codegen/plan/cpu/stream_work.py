@@ -151,7 +151,7 @@ class CpuStreamWork:
         read without packing count as unpacked even where the keys are the same tensor, which plans then pack."""
         times = -(-self.view.m // blocks.bm)
         queries, keys = (0.0, 0.0) if blocks.dot else self._packed_scores
-        values = 0.0 if self.view.m <= blocks.mr else self._packed_values[0]
+        values = 0.0 if blocks.dot or self.view.m <= blocks.mr else self._packed_values[0]
         return queries + (keys + values + self._packed_values[1]) * times
 
     @cached_property
