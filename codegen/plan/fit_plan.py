@@ -67,7 +67,7 @@ def fit_plan(region: Region, core: PolyCore, plan: Plan) -> TemplateView:
             check_gpu_contraction(product, plan)
             return product
         case CpuStreamPlan():
-            streams = _require(region, stream_view(region, core))
+            streams = _require(region, stream_view(region, core, together=plan.together))
             check_cpu_stream(streams, plan)
             return streams
         case GpuStreamPlan():

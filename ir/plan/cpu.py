@@ -128,6 +128,7 @@ class PackedTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cpu stream"):
     """How streams whose scores are tiles run on a CPU.
 
+    together  whether points of the batch that share keys and values, as heads of grouped queries do, are rows
     products  whether a stream has columns; lanes then run along them, else along the terms. For people, as are `tails`
               and `epilogue`; all must be those of the region's streams
     packed    the tensors that are read from panels; all others are read in place
@@ -139,6 +140,7 @@ class CpuStreamPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     arch: str
     blocks: StreamBlocks
     products: bool
+    together: bool = False
     packed: tuple[PackedTensor, ...] = ()
     parallel: bool = False
     tails: tuple[str, ...] = ()

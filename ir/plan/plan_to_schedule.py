@@ -82,7 +82,10 @@ def _cpu_stream(plan: CpuStreamPlan) -> Schedule:
         cache=tuple(Cached(tensor.tensor, "packed", tensor.at) for tensor in plan.packed),
         predicate_tail=plan.tails,
         epilogue=plan.epilogue,
-        layout_hints={"unseen": "skipped"} if blocks.stops else {},
+        layout_hints={
+            **({"unseen": "skipped"} if blocks.stops else {}),
+            **({"heads": "together"} if plan.together else {}),
+        },
         notes=plan.notes,
     )
 

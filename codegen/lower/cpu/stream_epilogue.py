@@ -99,6 +99,6 @@ class _Ending:
         ev, region = frame.evaluator, self.tile.view.region
         for name, value in given.items():
             ev.provide(name, convert(value, self.tile.view.kind, ev.dtype(name)))
-        place = frame.digits()[: len(region.outputs[0].memref.shape)]
+        place = frame.place(self.tile.view.lead.roles.out.exprs)
         for result in region.yields:
             block.store(result.buffer, ev.offset(result.buffer, place), ev.stored_value(result, place, block, ()))

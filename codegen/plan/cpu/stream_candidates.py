@@ -16,7 +16,7 @@ from codegen.plan.cpu.contraction_blocks import block_k, can_dot
 from codegen.plan.cpu.stream_tiling import bound_of, packable, stream_steps
 from codegen.plan.cpu.stream_work import CpuStreamWork, is_contiguous, is_parallel, row_bytes
 from codegen.plan.stream_mask import last_seen
-from codegen.plan.stream_view import StreamView, stream_epilogue, stream_view
+from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
 from codegen.poly.tail_axes import tail_axes
 from ir.dtype import DTYPES
 from ir.plan.cpu import CpuStreamPlan, PackedTensor, StreamBlocks
@@ -45,14 +45,13 @@ _CANDIDATES = 12
 
 def stream_candidates(region: Region, core: PolyCore, target: Target) -> list[tuple[CpuStreamPlan, Work]]:
     """The candidates, the fastest first by the estimate below; none where the template does not cover the region."""
-    view = stream_view(region, core)
-    if view is None:
-        return []
-    work = CpuStreamWork(view, target)
-    cuts = dict.fromkeys((*map(partial(_stopped, view), _blocks(view, target)), *_dot_blocks(view, target)))
-    priced = [(blocks, work.of(blocks)) for blocks in cuts]
-    priced.sort(key=lambda candidate: _cycles(candidate[1], target))
-    return [(_plan(view, blocks, target), work) for blocks, work in priced[:_CANDIDATES]]
+    priced = []
+    for view in stream_views(region, core):
+        work = CpuStreamWork(view, target)
+        cuts = dict.fromkeys((*map(partial(_stopped, view), _blocks(view, target)), *_dot_blocks(view, target)))
+        priced += [(view, blocks, work.of(blocks)) for blocks in cuts]
+    priced.sort(key=lambda candidate: _cycles(candidate[2], target))
+    return [(_plan(view, blocks, target), work) for view, blocks, work in priced[:_CANDIDATES]]
 
 
 def _cycles(work: Work, target: Target) -> float:
@@ -135,6 +134,7 @@ def _plan(view: StreamView, blocks: StreamBlocks, target: Target) -> CpuStreamPl
     return CpuStreamPlan(
         arch=target.arch,
         blocks=blocks,
+        together=view.together,
         products=bool(view.products),
         packed=_packed_tensors(view, blocks),
         parallel=is_parallel(view, blocks, target),

@@ -41,6 +41,10 @@ TRIED = (
     streams.attention(2, 5, 50, 16, 1),
     streams.attention(1, 60, 270, 32, 32, scale=0.2, fn="exp2"),
     streams.attention(4, 17, 33, 64, 64, group=2),
+    streams.attention(8, 1, 70, 128, 136, group=4),
+    streams.attention(8, 3, 50, 32, 32, group=4, causal=True),
+    streams.attention(6, 5, 40, 16, 24, group=3, bias=True, mask=True),
+    streams.attention(6, 40, 45, 16, 32, group=3, causal=True, dtype="fp16"),
     streams.attention(1, 15, 150, 80, 80, scale=0.1, keys_first=True),
     streams.attention(1, 15, 40, 128, 128, scale=0.1),
     streams.attention(1, 5, 40, 256, 256, scale=0.1, key_rows=True),
@@ -182,6 +186,17 @@ def test_one_row_reads_keys_and_values_in_the_order_of_memory() -> None:
         assert (blocks.nr, blocks.nv) == (1, columns)
     assert blocks_of_dots(1, 64, 64, "avx512").nr == 8  # of a few cache lines
     assert blocks_of_dots(1, 1024, 64, "avx512").nr == 8  # on pages of their own
+
+
+def test_heads_that_share_keys_are_rows_of_one_tile() -> None:
+    """Each of four heads alone read the keys again: 32 heads of 2048 keys of 128 took .44 ms, together they take .28."""
+    grouped = streams.attention(8, 1, 2048, 128, 128, group=4)
+    (plan, _), *_ = stream_candidates(grouped, checked_core(grouped), kernels.target("avx512"))
+    assert plan.together
+    assert plan.blocks.mr == 4
+    alone = streams.attention(8, 1, 2048, 128, 128)
+    plans = stream_candidates(alone, checked_core(alone), kernels.target("avx512"))
+    assert not any(plan.together for plan, _ in plans)
 
 
 def test_tiles_of_values_are_equal() -> None:
