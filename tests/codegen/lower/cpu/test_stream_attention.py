@@ -189,7 +189,7 @@ def test_one_row_reads_keys_and_values_in_the_order_of_memory() -> None:
 
 
 def test_heads_that_share_keys_are_rows_of_one_tile() -> None:
-    """Each of four heads alone read the keys again: 32 heads of 2048 keys of 128 took .44 ms, together they take .28."""
+    """Each of four heads alone read the keys again: 32 heads by 2048 keys of 128 took .44 ms, together .28."""
     grouped = streams.attention(8, 1, 2048, 128, 128, group=4)
     (plan, _), *_ = stream_candidates(grouped, checked_core(grouped), kernels.target("avx512"))
     assert plan.together
