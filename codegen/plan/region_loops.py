@@ -17,6 +17,7 @@ from ir.dtype import DTYPES, HALVES
 from ir.index.expr import AxisExpr
 from ir.index.facts import offset
 from ir.index.map import AxisMap, compose, fusable, lift, support
+from ir.index.runs import run_of_neighbours
 from ir.poly.core import PolyCore, Stride
 from ir.region.region import Op, Operand, Region, behind, is_order_bound
 from ir.region.work import region_bytes
@@ -64,6 +65,17 @@ class View:
     def linear(self) -> AxisExpr:
         """The offset in elements."""
         return offset(self.map, self.frame)
+
+    def run(self, axis: int) -> int:
+        """Elements of the runs of neighbours along an axis of uneven steps; 0 along others."""
+        uneven = self.strides[axis].step is None and axis not in self.data
+        return run_of_neighbours(self.linear, axis) if uneven else 0
+
+    def moves_apart(self, axis: int) -> bool:
+        """Whether neighbours along an axis are no neighbours in memory, and are not the same element. Reads may go from
+        the last neighbour to the first."""
+        close = (0, 1) if self.stored else (0, 1, -1)
+        return self.strides[axis].step not in close and not self.run(axis)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +189,7 @@ class RegionLoops:
         score = 0.0
         for view, count in zip(views, counts, strict=True):
             step = view.strides[axis].step
-            score += count * (0 if step == 0 else 1 if step == 1 else -1)
+            score += count * (0 if step == 0 else -1 if view.moves_apart(axis) else 1)
         return score / max(counts, default=1)
 
     def interior_cuts(self, shape: Shape, axis: int, lanes: int) -> list[int]:

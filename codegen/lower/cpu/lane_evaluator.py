@@ -28,9 +28,10 @@ from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
 from ir.index.expr import AxisExpr, FloorDiv, Term
+from ir.index.runs import changes_within, run_of_neighbours
 from ir.index.strides import flat, row_major
-from ir.kernel.cpu.nodes import CpuCall, Inside, Lanes, Load, Value
-from ir.kernel.nodes import BITS_OF_HALF, Const, Pick, Within, register_type
+from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Lanes, Load, Value
+from ir.kernel.nodes import BITS_OF_HALF, Assign, Const, Pick, Reg, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
 
 Provider: TypeAlias = _Provider[CpuBlock, Value]
@@ -174,8 +175,24 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         value = block.find(key)
         if value is None:
             home = block.home(axes_of((offset,), where) | filled)
-            value = home.memo[key] = home.let(buffer, self._access(buffer, offset, home, where, dtype))
+            value = home.memo[key] = self._load_runs(buffer, offset, home, where, dtype) or home.let(
+                buffer, self._access(buffer, offset, home, where, dtype)
+            )
         return value
+
+    def _load_runs(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Value | None:
+        """Neighbours where all lanes lie in one run, else single elements; None where lanes have no runs."""
+        lane = block.lane_axis
+        if lane is None or not run_of_neighbours(offset, lane.variable):
+            return None
+        apart = self._access(buffer, offset, block, where, dtype)
+        count = lane.count if apart.mask is None else None
+        run = Load(self.writer.buffer(buffer), offset, dtype, "unit", count, mask=apart.mask)
+        result = block.let(buffer, Const(0, dtype), mutable=True)
+        assert isinstance(result, Reg)
+        changes = changes_within(offset, lane.variable, self.writer.lanes - 1, self.writer.box)
+        block.add(CpuIf((Within(changes, 0, 1),), (Assign(result.name, run),), (Assign(result.name, apart),)))
+        return result
 
     def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Load:
         name = self.writer.buffer(buffer)

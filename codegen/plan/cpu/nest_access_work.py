@@ -24,6 +24,10 @@ _ELEMENT_BYTES = 4
 """Bytes of an element whose dtype is not known to the access: fp32's."""
 _FEW_SETS = 16
 """A walk over cache lines that uses only every n-th set of the cache waits from this n on."""
+_REVERSAL = 2.0
+"""Cycles to reverse the lanes of a register."""
+_COMPARISON = 8.0
+"""Cycles to compare the floors of the first lane with those of the last one."""
 _CONFLICT_CYCLES = 15.0
 """Cycles until a cache line comes from the second-level cache where cache lines share few sets: no prefetcher follows
 them."""
@@ -36,6 +40,7 @@ class AccessShape(NamedTuple):
     sizes, steps size of every axis, and elements per step along it, None where that varies; the first `rank` axes are
                  the axes of the outputs
     reaches      elements between the least and the greatest place along an axis of uneven steps, 0 along others
+    runs         elements of the runs of neighbours along an axis of uneven steps, 0 along others
     inner        accesses per point of the outputs
     """
 
@@ -43,6 +48,7 @@ class AccessShape(NamedTuple):
     sizes: tuple[int, ...]
     steps: tuple[int | None, ...]
     reaches: tuple[int, ...]
+    runs: tuple[int, ...]
     rank: int
     inner: int
     indirect: bool
@@ -52,7 +58,8 @@ class AccessShape(NamedTuple):
     def of(view: View, rank: int) -> AccessShape:
         sizes, steps = view.map.sizes, tuple([stride.step for stride in view.strides])
         inner = math.prod(sizes[rank:])
-        return AccessShape(view.axes, sizes, steps, _reaches(view), rank, inner, bool(view.data), view.stored)
+        runs = tuple([view.run(axis) for axis in range(len(sizes))])
+        return AccessShape(view.axes, sizes, steps, _reaches(view), runs, rank, inner, bool(view.data), view.stored)
 
 
 def _reaches(view: View) -> tuple[int, ...]:
@@ -161,14 +168,21 @@ class NestAccesses:
                 return None
             axis = len(access.sizes) - 1
         size, step = access.sizes[axis], access.steps[axis]
+        neighbours = self.target.vector_cycles / max(1, min(self.target.lanes, size))
         if step in (0, 1):
-            cycles = self.target.vector_cycles / max(1, min(self.target.lanes, size))
+            return LaneCycles(neighbours, neighbours)
+        if step == -1 and not access.stored:
+            cycles = neighbours + _REVERSAL / self.target.lanes
             return LaneCycles(cycles, cycles)
         times = 2 if access.stored else 1
         # two registers hold every second element
         near = self.target.lane_cycles / (2 if step in (2, -2) else 1) * times
         far = self.target.far_cycles * times
         near += self._waiting(access, step)
+        if step is None and access.runs[axis]:
+            cut = self.target.lanes / access.runs[axis]
+            cycles = neighbours + _COMPARISON / self.target.lanes + cut * far
+            return LaneCycles(cycles, cycles)
         if step is None:
             return LaneCycles(far, far)
         return LaneCycles(far if abs(step) * _ELEMENT_BYTES >= CACHE_LINE_BYTES else near, near)

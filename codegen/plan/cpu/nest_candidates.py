@@ -257,7 +257,7 @@ def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1, regis
 def _crosses_memory(space: _Space, lane: int) -> bool:
     """Whether neighbours along loop `lane` are no neighbours in some buffer."""
     views = space.loops.views(space.loops.scope, space.shape)
-    return any(view.strides[space.groups[lane][-1]].step not in (0, 1) for view in views)
+    return any(view.moves_apart(space.groups[lane][-1]) for view in views)
 
 
 def _around_outputs(space: _Space, lane: int, registers: int) -> CpuNestPlan:

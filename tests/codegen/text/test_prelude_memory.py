@@ -66,6 +66,14 @@ def test_tails_touch_only_their_lanes(lanes: Lanes, fence: Fence, t: str, at_end
 
 
 @pytest.mark.parametrize("t", STORAGE)
+@pytest.mark.parametrize("at_end", [True, False])
+def test_whole_registers_from_the_last_element_to_the_first(lanes: Lanes, fence: Fence, t: str, at_end: bool) -> None:
+    data, out = _some(t, lanes.vl), np.ones(lanes.vl, np.float32).astype(STORAGE[t])
+    lanes(f"back_{t}", [fence.put(data, at_end=at_end), out], lanes.vl, lanes.vl)
+    assert (out == data[::-1]).all()
+
+
+@pytest.mark.parametrize("t", STORAGE)
 def test_strides(lanes: Lanes, fence: Fence, t: str) -> None:
     vl = lanes.vl
     for n in range(vl + 1):

@@ -107,6 +107,7 @@ def units() -> dict[str, str]:
             _wrap(f"loadn_{t}", f"eq_store_{t}(p[1], eq_load_n_{t}(p[0], k));"),
             _wrap(f"splat_{t}", f"eq_store_{t}({_at(1, t)}, eq_splat_{t}(p[0] + i / EQ_VL * {size}));"),
             *(_wrap(f"strided{step}_{t}", f"eq_store_{t}(p[1], eq_strided_{t}(p[0], {step}, k));") for step in (2, 3)),
+            _wrap(f"back_{t}", f"eq_store_{t}(p[1], eq_strided_{t}(p[0] + (EQ_VL - 1) * {size}, -1, EQ_VL));"),
             _wrap(f"scatter_{t}", f"eq_store_strided_{t}(p[1], 3, eq_load_{t}(p[0]), k);"),
             _wrap(
                 f"gather_{t}",

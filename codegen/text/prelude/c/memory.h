@@ -299,12 +299,34 @@ EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
 EQ_FN eq_f32 eq_round_f16(eq_f32 x) { return eq_decode_f16(eq_encode_f16(x)); }
 EQ_FN eq_u16 eq_bits_of_nearest_f16(eq_f32 x) { return (eq_u16)eq_encode_f16(x); }
 
+/* Whole registers from the last element to the first. */
+#define EQ_LANE_BACK(i) EQ_VL - 1 - (i)
+#define EQ_HALF_LANE_BACK(i) EQ_VL / 2 - 1 - (i)
+#define EQ_MOVE_BACK(W)                                                                   \
+  EQ_FN eq_i##W eq_move_back_##W(const void *p) {                                         \
+    eq_i##W v = eq_move_load_##W((const char *)p - W / 8 * (EQ_VL - 1));                  \
+    return EQ_SHUFFLE(eq_i##W, v, v, EQ_LANES(EQ_LANE_BACK));                             \
+  }
+EQ_MOVE_BACK(8)
+EQ_MOVE_BACK(16)
+EQ_MOVE_BACK(32)
+EQ_FN eq_i64 eq_move_back_64(const void *p) {
+  eq_i64 v = eq_move_load_64((const char *)p - 8 * (EQ_VL - 1));
+  return (eq_i64){EQ_SHUFFLE(eq_i64h, v.hi, v.hi, EQ_HALF_LANES(EQ_HALF_LANE_BACK)),
+                  EQ_SHUFFLE(eq_i64h, v.lo, v.lo, EQ_HALF_LANES(EQ_HALF_LANE_BACK))};
+}
+#define EQ_IS_BACK(s, n) (__builtin_constant_p(s) && (s) == -1 && __builtin_constant_p(n) && (n) == EQ_VL)
+
 /* Strided loads; every second element (a convolution of stride 2 reads them) takes two loads and a shuffle if the
    machine has masked moves. */
-#define EQ_MOVE_STRIDED(W) \
-  EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) { return eq_move_strided_##W(p, s, n); }
+#define EQ_MOVE_STRIDED(W)                                              \
+  EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) {  \
+    if (EQ_IS_BACK(s, n)) return eq_move_back_##W(p);                   \
+    return eq_move_strided_##W(p, s, n);                                \
+  }
 #define EQ_MOVE_TWO_APART(W)                                                                            \
   EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) {                                  \
+    if (EQ_IS_BACK(s, n)) return eq_move_back_##W(p);                                                   \
     if (!__builtin_constant_p(s) || s != 2) return eq_move_strided_##W(p, s, n);                        \
     int span = 2 * n - 1, low = span < 0 ? 0 : span < EQ_VL ? span : EQ_VL;                             \
     const char *further = (const char *)p + W / 8 * EQ_VL;                                              \
@@ -321,6 +343,7 @@ EQ_MOVE_STRIDED(32)
 #if EQ_X86_MOVES == 512
 typedef int8_t eq_two_i8 __attribute__((vector_size(2 * EQ_VL)));
 EQ_FN eq_i8 eq_move_apart_8(const void *p, ptrdiff_t s, int n) {
+  if (EQ_IS_BACK(s, n)) return eq_move_back_8(p);
   if (!__builtin_constant_p(s) || s != 2) return eq_move_strided_8(p, s, n);
   uint32_t span = (uint32_t)((1ull << 2 * n) - 1) >> 1; /* no byte behind the last one is touched */
   eq_two_i8 both;

@@ -427,6 +427,37 @@ def test_other_zero_points_are_added(kind: str, zero: float) -> None:
     assert "eq_add_f32" in text
 
 
+def moved(name: str, source: tuple[int, ...], out: tuple[int, ...], *coords: str, kind: str, **pad: object) -> Region:
+    """A tensor read at other places of the output."""
+    body = [r.ewise("C", "add", out, r.read("X", out, *coords, **pad), r.same("Z", out), dtype=kind)]
+    return r.region(name, [r.buffer("X", source, kind), r.buffer("Z", out, kind)], body, out, dtype=kind)
+
+
+def in_runs(kind: str) -> list[Region]:
+    """Reads of neighbours but for the places where a floor changes: rolled, tiled, both, and rolled with padding."""
+    rolled = "i1 + 37 - 100*((i1 + 37)//100)"
+    return [
+        moved("rolled", (3, 100), (3, 100), "i0", rolled, kind=kind),
+        moved("tiled", (3, 45), (3, 135), "i0", "i1 - 45*(i1//45)", kind=kind),
+        moved("rolled_rows", (5, 100), (5, 100), "i0 + 2 - 5*((i0 + 2)//5)", rolled, kind=kind),
+        moved("rolled_padded", (3, 80), (3, 100), "i0", f"{rolled} - 10", kind=kind, pad={1: 80}, fill=1),
+        moved("reshaped", (4, 75), (3, 100), "(100*i0 + i1)//75", "100*i0 + i1 - 75*((100*i0 + i1)//75)", kind=kind),
+        moved("backwards", (3, 100), (3, 100), "i0", "99 - i1", kind=kind),
+        moved("backwards_cut", (3, 90), (3, 77), "i0", "80 - i1", kind=kind),
+    ]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_neighbours_in_runs_are_loaded_together(arch: str) -> None:
+    machine = required(arch)
+    kinds = ("fp32", "fp16", "i8", "fp64")
+    tried = numbered(cases([one for kind in kinds for one in in_runs(kind)], arch), "eq_runs")
+    assert sum("} else {" in c_text(one.kernel) for one in tried) >= 4 * len(kinds)
+    built = library(tried, machine)
+    for one in tried:
+        check(built, one, random_inputs(one.region, 3))
+
+
 def test_a_value_of_outer_axes_is_computed_outside() -> None:
     text = c_text(lowered(r.centre_rows(4, 90)))
     row = text[text.index("for (int64_t i0") :]

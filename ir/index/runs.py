@@ -1,0 +1,39 @@
+"""Runs of an expression along an axis: between the changes of its floors, the expression grows by even steps.
+
+i - 2048*((i + 5)//2043)      runs of 2043 points, a step of 1: the floor changes at i = 2038
+"""
+
+from __future__ import annotations
+
+from ir.index.expr import Box, floordiv
+from ir.index.linear import ZERO, AxisExpr, FloorDiv
+
+LEAST_RUN = 32
+"""Points of the shortest runs of neighbours: a vector of 16 lanes then lies in one run as often as not."""
+
+
+def run_of_neighbours(expr: AxisExpr, axis: int) -> int:
+    """Points of the runs along an axis in which the expression grows by 1 per point; 0 where there are no such runs, or
+    short ones, or where the expression has even steps along the whole axis."""
+    step, lengths = 0, []
+    for term, coefficient in expr.terms:
+        if term == axis:
+            step = coefficient
+        elif isinstance(term, FloorDiv) and axis in term.expr.axes:
+            growth = term.expr.coeff(axis)
+            lengths.append(term.divisor // abs(growth) if growth else 0)
+    shortest = min(lengths, default=0)
+    return shortest if step == 1 and shortest >= LEAST_RUN else 0
+
+
+def changes_within(expr: AxisExpr, axis: int, points: int, box: Box) -> AxisExpr:
+    """How often the floors of an expression that has runs along an axis change, from the current point to `points`
+    further ones: 0 if all lie in one run."""
+    changes = ZERO
+    for term, _ in expr.terms:
+        if isinstance(term, FloorDiv) and axis in term.expr.axes:
+            growth = term.expr.coeff(axis) or 0
+            further = floordiv(term.expr.shift(growth * points), term.divisor, box)
+            now = AxisExpr(0, ((term, 1),))
+            changes += further - now if growth > 0 else now - further
+    return changes
