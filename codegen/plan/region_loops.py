@@ -17,7 +17,7 @@ from ir.dtype import DTYPES, HALVES
 from ir.index.expr import AxisExpr
 from ir.index.facts import offset
 from ir.index.map import AxisMap, compose, fusable, lift, support
-from ir.index.runs import run_of_neighbours
+from ir.index.runs import run_of_neighbours, window_floor
 from ir.poly.core import PolyCore, Stride
 from ir.region.region import Op, Operand, Region, behind, is_order_bound
 from ir.region.work import region_bytes
@@ -71,11 +71,17 @@ class View:
         uneven = self.strides[axis].step is None and axis not in self.data
         return run_of_neighbours(self.linear, axis) if uneven else 0
 
+    def has_window(self, axis: int) -> bool:
+        """Whether some neighbours along an axis read among as many neighbours in memory, as in an enlarged image."""
+        uneven = self.strides[axis].step is None and axis not in self.data
+        guarded = any(axis in bound.expr.axes for guard in self.map.guards for bound in guard.bounds)
+        return uneven and not guarded and window_floor(self.linear, axis) is not None
+
     def moves_apart(self, axis: int) -> bool:
         """Whether neighbours along an axis are no neighbours in memory, and are not the same element. Reads may go from
         the last neighbour to the first."""
         close = (0, 1) if self.stored else (0, 1, -1)
-        return self.strides[axis].step not in close and not self.run(axis)
+        return self.strides[axis].step not in close and not self.run(axis) and not self.has_window(axis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,3 +37,21 @@ def changes_within(expr: AxisExpr, axis: int, points: int, box: Box) -> AxisExpr
             now = AxisExpr(0, ((term, 1),))
             changes += further - now if growth > 0 else now - further
     return changes
+
+
+def window_floor(expr: AxisExpr, axis: int) -> FloorDiv | None:
+    """The only term that depends on the axis, if it is a floor that grows by 0 or 1 per point; else None."""
+    moving = [
+        (term, c) for term, c in expr.terms if axis in (term.expr.axes if isinstance(term, FloorDiv) else (term,))
+    ]
+    if len(moving) != 1 or moving[0][1] != 1:
+        return None
+    floor = moving[0][0]
+    growth = floor.expr.coeff(axis) if isinstance(floor, FloorDiv) else None
+    return floor if isinstance(floor, FloorDiv) and growth and 0 < growth <= floor.divisor else None
+
+
+def growth_within(floor: FloorDiv, axis: int, points: AxisExpr, box: Box) -> AxisExpr:
+    """The growth of a floor, whose numerator is affine along an axis, from the current point to `points` further."""
+    further = floordiv(floor.expr + points * (floor.expr.coeff(axis) or 0), floor.divisor, box)
+    return further - AxisExpr(0, ((floor, 1),))

@@ -28,12 +28,14 @@ from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
 from ir.index.expr import AxisExpr, FloorDiv, Term
-from ir.index.runs import changes_within, run_of_neighbours
+from ir.index.runs import changes_within, growth_within, run_of_neighbours, window_floor
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Lanes, Load, Value
 from ir.kernel.nodes import BITS_OF_HALF, Assign, Const, Pick, Reg, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
 
+PERMUTED = ("fp32", "i32", "u32")
+"""The dtypes of registers whose lanes an instruction permutes."""
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
@@ -175,9 +177,12 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         value = block.find(key)
         if value is None:
             home = block.home(axes_of((offset,), where) | filled)
-            value = home.memo[key] = self._load_runs(buffer, offset, home, where, dtype) or home.let(
-                buffer, self._access(buffer, offset, home, where, dtype)
-            )
+            value = self._load_runs(buffer, offset, home, where, dtype)
+            if value is None and not where:
+                value = self._load_window(buffer, offset, home, dtype)
+            if value is None:
+                value = home.let(buffer, self._access(buffer, offset, home, where, dtype))
+            home.memo[key] = value
         return value
 
     def _load_runs(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Value | None:
@@ -193,6 +198,20 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         changes = changes_within(offset, lane.variable, self.writer.lanes - 1, self.writer.box)
         block.add(CpuIf((Within(changes, 0, 1),), (Assign(result.name, run),), (Assign(result.name, apart),)))
         return result
+
+    def _load_window(self, buffer: str, offset: AxisExpr, block: CpuBlock, dtype: str) -> Value | None:
+        """The neighbours among which the elements of all lanes lie, permuted; None where there is no such window, or no
+        instruction that permutes lanes of this width."""
+        lane = block.lane_axis
+        floor = None if lane is None else window_floor(offset, lane.variable)
+        if lane is None or floor is None or dtype not in PERMUTED:
+            return None
+        lanes = lane.count if isinstance(lane.count, AxisExpr) else AxisExpr(lane.count or self.writer.lanes)
+        last = growth_within(floor, lane.variable, lanes.shift(-1), self.writer.box)
+        window = Load(self.writer.buffer(buffer), offset, dtype, "unit", last.shift(1))
+        at = AxisExpr(0, ((floor, 1),))
+        place = CpuCall("sub", (Lanes(at, lane.variable, "i32"), Lanes(at, None, "i32")), "i32")
+        return block.let(buffer, CpuCall("permute", (block.let("place", place), window), dtype))
 
     def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Load:
         name = self.writer.buffer(buffer)

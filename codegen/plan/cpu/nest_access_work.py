@@ -26,6 +26,8 @@ _FEW_SETS = 16
 """A walk over cache lines that uses only every n-th set of the cache waits from this n on."""
 _REVERSAL = 2.0
 """Cycles to reverse the lanes of a register."""
+_PERMUTATION = 12.0
+"""Cycles to compute the places of lanes in a window of neighbours, and to permute the window."""
 _COMPARISON = 8.0
 """Cycles to compare the floors of the first lane with those of the last one."""
 _CONFLICT_CYCLES = 15.0
@@ -41,6 +43,7 @@ class AccessShape(NamedTuple):
                  the axes of the outputs
     reaches      elements between the least and the greatest place along an axis of uneven steps, 0 along others
     runs         elements of the runs of neighbours along an axis of uneven steps, 0 along others
+    windows      whether lanes along an axis of uneven steps lie among as many neighbours
     inner        accesses per point of the outputs
     """
 
@@ -49,6 +52,7 @@ class AccessShape(NamedTuple):
     steps: tuple[int | None, ...]
     reaches: tuple[int, ...]
     runs: tuple[int, ...]
+    windows: tuple[bool, ...]
     rank: int
     inner: int
     indirect: bool
@@ -59,7 +63,9 @@ class AccessShape(NamedTuple):
         sizes, steps = view.map.sizes, tuple([stride.step for stride in view.strides])
         inner = math.prod(sizes[rank:])
         runs = tuple([view.run(axis) for axis in range(len(sizes))])
-        return AccessShape(view.axes, sizes, steps, _reaches(view), runs, rank, inner, bool(view.data), view.stored)
+        windows = tuple([view.has_window(axis) for axis in range(len(sizes))])
+        reaches, indirect = _reaches(view), bool(view.data)
+        return AccessShape(view.axes, sizes, steps, reaches, runs, windows, rank, inner, indirect, view.stored)
 
 
 def _reaches(view: View) -> tuple[int, ...]:
@@ -182,6 +188,9 @@ class NestAccesses:
         if step is None and access.runs[axis]:
             cut = self.target.lanes / access.runs[axis]
             cycles = neighbours + _COMPARISON / self.target.lanes + cut * far
+            return LaneCycles(cycles, cycles)
+        if step is None and access.windows[axis]:
+            cycles = neighbours + _PERMUTATION / self.target.lanes
             return LaneCycles(cycles, cycles)
         if step is None:
             return LaneCycles(far, far)

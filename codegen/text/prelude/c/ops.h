@@ -27,6 +27,19 @@
     return r;                                                     \
   }
 
+/* Lane l is lane at[l] of v, 0 <= at[l] < EQ_VL. */
+EQ_FN eq_i32 eq_permute_i32(eq_i32 at, eq_i32 v) {
+  eq_i32 r;
+#if EQ_X86
+  __asm__("vpermd %1, %2, %0" : "=v"(r) : EQ_SOURCE(v), "v"(at));
+#else
+  for (int l = 0; l < EQ_VL; l++) r[l] = v[at[l] % EQ_VL];
+#endif
+  return r;
+}
+EQ_FN eq_u32 eq_permute_u32(eq_i32 at, eq_u32 v) { return (eq_u32)eq_permute_i32(at, (eq_i32)v); }
+EQ_FN eq_f32 eq_permute_f32(eq_i32 at, eq_f32 v) { return EQ_FLOAT(eq_permute_i32(at, EQ_BITS(v))); }
+
 /* `pin` is its operand, in a register: where registers are scarce, gcc reads memory again for each use. */
 #if EQ_X86
 #define EQ_PIN(T) EQ_FN eq_##T eq_pin_##T(eq_##T a) { __asm__("" : "+v"(a)); return a; }

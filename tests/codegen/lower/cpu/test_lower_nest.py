@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 import msgspec
@@ -427,9 +428,17 @@ def test_other_zero_points_are_added(kind: str, zero: float) -> None:
     assert "eq_add_f32" in text
 
 
-def moved(name: str, source: tuple[int, ...], out: tuple[int, ...], *coords: str, kind: str, **pad: object) -> Region:
+def moved(
+    name: str,
+    source: tuple[int, ...],
+    out: tuple[int, ...],
+    *coords: str,
+    kind: str,
+    pad: Mapping[int, int] | None = None,
+    fill: float = 0,
+) -> Region:
     """A tensor read at other places of the output."""
-    body = [r.ewise("C", "add", out, r.read("X", out, *coords, **pad), r.same("Z", out), dtype=kind)]
+    body = [r.ewise("C", "add", out, r.read("X", out, *coords, pad=pad, fill=fill), r.same("Z", out), dtype=kind)]
     return r.region(name, [r.buffer("X", source, kind), r.buffer("Z", out, kind)], body, out, dtype=kind)
 
 
@@ -453,6 +462,30 @@ def test_neighbours_in_runs_are_loaded_together(arch: str) -> None:
     kinds = ("fp32", "fp16", "i8", "fp64")
     tried = numbered(cases([one for kind in kinds for one in in_runs(kind)], arch), "eq_runs")
     assert sum("} else {" in c_text(one.kernel) for one in tried) >= 4 * len(kinds)
+    built = library(tried, machine)
+    for one in tried:
+        check(built, one, random_inputs(one.region, 3))
+
+
+def in_windows(kind: str) -> list[Region]:
+    """Reads of which several lanes have the same element: enlarged by 2, 3 and 112/55, shifted, by rows, and padded."""
+    return [
+        moved("twice", (3, 50), (3, 99), "i0", "i1//2", kind=kind),
+        moved("twice_later", (3, 52), (3, 100), "i0", "(i1 + 3)//2", kind=kind),
+        moved("three_times", (3, 34), (3, 100), "i0", "i1//3", kind=kind),
+        moved("uneven", (3, 55), (3, 112), "i0", "(55*i1)//112", kind=kind),
+        moved("rows", (26, 2), (50, 4), "i0//2", "i1//2", kind=kind),
+        moved("padded", (3, 40), (3, 99), "i0", "(i1 - 5)//2", kind=kind, pad={1: 40}, fill=1),
+        moved("nearly_all", (3, 94), (3, 100), "i0", "(15*i1)//16", kind=kind),
+    ]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_neighbours_that_lanes_share_are_permuted(arch: str) -> None:
+    machine = required(arch)
+    kinds = ("fp32", "fp16", "i32", "i8", "fp64")
+    tried = numbered(cases([one for kind in kinds for one in in_windows(kind)], arch), "eq_windows")
+    assert sum("eq_permute" in c_text(one.kernel) for one in tried) >= 12
     built = library(tried, machine)
     for one in tried:
         check(built, one, random_inputs(one.region, 3))
