@@ -65,7 +65,7 @@ def resize_rows(size: int, length: int, scale: float, roi: tuple[float, float], 
         weights = np.where((index < 0) | (index >= size), 0.0, weights)
         total = weights.sum(1, keepdims=True)
         weights = weights / np.where(total == 0, 1.0, total)
-    return ResizedAxis(*_merge(np.clip(index, 0, size - 1), weights), outside)
+    return ResizedAxis(*_keep_inside(*_merge(np.clip(index, 0, size - 1), weights), size), outside)
 
 
 def _coordinates(size: int, length: int, scale: float, roi: tuple[float, float], mode: str) -> np.ndarray:
@@ -127,3 +127,14 @@ def _merge(index: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
     row, column = np.nonzero(used)
     np.add.at(merged, (row, index[row, column] - first[row]), weights[row, column])
     return first, merged
+
+
+def _keep_inside(first: np.ndarray, weights: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same rows of elements of the axis alone, so that reads need no padding: rows near its end begin earlier."""
+    width = weights.shape[1]
+    early = np.maximum(first + width - size, 0)
+    if width > size or not early.any():
+        return first, weights
+    moved, (row, column) = np.zeros_like(weights), np.nonzero(weights)
+    moved[row, column + early[row]] = weights[row, column]
+    return first - early, moved

@@ -15,14 +15,13 @@ import numpy as np
 from eqsat.lazy.argument_checks import STAGE, axis_in, flag, integer, integers, number, one_of
 from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.adaptive_pools import adaptive_avg_pool
+from eqsat.nn.known_positions import elements_at, read_rows
 from eqsat.nn.operands import floats_of, image_of
 from eqsat.nn.resize_rows import ResizedAxis, Sampling, resize_rows
 from eqsat.tensor import Tensor, as_tensor, constant, where
 from ir.diagnostics import Kind, fail
 
 _POLICIES = ("stretch", "not_larger", "not_smaller")
-_LARGEST_DIVISOR = 1024
-"""`index_step` tries no divisor beyond it, so that a graph is built in milliseconds."""
 _MOST_TERMS = 4
 """A row of up to this many neighbours is written out as a sum, a longer one is a reduction."""
 
@@ -198,53 +197,19 @@ def _resize_axis(x: Tensor, axis: int, rows: ResizedAxis) -> Tensor:
         return x
     trailing = (1,) * (rank - axis - 1)
     if (rows.weights == 1).all() and width == 1:
-        return _read(x, axis, rows.first, 1).squeeze(axis + 1)
+        return elements_at(x, axis, rows.first)
     weights = rows.weights.astype(x.dtype.numpy)
     if width > _MOST_TERMS:
-        taps = _read(x, axis, rows.first, width)
+        taps = read_rows(x, axis, rows.first, width)
         used = constant(weights != 0).reshape(length, width, *trailing)
         return (where(used, taps, 0.0) * constant(weights).reshape(length, width, *trailing)).sum(axis + 1)
     total: Tensor | None = None
     for tap in range(width):
         weight = weights[:, tap]
-        value = _read(x, axis, rows.first + tap, 1).squeeze(axis + 1)
+        value = elements_at(x, axis, rows.first + tap)
         if not weight.all():
             value = where(constant(weight != 0).reshape(length, *trailing), value, 0.0)
         term = value * constant(weight).reshape(length, *trailing)
         total = term if total is None else total + term
     assert total is not None
     return total
-
-
-def _read(x: Tensor, axis: int, first: np.ndarray, width: int) -> Tensor:
-    """x with the elements first[i] + j at (i, j) in place of the axis; any element stands for one outside."""
-    size, length = x.shape[axis], len(first)
-    step = index_step(first)
-    if step is None or not length:
-        index = np.clip(first[:, None] + np.arange(width), 0, size - 1)
-        return x.take(constant(index), axis)
-    slope, offset, divisor = step
-    least, most = offset // divisor, (slope * (length - 1) + offset) // divisor + width - 1
-    before, after = max(-least, 0), max(most - size + 1, 0)
-    padded = x.pad([(before, after) if place == axis else (0, 0) for place in range(x.ndim)])
-    expressions = [f"i{place + (place > axis)}" for place in range(x.ndim)]
-    expressions[axis] = f"({slope}*i{axis} + {offset + before * divisor})//{divisor} + i{axis + 1}"
-    shape = (*x.shape[:axis], length, width, *x.shape[axis + 1 :])
-    return Tensor("VIEW", [padded], {"result_shape": shape, "index_map": expressions})
-
-
-def index_step(index: np.ndarray) -> tuple[int, int, int] | None:
-    """(a, b, c) with index[i] = ⌊(a·i + b) / c⌋ for all i, with the least c; None if no c up to `_LARGEST_DIVISOR`
-    does."""
-    count = len(index)
-    if count < 2:
-        return (0, int(index[0]), 1) if count else None
-    rise, places = int(index[-1] - index[0]), np.arange(count)
-    for divisor in range(1, min(_LARGEST_DIVISOR, 2 * count) + 1):
-        least, most = (divisor * (rise + off) / (count - 1) for off in (-1, 1))
-        for slope in range(max(math.ceil(least), 0), math.floor(most) + 1):
-            offsets = divisor * index - slope * places
-            offset = int(offsets.max())
-            if offset < int(offsets.min()) + divisor:
-                return slope, offset, divisor
-    return None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
-from eqsat.nn.resizing import index_step
+from eqsat.nn.known_positions import index_step
 from ir.diagnostics import EqsatError
 from tests.eqsat.lazy.test_tensor import randn, run
 

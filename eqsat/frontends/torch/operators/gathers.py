@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.frontends.torch.operators.scatters import add_at
 from eqsat.lazy.argument_checks import axis_in
+from eqsat.lazy.known_value import is_known, known_value
 from eqsat.lazy.selection import IndexedElements, select, selected
+from eqsat.nn.known_positions import elements_at, index_step
 from eqsat.tensor import Tensor, full, iota, stack, where
 from ir.diagnostics import Kind, fail
 from ir.dtype import i64
@@ -58,7 +62,34 @@ def _select(x: Tensor, indices: Sequence[Tensor | None]) -> IndexedElements[Tens
 def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     if all(index is None for index in indices):
         return x
-    return selected(x, _select(x, indices))
+    known = _known_positions(x, indices)
+    if known is None:
+        return selected(x, _select(x, indices))
+    for axis, positions in known.items():
+        x = elements_at(x, axis, positions)
+    return x
+
+
+def _known_positions(x: Tensor, indices: Sequence[Tensor | None]) -> dict[int, np.ndarray] | None:
+    """Axis → its positions, where neighbouring axes have one known index each that changes along its own axis of the
+    result alone, as in images that torch enlarges; else None."""
+    given = {axis: index for axis, index in enumerate(indices) if index is not None}
+    axes, rank = list(given), len(given)
+    if axes != list(range(axes[0], axes[0] + rank)) or max(index.ndim for index in given.values()) != rank:
+        return None
+    if not all(map(is_known, given.values())):
+        return None
+    known: dict[int, np.ndarray] = {}
+    for place, (axis, index) in enumerate(given.items()):
+        own = (1,) * place + (index.size,) + (1,) * (rank - 1 - place)
+        if index.dtype.is_bool or index.dtype.name == "u8" or (1,) * (rank - index.ndim) + index.shape != own:
+            return None
+        positions = known_value(index, "an index", STAGE).reshape(-1).astype(np.int64)
+        positions = np.where(positions < 0, positions + x.shape[axis], positions)
+        if index_step(positions) is None or positions.min() < 0 or positions.max() >= x.shape[axis]:
+            return None
+        known[axis] = positions
+    return known
 
 
 @aten("index_put", "_unsafe_index_put")

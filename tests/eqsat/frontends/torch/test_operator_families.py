@@ -27,6 +27,19 @@ CASES: dict[str, Case] = {
         lambda x, i: (x[i[0]], x[:, i], x[i, :, i], x[-1:, i[0] - 3], x.take(i)),
         (normal(3, 3, 3), INDEX),
     ),
+    "known positions": (
+        lambda x: (
+            x[:, torch.arange(0, 6, 2)],
+            x[torch.arange(4)[:, None] // 2, torch.arange(8) % 7],
+            x[torch.arange(3)[:, None], torch.arange(4) + 1],
+            x[torch.tensor(-2), torch.arange(5)],
+            x[torch.arange(-3, 0), torch.arange(3)],
+            x[torch.tensor([[1]]), torch.tensor([2])],
+            x[torch.arange(0), :],
+            x[torch.arange(3, -1, -1)],
+        ),
+        (normal(4, 7),),
+    ),
     "an index without elements": (lambda x, i: (x[i], x.gather(1, i)), (normal(3, 2), INDEX[0, :0])),
     "writes at positions": (
         lambda x, y, i: (x.clone().index_put_((i[0],), y), x.index_put((i[1],), y, accumulate=True)),
