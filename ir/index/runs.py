@@ -1,6 +1,9 @@
-"""Runs of an expression along an axis: between the changes of its floors, the expression grows by even steps.
+"""Points of an axis at which an expression with floors has neighbouring values.
 
-i - 2048*((i + 5)//2043)      runs of 2043 points, a step of 1: the floor changes at i = 2038
+    i - 2048*((i + 5)//2043)    runs: between the changes of its floors the expression grows by 1 per point
+    i//2 + 7                    a window: the values of some points lie among as many neighbours, in ascending order
+
+Offsets in tensors that were rolled, tiled or reshaped have runs; those in images that were enlarged have windows.
 """
 
 from __future__ import annotations
@@ -42,13 +45,15 @@ def changes_within(expr: AxisExpr, axis: int, points: int, box: Box) -> AxisExpr
 def window_floor(expr: AxisExpr, axis: int) -> FloorDiv | None:
     """The only term that depends on the axis, if it is a floor that grows by 0 or 1 per point; else None."""
     moving = [
-        (term, c) for term, c in expr.terms if axis in (term.expr.axes if isinstance(term, FloorDiv) else (term,))
+        (term, c) for term, c in expr.terms if term == axis or (isinstance(term, FloorDiv) and axis in term.expr.axes)
     ]
-    if len(moving) != 1 or moving[0][1] != 1:
+    if len(moving) != 1:
         return None
-    floor = moving[0][0]
-    growth = floor.expr.coeff(axis) if isinstance(floor, FloorDiv) else None
-    return floor if isinstance(floor, FloorDiv) and growth and 0 < growth <= floor.divisor else None
+    ((floor, coefficient),) = moving
+    if isinstance(floor, int) or coefficient != 1:
+        return None
+    growth = floor.expr.coeff(axis)
+    return floor if growth and 0 < growth <= floor.divisor else None
 
 
 def growth_within(floor: FloorDiv, axis: int, points: AxisExpr, box: Box) -> AxisExpr:
