@@ -41,6 +41,9 @@ def index_step(index: np.ndarray) -> tuple[int, int, int] | None:
     count = len(index)
     if count < 2:
         return (0, int(index[0]), 1) if count else None
+    growth = np.diff(index)
+    if growth.min() < 0 or growth.max() - growth.min() > 1:
+        return None
     rise, places = int(index[-1] - index[0]), np.arange(count)
     for divisor in range(1, min(_LARGEST_DIVISOR, 2 * count) + 1):
         least, most = (divisor * (rise + off) / (count - 1) for off in (-1, 1))

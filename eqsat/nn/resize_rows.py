@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eqsat.lazy.argument_checks import one_of
+from eqsat.nn.known_positions import index_step
 from ir.diagnostics import Kind, fail
 
 COORDINATES = (
@@ -130,10 +131,11 @@ def _merge(index: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _keep_inside(first: np.ndarray, weights: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same rows of elements of the axis alone, so that reads need no padding: rows near its end begin earlier."""
+    """The same sums, in rows that end inside the axis, so that reads need no padding. A row that would end beyond it
+    begins earlier, with weights of 0, unless no index expression gives the first elements then."""
     width = weights.shape[1]
     early = np.maximum(first + width - size, 0)
-    if width > size or not early.any():
+    if width > size or not early.any() or (index_step(first) and not index_step(first - early)):
         return first, weights
     moved, (row, column) = np.zeros_like(weights), np.nonzero(weights)
     moved[row, column + early[row]] = weights[row, column]

@@ -34,7 +34,8 @@ MAX_RANK = 64
 class Graph:
     """A bound Tiny graph: `nodes` in topological order, `outputs` in signature order, and the type of every node.
 
-    Create graphs by `Graph.build`, which checks them, or `Graph.of_typed`: every Graph is valid.
+    Create graphs by `Graph.build`, which checks them, or by `Graph.of_typed` from nodes that `type_node` has checked:
+    every Graph is valid.
     """
 
     nodes: tuple[Node, ...]

@@ -27,7 +27,7 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.index.expr import AxisExpr, FloorDiv, Term
+from ir.index.expr import AxisExpr, FloorDiv, Term, interval
 from ir.index.runs import changes_within, growth_within, run_of_neighbours, window_floor
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Lanes, Load, Value
@@ -207,6 +207,8 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         if lane is None or floor is None or dtype not in PERMUTED:
             return None
         lanes = lane.count if isinstance(lane.count, AxisExpr) else AxisExpr(lane.count or self.writer.lanes)
+        if interval(lanes, self.writer.box)[0] < 1:  # without a lane there is no window
+            return None
         last = growth_within(floor, lane.variable, lanes.shift(-1), self.writer.box)
         window = Load(self.writer.buffer(buffer), offset, dtype, "unit", last.shift(1))
         at = AxisExpr(0, ((floor, 1),))

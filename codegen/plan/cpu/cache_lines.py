@@ -55,9 +55,9 @@ def share_of_core(operand: float, parts: int, other_parts: int, target: Target) 
 
 
 def share_pages(view: Contraction) -> bool:
-    """Whether neighbouring columns of a contraction lie on one page, and have more than a few cache lines. Prefetchers
-    follow reads in the order of memory, but not several runs of one page: with 2 to 8 columns of 512 to 2048 bytes in
-    turns, a Zen 4 reads memory at two thirds to a half of the speed."""
+    """Whether neighbouring columns of a contraction lie more than a few cache lines, and less than a page, apart.
+    Prefetchers follow reads in the order of memory, but not several runs of one page: with 2 to 8 columns of 512 to
+    2048 bytes in turns, a Zen 4 reads memory at two thirds to a half of the speed."""
     _, step = view.run(view.vector, view.columns)
     item = max((DTYPES[view.buffer(read).memref.dtype].bytes for read in view.roles.reads[view.vector]), default=0)
     return step is not None and _FEW_LINES * CACHE_LINE_BYTES < abs(step) * item < PAGE_BYTES

@@ -426,8 +426,8 @@ class CpuContractionWork:
         return _UNHIDDEN * less * less / more
 
     def _waiting_for_columns(self, blocks: Blocks) -> float:
-        """Cycles in which dot products wait for columns of which the last cache holds more than the second-level caches
-        do. Memory gives constants later, but `_waiting_for_constants` counts that."""
+        """Cycles in which dot products wait for columns that the second-level caches do not hold. Constants that come
+        from memory are left out: `_waiting_for_constants` counts them."""
         columns = self.view.bytes_read[self.view.vector]
         if blocks.algorithm != "dot" or self._constant_cycles or not are_far(columns / self.target.units, self.target):
             return 0.0

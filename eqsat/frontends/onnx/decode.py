@@ -29,7 +29,7 @@ class TensorLiteral(msgspec.Struct, frozen=True):
 
 
 def decode_array(proto: Any, at: str, raw: np.ndarray | None = None) -> np.ndarray:
-    """The array of a TensorProto. raw: its raw data, if the TensorProto lacks that.
+    """The array of a TensorProto. raw: the raw data, if it was left out of the TensorProto.
 
     Raises:
         EqsatError: MalformedGraph for a damaged tensor, UnsupportedOp for an element type that eqsat lacks.
@@ -41,12 +41,11 @@ def decode_array(proto: Any, at: str, raw: np.ndarray | None = None) -> np.ndarr
             element = element_type(proto.data_type)
         except EqsatError as error:
             raise error.locate(at=at, op="constant") from None
-        if (
-            raw is not None
-            and raw.nbytes == math.prod(proto.dims) * element.numpy.itemsize
-            and sys.byteorder == "little"
-        ):
-            return raw.view(element.numpy).reshape(proto.dims)
+        whole = raw is not None and raw.nbytes == math.prod(proto.dims) * element.numpy.itemsize
+        if raw is not None and whole and min(proto.dims, default=0) >= 0 and sys.byteorder == "little":
+            array = raw.view(element.numpy).reshape(proto.dims)
+            array.flags.writeable = False  # as arrays of protobuf's bytes are
+            return array
     if raw is not None:
         proto.raw_data = raw.tobytes()
     try:

@@ -27,7 +27,15 @@ _GRAPH, _INITIALIZER, _NAME, _RAW_DATA = (number << 3 | _LENGTH for number in (7
 
 
 class WireError(Exception):
-    """The bytes are no protobuf message, or name two weights alike."""
+    """The bytes are no protobuf message, name two initializers alike, or give one two raw data."""
+
+
+class _LiftedTensor(NamedTuple):
+    """An initializer: its name, the serialized rest, and the raw data if they are large."""
+
+    name: str
+    rest: bytes
+    data: np.ndarray | None
 
 
 class _WireField(NamedTuple):
@@ -42,44 +50,49 @@ def lift_weights(file: BinaryIO) -> tuple[bytes, Weights]:
     """The serialized ModelProto in a file, of whose large initializers the raw data is left out; and this data.
 
     Raises:
-        WireError: if the file holds no protobuf message, or names two large weights alike.
+        WireError: if the file holds no such message, names two initializers alike, or gives one two raw data.
     """
-    weights: Weights = {}
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    return b"".join(_model(file, size, weights)), weights
+    lifted: dict[str, np.ndarray | None] = {}
+    text = b"".join(_model(file, size, lifted))
+    return text, {name: data for name, data in lifted.items() if data is not None}
 
 
-def _model(file: BinaryIO, size: int, weights: Weights) -> Iterator[bytes]:
+def _model(file: BinaryIO, size: int, lifted: dict[str, np.ndarray | None]) -> Iterator[bytes]:
     for field in _fields(file, size):
         if field.tag == _GRAPH:
-            yield _message(field, _graph(file, field.size, weights))
+            yield _message(field, b"".join(_graph(file, field.size, lifted)))
         else:
             yield field.head + _content(file, field)
 
 
-def _graph(file: BinaryIO, size: int, weights: Weights) -> Iterator[bytes]:
+def _graph(file: BinaryIO, size: int, lifted: dict[str, np.ndarray | None]) -> Iterator[bytes]:
     for field in _fields(file, size):
         if field.tag == _INITIALIZER:
-            yield _message(field, _tensor(file, field.size, weights))
+            tensor = _tensor(file, field.size)
+            if tensor.name in lifted:
+                raise WireError(f"two initializers have the name {tensor.name!r}")
+            lifted[tensor.name] = tensor.data
+            yield _message(field, tensor.rest)
         else:
             yield field.head + _content(file, field)
 
 
-def _tensor(file: BinaryIO, size: int, weights: Weights) -> Iterator[bytes]:
-    name, data = "", None
+def _tensor(file: BinaryIO, size: int) -> _LiftedTensor:
+    name, data, parts, count = "", None, [], 0
     for field in _fields(file, size):
+        count += field.tag == _RAW_DATA
         if field.tag == _RAW_DATA and field.size >= LARGE:
             data = _array(file, field.size)
             continue
         content = _content(file, field)
         if field.tag == _NAME:
             name = content.decode(errors="replace")
-        yield field.head + content
-    if data is not None:
-        if name in weights:
-            raise WireError(f"two weights have the name {name!r}")
-        weights[name] = data
+        parts.append(field.head + content)
+    if count > 1:
+        raise WireError(f"the initializer {name!r} has {count} raw data")
+    return _LiftedTensor(name, b"".join(parts), data)
 
 
 def _fields(file: BinaryIO, size: int) -> Iterator[_WireField]:
@@ -101,9 +114,8 @@ def _fields(file: BinaryIO, size: int) -> Iterator[_WireField]:
         yield _WireField(tag, head, content)
 
 
-def _message(field: _WireField, parts: Iterator[bytes]) -> bytes:
+def _message(field: _WireField, content: bytes) -> bytes:
     """The field with this content in place of its own."""
-    content = b"".join(parts)
     return _encoded(field.tag) + _encoded(len(content)) + content
 
 

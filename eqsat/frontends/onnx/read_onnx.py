@@ -83,10 +83,13 @@ def parse_onnx(source: Any, weights: Weights | None = None) -> Any:
 
 
 def _load(onnx: Any, source: Any, at: str, weights: Weights | None) -> Any:
-    """The model of bytes, or of a file with its external data."""
+    """The model of bytes, or of a file with its external data. Files of other names than `.onnx` may be texts."""
     try:
-        with io.BytesIO(source) if isinstance(source, bytes) else Path(source).open("rb") as file:
-            model = onnx.load_model_from_string(_serialized(file, weights))
+        if isinstance(source, bytes) or Path(source).suffix == ".onnx":
+            with io.BytesIO(source) if isinstance(source, bytes) else Path(source).open("rb") as file:
+                model = onnx.load_model_from_string(_serialized(file, weights))
+        else:
+            model = onnx.load(str(Path(source)), load_external_data=False)
     except FileNotFoundError:
         fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=at)
     except Exception as error:  # protobuf's own exceptions
@@ -103,7 +106,7 @@ def _load(onnx: Any, source: Any, at: str, weights: Weights | None) -> Any:
 
 def _serialized(file: BinaryIO, weights: Weights | None) -> bytes:
     """The bytes of the file, without those that `weights` takes."""
-    if weights is not None:
+    if weights is not None and file.seekable():
         try:
             text, lifted = lift_weights(file)
         except WireError:  # protobuf's own message is better

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.nn.known_positions import index_step
 from ir.diagnostics import EqsatError
 from tests.eqsat.lazy.test_tensor import randn, run
@@ -226,3 +227,16 @@ def test_impossible_samples_are_refused(call: Callable[[], Any], way_out: str) -
     with pytest.raises(EqsatError) as caught:
         call()
     assert way_out in str(caught.value)
+
+
+def test_enlarged_axes_are_read_by_index_expressions() -> None:
+    """Rows that end inside the axis have one floor for 7 to 12 elements; 7 to 14 asymmetric elements have none then."""
+    for length, coordinates in ((14, "asymmetric"), (21, "half_pixel"), (14, "half_pixel"), (12, "align_corners")):
+        resized = nn.resize(
+            tensor.input("x", (1, 7), "float32"),
+            sizes=[1, length],
+            mode="linear",
+            coordinate_transformation_mode=coordinates,
+        )
+        tiny, _ = tensor_to_tiny(resized)
+        assert not any(uop["uop"] == "GATHER" for uop in tiny["uops"]), (length, coordinates)

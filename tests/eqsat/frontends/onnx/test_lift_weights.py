@@ -92,12 +92,28 @@ def test_a_branch_with_a_weight_of_the_same_name_has_its_own() -> None:
     assert held == [2, 3]
 
 
-def test_two_weights_of_one_name_are_left_to_protobuf() -> None:
-    twice = [numpy_helper.from_array(np.full(LARGE, number, np.float32), "w") for number in (1, 2)]
-    text = summed(*twice, then=helper.make_node("Identity", ["w"], ["y"]))
-    with pytest.raises(WireError):
-        lift_weights(io.BytesIO(text))
-    assert load_onnx(text)[1]["w"][0] == 2
+def test_initializers_of_one_name_are_left_to_protobuf() -> None:
+    large_, others = np.full(LARGE, 1, np.float32), (np.full(LARGE, 2, np.float32), np.full(1, 2, np.float32))
+    for other in (numpy_helper.from_array(others[0], "w"), numpy_helper.from_array(others[1], "w"),
+                  helper.make_tensor("w", TensorProto.FLOAT, [LARGE], others[0])):  # fmt: skip
+        for order in ((numpy_helper.from_array(large_, "w"), other), (other, numpy_helper.from_array(large_, "w"))):
+            text = summed(*order, then=helper.make_node("Identity", ["w"], ["y"]))
+            with pytest.raises(WireError):
+                lift_weights(io.BytesIO(text))
+            assert outcome(text) == outcome(onnx.load_model_from_string(text))
+
+
+def test_negative_sizes_are_malformed() -> None:
+    tensor = numpy_helper.from_array(np.zeros((64, 64), np.float32), "w")
+    tensor.dims[:] = [-64, -64]
+    assert outcome(summed(tensor)) == Kind.MALFORMED_GRAPH
+
+
+def test_models_as_text(tmp_path: Path) -> None:
+    model = onnx.load_model_from_string(summed(numpy_helper.from_array(np.zeros(LARGE, np.float32), "w")))
+    for name in ("m.json", "m.textproto", "m.pb"):
+        onnx.save(model, str(tmp_path / name))
+        assert outcome(tmp_path / name) == outcome(model)
 
 
 def outcome(source: Any) -> Any:
