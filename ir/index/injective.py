@@ -25,7 +25,7 @@ _MOST_POINTS = 1 << 16
 @lru_cache(maxsize=_CACHE)
 def is_injective(view: AxisMap) -> bool:
     """Whether no element of the operand is read twice. Exact. Points that hold a fill do not count."""
-    if view.is_empty or view.fill is not None:
+    if view.is_empty or view.fill is not None or any(guard.is_never for guard in view.guards):
         return True
     unknown = {axis for axis, (low, high) in enumerate(view.interior) if low < high}
     if _determines_axes(view, unknown):
