@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codegen.compile.machine import ARCHES, machine
+from codegen.compile.machine import arches_of, machine
 from ir.term.rule import Exactness
 from ir.tiny.graph import Graph
 from tests.support.damage.odd_values import odd_inputs
@@ -46,7 +46,7 @@ def setting_of(seed: int, index: int, emulated: bool) -> Setting:
     extractor = str(rng.choice(["pareto", "pareto", "pareto", "greedy", "tree"]))
     if emulated:
         return Setting(str(rng.choice(["sm_80", "sm_90"])), level, extractor)
-    known = ARCHES[: ARCHES.index(machine().arch) + 1] if machine().arch in ARCHES else ("",)
+    known = arches_of(machine())
     return Setting("cpu", level, extractor, str(rng.choice([*known, known[-1]])))
 
 
