@@ -146,6 +146,15 @@ class Contraction:
         return sum(lhs.values()), sum(rhs.values())
 
     @cached_property
+    def item_bytes(self) -> tuple[int, int]:
+        """Per input: the bytes of an element of the widest tensor from which it is computed; 0 where there is none."""
+        lhs, rhs = (
+            max((dtype(self.buffer(read).memref.dtype).bytes for read in reads), default=0)
+            for reads in self.roles.reads
+        )
+        return lhs, rhs
+
+    @cached_property
     def bytes_written(self) -> int:
         """The bytes of all outputs."""
         return sum(buffer.memref.nbytes for buffer in self.region.outputs)

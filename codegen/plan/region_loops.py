@@ -67,15 +67,17 @@ class View:
         return offset(self.map, self.frame)
 
     def run(self, axis: int) -> int:
-        """Elements of the runs of neighbours along an axis of uneven steps; 0 along others."""
-        uneven = self.strides[axis].step is None and axis not in self.data
-        return run_of_neighbours(self.linear, axis) if uneven else 0
+        """Elements of the runs of neighbours along an axis of uneven steps; 0 along others, and of writes."""
+        return run_of_neighbours(self.linear, axis) if self._reads_unevenly(axis) else 0
 
     def has_window(self, axis: int) -> bool:
         """Whether some neighbours along an axis read among as many neighbours in memory, as in an enlarged image."""
-        uneven = self.strides[axis].step is None and axis not in self.data
         guarded = any(axis in bound.expr.axes for guard in self.map.guards for bound in guard.bounds)
-        return uneven and not guarded and window_floor(self.linear, axis) is not None
+        return not guarded and self._reads_unevenly(axis) and window_floor(self.linear, axis) is not None
+
+    def _reads_unevenly(self, axis: int) -> bool:
+        """Whether an index expression, not a gather, makes the steps of a read along an axis uneven."""
+        return self.strides[axis].step is None and axis not in self.data and not self.stored
 
     def moves_apart(self, axis: int) -> bool:
         """Whether neighbours along an axis are no neighbours in memory, and are not the same element. Reads may go from

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ir.index.expr import Box, floordiv
 from ir.index.linear import ZERO, AxisExpr, FloorDiv
 
-LEAST_RUN = 32
+_LEAST_RUN = 32
 """Points of the shortest runs of neighbours: a vector of 16 lanes then lies in one run as often as not."""
 
 
@@ -26,7 +26,7 @@ def run_of_neighbours(expr: AxisExpr, axis: int) -> int:
             growth = term.expr.coeff(axis)
             lengths.append(term.divisor // abs(growth) if growth else 0)
     shortest = min(lengths, default=0)
-    return shortest if step == 1 and shortest >= LEAST_RUN else 0
+    return shortest if step == 1 and shortest >= _LEAST_RUN else 0
 
 
 def changes_within(expr: AxisExpr, axis: int, points: int, box: Box) -> AxisExpr:
@@ -35,10 +35,8 @@ def changes_within(expr: AxisExpr, axis: int, points: int, box: Box) -> AxisExpr
     changes = ZERO
     for term, _ in expr.terms:
         if isinstance(term, FloorDiv) and axis in term.expr.axes:
-            growth = term.expr.coeff(axis) or 0
-            further = floordiv(term.expr.shift(growth * points), term.divisor, box)
-            now = AxisExpr(0, ((term, 1),))
-            changes += further - now if growth > 0 else now - further
+            growth = growth_within(term, axis, AxisExpr(points), box)
+            changes += growth if (term.expr.coeff(axis) or 0) > 0 else growth * -1
     return changes
 
 

@@ -34,7 +34,7 @@ from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Lanes, Load, Value
 from ir.kernel.nodes import BITS_OF_HALF, Assign, Const, Pick, Reg, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
 
-PERMUTED = ("fp32", "i32", "u32")
+_PERMUTED = ("fp32", "i32", "u32")
 """The dtypes of registers whose lanes an instruction permutes."""
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
@@ -204,7 +204,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         instruction that permutes lanes of this width."""
         lane = block.lane_axis
         floor = None if lane is None else window_floor(offset, lane.variable)
-        if lane is None or floor is None or dtype not in PERMUTED:
+        if lane is None or floor is None or dtype not in _PERMUTED:
             return None
         lanes = lane.count if isinstance(lane.count, AxisExpr) else AxisExpr(lane.count or self.writer.lanes)
         if interval(lanes, self.writer.box)[0] < 1:  # without a lane there is no window

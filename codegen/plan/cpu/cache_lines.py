@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 
 from codegen.plan.contraction_view import Contraction
-from ir.dtype import DTYPES
 from ir.target import CACHE_LINE_BYTES, Target
 
 WAY_BYTES = 4096
@@ -30,8 +29,6 @@ _FEW_LINES = 4
 """Lines of a column that are read as fast in turns with other columns as in the order of memory."""
 _SHARE = 0.75
 """The share of the cache that an operand may have: the other tensors of a call take the rest."""
-
-
 _SHARE_OF_L3 = 8
 """A last-level cache, which other cores and programs fill as well, holds so many times the bytes of the second-level
 caches of a program's cores."""
@@ -59,8 +56,8 @@ def share_pages(view: Contraction) -> bool:
     Prefetchers follow reads in the order of memory, but not several runs of one page: with 2 to 8 columns of 512 to
     2048 bytes in turns, a Zen 4 reads memory at two thirds to a half of the speed."""
     _, step = view.run(view.vector, view.columns)
-    item = max((DTYPES[view.buffer(read).memref.dtype].bytes for read in view.roles.reads[view.vector]), default=0)
-    return step is not None and _FEW_LINES * CACHE_LINE_BYTES < abs(step) * item < PAGE_BYTES
+    distance = abs(step or 0) * view.item_bytes[view.vector]
+    return _FEW_LINES * CACHE_LINE_BYTES < distance < PAGE_BYTES
 
 
 def lines_held(distance: int, target: Target) -> int:

@@ -186,8 +186,7 @@ def _dot_columns(view: Contraction, mr: int, target: Target) -> int:
         return most
     if 2 * view.bytes_read[side] > target.last_level_bytes and share_pages(view):
         return 1
-    item = max(DTYPES[view.buffer(read).memref.dtype].bytes for read in view.roles.reads[side])
-    held = lines_held(abs(step) * item, target)
+    held = lines_held(abs(step) * view.item_bytes[side], target)
     return most if mr + most <= held else 1 << (max(1, min(most, held)).bit_length() - 1)
 
 

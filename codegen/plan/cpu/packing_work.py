@@ -97,7 +97,7 @@ class PackingWork:
         if place == "memory":
             return lines * apart
         in_pieces = columns and not along_k and blocks.bn < view.n
-        share_of_page = min(max(blocks.bn * self._items[side] / PAGE_BYTES, 0.5), 1.0) if in_pieces else 1.0
+        share_of_page = min(max(blocks.bn * view.item_bytes[side] / PAGE_BYTES, 0.5), 1.0) if in_pieces else 1.0
         return lines * times * max(apart, STREAMED_LINE / share_of_page)
 
     def _passes_of_rows(self, blocks: Blocks) -> float:
@@ -118,16 +118,7 @@ class PackingWork:
     def _stored_bytes(self, side: int) -> float:
         view = self.view
         elements = view.repeats * view.depth * (view.n if side == view.vector else view.m)
-        return min(elements * self._items[side], view.bytes_read[side])
-
-    @cached_property
-    def _items(self) -> tuple[int, int]:
-        """Per operand: bytes of an element of the widest tensor from which the operand is computed."""
-        return self._widest(0), self._widest(1)
-
-    def _widest(self, side: int) -> int:
-        dtypes = (self.view.buffer(read).memref.dtype for read in self.view.roles.reads[side])
-        return max((DTYPES[dtype].bytes for dtype in dtypes), default=0)
+        return min(elements * view.item_bytes[side], view.bytes_read[side])
 
     @cached_property
     def _runs(self) -> tuple[tuple[float, int, bool], ...]:
