@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from codegen.text.comment import comment_text
 from ir.dtype import DTYPES
-from ir.index.expr import AxisExpr, FloorDiv
+from ir.index.expr import ZERO, AxisExpr, FloorDiv
 from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import (
@@ -329,6 +329,9 @@ class _CEmitter:
 
     def _lanes(self, lanes: Lanes) -> str:
         kind = suffix(lanes.dtype)
+        if lanes.growth:
+            grown = _register_of(lanes.growth, kind)
+            return grown if lanes.expr == ZERO else f"eq_add_{kind}(eq_imm_{kind}({self._index(lanes.expr)}), {grown})"
         if lanes.variable is None:
             return f"eq_imm_{kind}({self._index(lanes.expr)})"
         step = lanes.expr.coeff(lanes.variable)
@@ -410,6 +413,14 @@ def _buffers_of(body: Sequence[Stmt]) -> set[str]:
 
 def _name(name: str) -> str:
     return f"{name}_" if name in _RESERVED or name.startswith(("eq_", "EQ_", "INT", "UINT")) else name
+
+
+def _register_of(numbers: Sequence[int], kind: str) -> str:
+    """A register of these i32 or i64."""
+    texts, half = list(map(str, numbers)), len(numbers) // 2
+    if kind == "i32":
+        return f"(eq_i32){{{', '.join(texts)}}}"
+    return f"(eq_i64){{{{{', '.join(texts[:half])}}}, {{{', '.join(texts[half:])}}}}}"
 
 
 def _literal(number: bool | int | float | str, dtype: str) -> str:

@@ -58,3 +58,22 @@ def growth_within(floor: FloorDiv, axis: int, points: AxisExpr, box: Box) -> Axi
     """The growth of a floor, whose numerator is affine along an axis, from the current point to `points` further."""
     further = floordiv(floor.expr + points * (floor.expr.coeff(axis) or 0), floor.divisor, box)
     return further - AxisExpr(0, ((floor, 1),))
+
+
+def growth_of_lanes(expr: AxisExpr, axis: int, lanes: int, residue: int) -> tuple[int, ...]:
+    """The growth of an expression from a point of the axis to the same and the following `lanes` - 1 points, if it is
+    the same from every point that leaves this residue, divided by `lanes`; else ()."""
+    growth = [0] * lanes
+    for term, coefficient in expr.terms:
+        if term == axis:
+            growth = [grown + coefficient * lane for lane, grown in enumerate(growth)]
+        elif isinstance(term, FloorDiv) and axis in term.expr.axes:
+            step, divisor = term.expr.coeff(axis), term.divisor
+            if step is None or any((c * lanes if t == axis else c) % divisor for t, c in term.expr.terms):
+                return ()
+            first = term.expr.const + step * residue
+            growth = [
+                grown + coefficient * ((first + step * lane) // divisor - first // divisor)
+                for lane, grown in enumerate(growth)
+            ]
+    return tuple(growth)

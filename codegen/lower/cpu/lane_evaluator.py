@@ -18,7 +18,7 @@ from functools import partial, reduce
 from typing import TypeAlias
 
 from codegen.lower.conversions import constant
-from codegen.lower.cpu.builder import CpuBlock, CpuWriter
+from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.held_bytes import held_bytes
 from codegen.lower.cpu.lane_values import CONVERSIONS
 from codegen.lower.cpu.rows_on_chip import Row
@@ -27,15 +27,13 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.index.expr import AxisExpr, FloorDiv, Term, interval
-from ir.index.runs import changes_within, growth_within, run_of_neighbours, window_floor
+from ir.index.expr import ZERO, AxisExpr, FloorDiv, Term, interval
+from ir.index.runs import changes_within, growth_of_lanes, growth_within, run_of_neighbours, window_floor
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Lanes, Load, Value
 from ir.kernel.nodes import BITS_OF_HALF, Assign, Const, Pick, Reg, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
 
-_PERMUTED = ("fp32", "i32", "u32")
-"""The dtypes of registers whose lanes an instruction permutes."""
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
@@ -200,19 +198,23 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return result
 
     def _load_window(self, buffer: str, offset: AxisExpr, block: CpuBlock, dtype: str) -> Value | None:
-        """The neighbours among which the elements of all lanes lie, permuted; None where there is no such window, or no
-        instruction that permutes lanes of this width."""
+        """The neighbours among which the elements of all lanes lie, permuted; None where there is no such window."""
         lane = block.lane_axis
         floor = None if lane is None else window_floor(offset, lane.variable)
-        if lane is None or floor is None or dtype not in _PERMUTED:
+        if lane is None or floor is None:
             return None
         lanes = lane.count if isinstance(lane.count, AxisExpr) else AxisExpr(lane.count or self.writer.lanes)
         if interval(lanes, self.writer.box)[0] < 1:  # without a lane there is no window
             return None
-        last = growth_within(floor, lane.variable, lanes.shift(-1), self.writer.box)
-        window = Load(self.writer.buffer(buffer), offset, dtype, "unit", last.shift(1))
         at = AxisExpr(0, ((floor, 1),))
-        place = CpuCall("sub", (Lanes(at, lane.variable, "i32"), Lanes(at, None, "i32")), "i32")
+        growth = self._growth(at, lane)
+        place: Value = Lanes(ZERO, None, "i32", growth)
+        if growth and not lanes.terms:
+            last = AxisExpr(growth[lanes.const - 1])
+        else:
+            last = growth_within(floor, lane.variable, lanes.shift(-1), self.writer.box)
+            place = CpuCall("sub", (Lanes(at, lane.variable, "i32"), Lanes(at, None, "i32")), "i32")
+        window = Load(self.writer.buffer(buffer), offset, dtype, "unit", last.shift(1))
         return block.let(buffer, CpuCall("permute", (block.let("place", place), window), dtype))
 
     def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Load:
@@ -225,7 +227,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             mask = self.mask(where, block, existing=True)
             if step == 1:
                 return Load(name, offset, dtype, "unit", mask=mask)
-            return Load(name, AxisExpr(), dtype, "gather", index=Lanes(offset, lane.variable, "i64"), mask=mask)
+            return Load(name, AxisExpr(), dtype, "gather", index=self._position(offset, "i64", block), mask=mask)
         if step == 1:
             return Load(name, offset, dtype, "unit", lane.count)
         return Load(name, offset, dtype, "strided", lane.count, step)
@@ -326,8 +328,13 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return block.let(buffer, Load(name, AxisExpr(), dtype, "gather", index=index, mask=mask))
 
     def _position(self, expr: AxisExpr, dtype: str, block: CpuBlock) -> Value:
-        moving = block.lane_axis if block.moves_in_lanes(expr.axes) else None
-        return Lanes(expr, moving.variable if moving else None, dtype)
+        lane = block.lane_axis if block.moves_in_lanes(expr.axes) else None
+        growth = self._growth(expr, lane) if lane is not None and expr.coeff(lane.variable) is None else ()
+        return Lanes(expr, lane.variable if lane is not None and not growth else None, dtype, growth)
+
+    def _growth(self, expr: AxisExpr, lane: LaneAxis) -> tuple[int, ...]:
+        """The growth of an index from the first lane to each lane, if it is the same wherever the first lane stands."""
+        return () if lane.residue is None else growth_of_lanes(expr, lane.variable, self.writer.lanes, lane.residue)
 
 
 def _all_of(masks: Iterable[Value | None]) -> Value | None:

@@ -176,7 +176,8 @@ class _Outputs:
                     continue
                 last = stop - 1 if count < lanes else stop - step + lanes - 1
                 variable = self.writer.variable(loop.name, start, last)
-                axis = LaneAxis(variable, None if count == lanes else count)
+                residue = start % lanes if loop.blocks == 1 or start or loop.tile % lanes == 0 else None
+                axis = LaneAxis(variable, None if count == lanes else count, residue)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.counter(variable)
                 units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(step // lanes)]

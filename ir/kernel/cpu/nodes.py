@@ -12,11 +12,12 @@ from ir.kernel.nodes import Assign, Bind, Comment, Const, For, If, KernelNode, L
 
 class Lanes(KernelNode, frozen=True):
     """`expr` with `variable` advanced by the lane number: the values of an index (i32 or i64) in neighbouring
-    lanes. All lanes are equal if `variable` is None."""
+    lanes. Without a variable: `expr` plus `growth` of each lane, or `expr` in all lanes."""
 
     expr: AxisExpr
     variable: int | None
     dtype: str
+    growth: tuple[int, ...] = ()
 
 
 class Inside(KernelNode, frozen=True):

@@ -72,6 +72,7 @@ class CpuPrinter(KernelPrinter):
         match value:
             case Lanes():
                 along = f" along {self.variable(value.variable)}" if value.variable is not None else ""
+                along += f" + [{', '.join(map(str, value.growth))}]" if value.growth else ""
                 return f"index({self.index(value.expr)}{along})"
             case Inside():
                 conditions = [f"first {self._count(value.count)}"] if value.count is not None else []

@@ -39,6 +39,38 @@ EQ_FN eq_i32 eq_permute_i32(eq_i32 at, eq_i32 v) {
 }
 EQ_FN eq_u32 eq_permute_u32(eq_i32 at, eq_u32 v) { return (eq_u32)eq_permute_i32(at, (eq_i32)v); }
 EQ_FN eq_f32 eq_permute_f32(eq_i32 at, eq_f32 v) { return EQ_FLOAT(eq_permute_i32(at, EQ_BITS(v))); }
+EQ_FN eq_bool eq_permute_bool(eq_i32 at, eq_bool v) { return eq_permute_i32(at, v); }
+EQ_FN eq_i8 eq_permute_i8(eq_i32 at, eq_i8 v) { return eq_low_bytes(eq_permute_i32(at, eq_wide_i8(v))); }
+EQ_FN eq_u8 eq_permute_u8(eq_i32 at, eq_u8 v) { return (eq_u8)eq_low_bytes(eq_permute_i32(at, eq_wide_u8(v))); }
+EQ_FN eq_i16 eq_permute_i16(eq_i32 at, eq_i16 v) { return eq_low_halves(eq_permute_i32(at, eq_wide_i16(v))); }
+EQ_FN eq_u16 eq_permute_u16(eq_i32 at, eq_u16 v) { return (eq_u16)eq_low_halves(eq_permute_i32(at, eq_wide_u16(v))); }
+
+/* A half register: lane l is lane at[l] of v, whose lanes lie in two half registers. */
+EQ_FN eq_i64h eq_permute_i64h(eq_i32h at, eq_i64 v) {
+  eq_i64h place = eq_wide_i32h(at);
+#if EQ_X86 == 512
+  __asm__("vpermi2q %2, %1, %0" : "+v"(place) : "v"(v.lo), EQ_SOURCE(v.hi));
+  return place;
+#elif EQ_X86 == 256 /* 64 bits are two neighbours of 32 bits */
+  eq_i32 pair = (eq_i32)(place << 1 | (place << 1 | 1) << 32);
+  eq_i64h lo = (eq_i64h)eq_permute_i32(pair, (eq_i32)v.lo), hi = (eq_i64h)eq_permute_i32(pair, (eq_i32)v.hi);
+  return EQ_PICK(eq_i64h, eq_i64h, place < EQ_VL / 2, lo, hi);
+#else
+  for (int l = 0; l < EQ_VL / 2; l++) {
+    int from = at[l] % EQ_VL;
+    place[l] = from < EQ_VL / 2 ? v.lo[from] : v.hi[from - EQ_VL / 2];
+  }
+  return place;
+#endif
+}
+EQ_FN eq_i64 eq_permute_i64(eq_i32 at, eq_i64 v) {
+  return (eq_i64){eq_permute_i64h(eq_lo_i32(at), v), eq_permute_i64h(eq_hi_i32(at), v)};
+}
+EQ_FN eq_u64 eq_permute_u64(eq_i32 at, eq_u64 v) { return eq_as_u64(eq_permute_i64(at, eq_as_i64(v))); }
+EQ_FN eq_f64 eq_permute_f64(eq_i32 at, eq_f64 v) {
+  eq_i64 r = eq_permute_i64(at, (eq_i64){(eq_i64h)v.lo, (eq_i64h)v.hi});
+  return (eq_f64){(eq_f64h)r.lo, (eq_f64h)r.hi};
+}
 
 /* `pin` is its operand, in a register: where registers are scarce, gcc reads memory again for each use. */
 #if EQ_X86

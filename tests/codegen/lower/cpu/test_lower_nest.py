@@ -15,9 +15,10 @@ from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse, checked_core
-from codegen.text.cpu_to_c import c_text
+from codegen.text.cpu_to_c import c_text, suffix
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.kernel import CpuKernel
+from ir.kernel.nodes import register_type
 from ir.plan.cpu import CpuNestPlan, PlannedLoop
 from ir.region.region import Definition, Number, Op, Region, Yield
 from ir.serde import from_json, to_json
@@ -483,9 +484,11 @@ def in_windows(kind: str) -> list[Region]:
 @pytest.mark.parametrize("arch", ARCHES)
 def test_neighbours_that_lanes_share_are_permuted(arch: str) -> None:
     machine = required(arch)
-    kinds = ("fp32", "fp16", "i32", "i8", "fp64")
+    kinds = ("fp32", "fp16", "i32", "u8", "i16", "fp64", "i64", "u64", "bool")
     tried = numbered(cases([one for kind in kinds for one in in_windows(kind)], arch), "eq_windows")
-    assert sum("eq_permute" in c_text(one.kernel) for one in tried) >= 12
+    for kind in kinds:
+        permuted = f"eq_permute_{suffix(register_type(kind))}"
+        assert sum(permuted in c_text(one.kernel) for one in tried) >= 3, kind
     built = library(tried, machine)
     for one in tried:
         check(built, one, random_inputs(one.region, 3))
