@@ -141,8 +141,10 @@ class Tensor(Products, Orders):
         return where(condition, a, b)
 
     @classmethod
-    def _loop(cls, step: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> tuple[Any, Any]:
-        return scan(step, init, xs)
+    def _loop(
+        cls, step: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None
+    ) -> tuple[Any, Any]:
+        return scan(step, init, xs, length)
 
     def _apply(self, uop: str, *operands: Any) -> Tensor:
         return elementwise(uop, *operands)

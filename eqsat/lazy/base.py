@@ -58,7 +58,9 @@ class LazyTensor:
             ...
 
         @classmethod
-        def _loop(cls, step: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> tuple[Any, Any]:
+        def _loop(
+            cls, step: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None
+        ) -> tuple[Any, Any]:
             """`eqsat.tensor.scan`."""
             ...
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self, SupportsIndex, Unpack, overload
 
 from eqsat.lazy.argument_checks import STAGE, axis_in, flag, integer
+from eqsat.lazy.first_elements import first_positions
 from eqsat.lazy.keyword_names import Dim, takes_torchs_names
 from eqsat.lazy.parts import CopiesAndParts
-from eqsat.lazy.radix_sort import sorted_positions
 from eqsat.lazy.reductions import Reductions
 from eqsat.lazy.two_meanings import Library, two_meanings
 from ir.diagnostics import Kind, fail
-
-_MOST_RANKED = 4096
-"""Elements along an axis that `topk` compares with one another."""
 
 
 class Ordered(NamedTuple):
@@ -48,8 +45,8 @@ class Orders(CopiesAndParts, Reductions):
         """The k greatest (or least) elements along `axis` in order, and their positions, i64. Of equal elements the
         first one comes first. NaN is greater than all numbers.
 
-        The rank of an element is the number of elements before it in the order: n² comparisons for n elements. A longer
-        axis is sorted.
+        A few elements are found one after the other, k passes over the axis; else all are sorted, in about (log₂ n)²
+        passes.
 
         Raises:
             EqsatError: MalformedGraph for a k beyond the axis.
@@ -59,10 +56,8 @@ class Orders(CopiesAndParts, Reductions):
         if not 0 <= count <= size:
             message = f"there are no {k} elements along axis {axis}"
             fail(Kind.MALFORMED_GRAPH, STAGE, message, op="topk", shape=self.shape)
-        rows, greatest = self.swapaxes(place, -1), flag(largest, "largest")
-        sort = _ranked if size <= _MOST_RANKED else _sorted
-        positions = sort(rows, count, greatest)
-        return Ordered(rows.gather(rows.ndim - 1, positions).swapaxes(place, -1), positions.swapaxes(place, -1))
+        positions = first_positions(self, place, count, flag(largest, "largest"))
+        return Ordered(self.gather(place, positions), positions)
 
     @overload
     def sort(self, *, axis: SupportsIndex, descending: bool = False, stable: bool = True) -> Self: ...
@@ -92,27 +87,3 @@ class Orders(CopiesAndParts, Reductions):
     def _ordered(self, axis: SupportsIndex, descending: bool) -> Ordered:
         place = axis_in(axis, self.shape)
         return self.topk(self.shape[place], place, flag(descending, "descending"))
-
-
-def _ranked(rows: Any, k: int, largest: bool) -> Any:
-    """The positions of the k greatest (or least) elements of `rows` [..., n] in order."""
-    size = rows.shape[-1]
-    one, other = rows.unsqueeze(-1), rows.unsqueeze(-2)
-    grid = (*rows.shape, size)
-    comes_first = rows._positions(grid, len(grid) - 1) < rows._positions(grid, len(grid) - 2)
-    wins = _is_greater(other, one) if largest else _is_greater(one, other)
-    ties = ~(_is_greater(other, one) | _is_greater(one, other))
-    rank = (wins | (ties & comes_first)).cast("i64").sum(-1)
-    wanted = (*rows.shape[:-1], k, size)
-    chosen = rank.unsqueeze(-2).expand(wanted).eq(rows._positions(wanted, len(wanted) - 2))
-    return rows._choose(chosen, rows._positions(wanted, len(wanted) - 1), 0).sum(-1)
-
-
-def _sorted(rows: Any, k: int, largest: bool) -> Any:
-    return sorted_positions(rows, largest)[..., :k]
-
-
-def _is_greater(x: Any, y: Any) -> Any:
-    """Whether x is greater than y, or NaN where y is none."""
-    greater = x > y
-    return greater | ((x != x) & (y == y)) if x.dtype.is_float else greater

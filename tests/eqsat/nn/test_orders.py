@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from eqsat import nn, optimize_and_compile, tensor
-from eqsat.lazy.radix_sort import sorted_positions
 from ir.dtype import DTYPES
 from tests.support.sampling import first_few
 
@@ -45,24 +44,50 @@ def order(x: Array, descending: bool) -> Array:
 @pytest.mark.parametrize("descending", [False, True])
 @first_few(5, "name", DTYPES)
 def test_a_sort_is_stable(name: str, descending: bool) -> None:
-    x = values(name, (2, 29))
-    result = optimize_and_compile(sorted_positions(tensor.input("x", x.shape, name), descending))(x=x)
-    np.testing.assert_array_equal(result, order(x, descending))
+    """Axes that are ordered by counting, and by exchanges."""
+    for size in (29, 100):
+        x = values(name, (2, size))
+        result = optimize_and_compile(tensor.input("x", x.shape, name).argsort(descending=descending))(x=x)
+        np.testing.assert_array_equal(result, order(x, descending))
 
 
-@pytest.mark.parametrize("name", ["i8", pytest.param("fp16", marks=pytest.mark.slow)])
-def test_a_sort_on_a_gpu(name: str) -> None:
-    x = values(name, (2, 17))
-    y = sorted_positions(tensor.input("x", x.shape, name))
-    program = optimize_and_compile(y, target="sm_80", emulate=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("largest", [False, True])
+@first_few(5, "name", DTYPES)
+def test_a_few_elements_come_in_stable_order(name: str, largest: bool) -> None:
+    """All elements of a short axis, and some of a long one, one after the other."""
+    for size, count in ((6, 6), (100, 9)):
+        x = values(name, (3, size))
+        best, places = optimize_and_compile(tensor.input("x", x.shape, name).topk(count, -1, largest))(x=x)
+        wanted = order(x, largest)[:, :count]
+        np.testing.assert_array_equal(places, wanted)
+        assert best.tobytes() == np.take_along_axis(x, wanted, 1).tobytes()
+
+
+@pytest.mark.parametrize(("name", "size"), [("i8", 17), pytest.param("fp16", 40, marks=pytest.mark.slow)])
+def test_a_sort_on_a_gpu(name: str, size: int) -> None:
+    x = values(name, (2, size))
+    program = optimize_and_compile(tensor.input("x", x.shape, name).argsort(), target="sm_80", emulate=True)
     np.testing.assert_array_equal(np.asarray(program(x=x)), order(x, descending=False))
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
 def test_few_elements(size: int) -> None:
     x = values("fp32", (3, size))
-    result = optimize_and_compile(sorted_positions(tensor.input("x", x.shape)))(x=x)
+    result = optimize_and_compile(tensor.input("x", x.shape).argsort())(x=x)
     np.testing.assert_array_equal(result, order(x, descending=False))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(5000,), (300, 3), (3, 70, 20), (40, 64, 2), (5, 33, 3)], ids=str)
+def test_sorts_along_every_axis(shape: tuple[int, ...]) -> None:
+    x = values("fp32", shape)
+    for axis in range(len(shape)):
+        sorted_, places = optimize_and_compile(tensor.input("x", shape).sort(dim=axis, descending=True))(x=x)
+        rows = np.moveaxis(x, axis, -1)
+        wanted = np.moveaxis(order(rows.reshape(-1, shape[axis]), True).reshape(rows.shape), -1, axis)
+        np.testing.assert_array_equal(places, wanted)
+        np.testing.assert_array_equal(sorted_, np.take_along_axis(x, wanted, axis))
 
 
 @pytest.mark.slow

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number, axis_in
-from eqsat.tensor import Tensor, as_tensor, iota, where
+from eqsat.tensor import Tensor, as_tensor, constant, full, iota, scan, where
 from ir.dtype import i32, i64
 
 
@@ -114,15 +116,24 @@ def _search(
     sorter: Tensor | None = None,
 ) -> Tensor:
     """How many elements of the ordered rows stand before each value: those below it, and, from the right, those equal
-    to it."""
+    to it. A binary search."""
     ordered = rows if sorter is None else rows.gather(rows.ndim - 1, sorter)
-    wanted = as_tensor(values)
-    before = wanted.unsqueeze(-1)
-    others = ordered.unsqueeze(-2) if ordered.ndim > 1 else ordered
-    counted = others <= before if right or side == "right" else others < before
-    if ordered.dtype.is_float:
-        counted = counted | (before != before) & (others == others)
-    return counted.cast(i64).sum(-1).cast(i32 if out_int32 else i64)
+    wanted, from_right = as_tensor(values), right or side == "right"
+    size = ordered.shape[-1]
+
+    def stands_before(element: Tensor) -> Tensor:
+        before = element <= wanted if from_right else element < wanted
+        return before | (wanted != wanted) & (element == element) if ordered.dtype.is_float else before
+
+    def step(count: Tensor, stride: Tensor) -> tuple[Tensor, None]:
+        further = count + stride
+        place = (further - 1).minimum(size - 1)
+        element = ordered.gather(ordered.ndim - 1, place) if ordered.ndim > 1 else ordered[place]
+        return where((further <= size) & stands_before(element), further, count), None
+
+    strides = 2 ** np.arange(size.bit_length())[::-1]
+    count: Tensor = scan(step, full(wanted.shape, 0, i64), constant(strides, i64))[0]
+    return count.cast(i32 if out_int32 else i64)
 
 
 @aten("bucketize.Tensor", "bucketize.Scalar")

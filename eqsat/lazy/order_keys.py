@@ -1,0 +1,68 @@
+"""Integers in the order of elements, no two of them equal. A sort then moves integers alone, and is stable.
+
+    fp32 [a, 1000, b]   3.5 at position 7 along axis 1   ->   i64   0x40600000 · 2¹⁰ + 7
+
+The low bits are the position, so of equal elements the first one comes first. NaN is greater than all numbers, and
+−0 equals 0. Where element and position do not fit in 64 bits, they are two integers, and the first one decides unless
+two of them are equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from ir.dtype import DTYPES, DType
+
+Tensor = Any
+"""`eqsat.tensor.Tensor`, whose file imports this one."""
+Keys: TypeAlias = "tuple[Tensor, ...]"
+"""One or two tensors of signed integers, the deciding one first."""
+
+
+def unique_keys(x: Tensor, descending: bool, size: int) -> Keys:
+    """The keys of elements [a, n, b] that are to be ordered along axis 1, then greater keys, up to `size`."""
+    key, missing = _integers(x), size - x.shape[1]
+    key = ~key if descending else key
+    if missing:
+        key = key.pad([(0, 0), (0, missing), (0, 0)], value=int(key.dtype.highest))
+    for word in (DTYPES["i32"], DTYPES["i64"]):
+        if key.dtype.bits + _position_bits(size) <= word.bits:
+            return ((key.cast(word) << _position_bits(size)) | key._positions(key.shape, 1, word),)
+    return key, key._positions(key.shape, 1)
+
+
+def positions_of(keys: Keys, size: int) -> Tensor:
+    """The positions (i64) of the elements, from keys for `size` elements."""
+    if len(keys) > 1:
+        return keys[-1].cast("i64")
+    return (keys[0] & ((1 << _position_bits(size)) - 1)).cast("i64")
+
+
+def is_less(x: Keys, y: Keys) -> Tensor:
+    """Whether x comes before y."""
+    (first, *rest), (other, *others) = x, y
+    if not rest:
+        return first < other
+    return (first < other) | ((first == other) & is_less(tuple(rest), tuple(others)))
+
+
+def choose(condition: Tensor, x: Keys, y: Keys) -> Keys:
+    """x where the condition holds, else y."""
+    return tuple([one._choose(condition, one, other) for one, other in zip(x, y, strict=True)])
+
+
+def _position_bits(size: int) -> int:
+    return max(0, size - 1).bit_length()
+
+
+def _integers(x: Tensor) -> Tensor:
+    """Signed integers in the order of the elements."""
+    if x.dtype.is_bool:
+        return x.cast("i8")
+    word: DType = DTYPES[f"i{x.dtype.bits}"]
+    bits = x.bitcast(word)
+    if not x.dtype.is_float:
+        return bits if x.dtype.is_signed else bits ^ int(word.lowest)
+    size = bits & int(word.highest)
+    key = x._choose(bits < 0, -size, bits)
+    return x._choose(x != x, int(word.highest), key)
