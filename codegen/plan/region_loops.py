@@ -213,6 +213,13 @@ class RegionLoops:
                     cuts |= {first, last}
         return sorted(cut for cut in cuts if 0 < cut < shape[axis])
 
+    def interior(self, shape: Shape, axis: int) -> tuple[int, int] | None:
+        """The range of an output's `axis` in which no padded access needs a check; None if it is empty, or if no access
+        is padded along the axis."""
+        ranges = [view.strides[axis].interior for view in self.views(self.scope, shape) if view.strides[axis].guarded]
+        low, high = max([0, *(first for first, _ in ranges)]), min([shape[axis], *(last for _, last in ranges)])
+        return (low, high) if ranges and low < high else None
+
     # --- loops over outputs ---
 
     def scan_axes(self, shape: Shape) -> list[int]:
@@ -258,6 +265,12 @@ class RegionLoops:
         """Whether no two points of the loop over `group` share an accumulator, so that tasks may split the loop without
         computing one twice."""
         return all(self._has_own_accumulators(group))
+
+    @cached_property
+    def accumulates_at_points(self) -> bool:
+        """Whether every point of the outputs has accumulators of its own."""
+        axes = {axis for axis, size in enumerate(self.shape) if size > 1}
+        return all(axes <= set(finished) for finished in self.core.finished.values())
 
     def has_own_outputs(self, group: Iterable[int]) -> bool:
         """Whether the points of the loop over `group` write different elements of every output."""

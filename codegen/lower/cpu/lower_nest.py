@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.lower.cpu import reduce_at_point as lower_reduce
 from codegen.lower.cpu import stream_at_point as lower_stream
@@ -30,12 +30,13 @@ from codegen.lower.cpu.rows_on_chip import place_rows
 from codegen.lower.cpu.split_reduce import partial_phase
 from codegen.lower.points import axes_of
 from codegen.plan.cpu.nest_tiling import NestLoop, nest_loops
-from codegen.plan.region_loops import RegionLoops
+from codegen.plan.region_loops import Group, RegionLoops
 from codegen.poly.stream_roles import score_read
 from ir.index.expr import AxisExpr, coordinates, substitute
 from ir.index.map import support
 from ir.kernel.cpu.kernel import CpuKernel, Phase
-from ir.kernel.nodes import Bind
+from ir.kernel.cpu.nodes import CpuIf
+from ir.kernel.nodes import Bind, Within
 from ir.plan.cpu import CpuNestPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.poly.core import Site
@@ -74,6 +75,11 @@ Points = Sequence[Sequence[_LoopPoint]]
 """Points under construction that share loops."""
 
 
+def _alone(loops: list[NestLoop]) -> list[NestLoop]:
+    """The loops with one row at a time."""
+    return [loop if loop.vector else replace(loop, width=1, split=False) for loop in loops]
+
+
 def _place_all(points: Points, loop: NestLoop, at: AxisExpr) -> Points:
     return [[*places, _LoopPoint(loop, at)] for places in points]
 
@@ -86,6 +92,7 @@ class _Outputs:
         self.writer = ev.writer
         self.nest = nest_loops(ev.loops, plan)
         self.scope = ev.region.outputs[0].name
+        self._reduces = any(op.kind == "reduce" for op in ev.ops.values())
 
     def phase(self) -> Phase:
         bound = [loop for loop in self.nest if loop.bound]
@@ -93,9 +100,9 @@ class _Outputs:
         tasks = math.prod(counts)
         task = self.writer.variable("t", 0, tasks - 1)
         root = CpuBlock(self.writer, None, {task})
-        origins: dict[NestLoop, AxisExpr] = {}
+        origins: dict[Group, AxisExpr] = {}
         for loop, number in zip(bound, coordinates(self.writer.axis(task), counts, self.writer.box), strict=True):
-            origins[loop] = self._origin(loop, number, root)
+            origins[loop.group] = self._origin(loop, number, root)
         self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], origins, root)
         return Phase(task, tasks, tuple(root.statements))
 
@@ -108,7 +115,7 @@ class _Outputs:
         block.variables.add(variable)
         return self.writer.axis(variable)
 
-    def _blocks(self, blocked: Sequence[NestLoop], origins: dict[NestLoop, AxisExpr], block: CpuBlock) -> None:
+    def _blocks(self, blocked: Sequence[NestLoop], origins: dict[Group, AxisExpr], block: CpuBlock) -> None:
         """Loops over the blocks that no thread is bound to, then the loops inside a block."""
         if not blocked:
             self._loops(list(self.nest), [[]], origins, block)
@@ -116,10 +123,10 @@ class _Outputs:
         loop, *rest = blocked
         variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
         body = block.inner({variable})
-        self._blocks(rest, {**origins, loop: self.writer.axis(variable)}, body)
+        self._blocks(rest, {**origins, loop.group: self.writer.axis(variable)}, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
 
-    def _loops(self, loops: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock) -> None:
+    def _loops(self, loops: list[NestLoop], points: Points, origins: dict[Group, AxisExpr], block: CpuBlock) -> None:
         """Writes the remaining loops, with `points` in the innermost: the registers of a step of a vector loop, or rows
         that run together."""
         if not loops:
@@ -129,14 +136,22 @@ class _Outputs:
         if loop.vector:
             self._vectors(loop, rest, points, origins, block)
             return
-        if loop.width > 1:
-            self._rows(loop, rest, points, origins, block)
-            return
         if loop.extent == 1:
             self._loops(rest, _place_all(points, loop, AxisExpr()), origins, block)
             return
+        interior = self._interior(loop)
+        if interior is not None and loop.blocks == 1:
+            low, high = interior
+            alone = replace(loop, width=1)
+            self._rows(alone, (0, low), _alone(rest), points, origins, block)
+            self._rows(loop, interior, rest, points, origins, block)
+            self._rows(alone, (high, loop.extent), _alone(rest), points, origins, block)
+            return
+        if loop.width > 1 or interior is not None:
+            self._rows(loop, (0, loop.extent), rest, points, origins, block, interior)
+            return
         variable = self.writer.variable(loop.name, 0, loop.extent - 1)
-        origin = origins.get(loop, AxisExpr())
+        origin = origins.get(loop.group, AxisExpr())
         body = block.inner({variable}, sequential=loop.blocks == 1)
         self._loops(rest, _place_all(points, loop, self.writer.axis(variable)), origins, body)
         limit = None if loop.extent % loop.tile == 0 else loop.extent
@@ -145,21 +160,80 @@ class _Outputs:
     # --- rows and vectors ---
 
     def _rows(
-        self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock
+        self,
+        loop: NestLoop,
+        places: tuple[int, int],
+        rest: list[NestLoop],
+        points: Points,
+        origins: dict[Group, AxisExpr],
+        block: CpuBlock,
+        interior: tuple[int, int] | None = None,
     ) -> None:
-        """Writes loops along one axis: whole steps of rows that run together, then the rows that remain."""
-        whole = loop.extent - loop.extent % loop.width
-        for start, stop, step in ((0, whole, loop.width), (whole, loop.extent, loop.extent - whole)):
-            if start < stop:
-                variable = self.writer.variable(loop.name, start, stop - step)
-                body = block.inner({variable})
-                at = self.writer.counter(variable)
-                rows = [_place_all(points, loop, at.shift(row)) for row in range(step)]
-                self._loops(rest, [places for row in rows for places in row], origins, body)
-                self._steps(loop, body, variable, (start, stop, step), origins, block)
+        """Writes loops along a range of one axis: whole steps of rows that run together, then the rows that remain.
+        Steps in the interior are written once more, without checks."""
+        low, high = places
+        whole = high - (high - low) % loop.width
+        for start, stop, step in ((low, whole, loop.width), (whole, high, high - whole)):
+            if start >= stop:
+                continue
+            variable = self.writer.variable(loop.name, start, stop - step)
+            body = block.inner({variable})
+            if interior is not None and interior[1] - interior[0] >= step:
+                free, checked = body.inner(barrier=True), body.inner(barrier=True)
+                first, last = interior[0], interior[1] - step
+                inside = self.writer.variable(loop.name, first, last)
+                free.variables.add(inside)
+                free.add(Bind(inside, self.writer.axis(variable)))
+                self._together(loop, inside, step, rest, points, origins, free)
+                self._one_by_one(loop, variable, (start, stop, step), rest, points, origins, checked)
+                condition = Within(self.writer.axis(variable), first, last + 1)
+                body.add(CpuIf((condition,), tuple(free.statements), tuple(checked.statements)))
+            else:
+                self._together(loop, variable, step, rest, points, origins, body)
+            self._steps(loop, body, variable, (start, stop, step), origins, block)
+
+    def _together(
+        self,
+        loop: NestLoop,
+        variable: int,
+        step: int,
+        rest: list[NestLoop],
+        points: Points,
+        origins: dict[Group, AxisExpr],
+        body: CpuBlock,
+    ) -> None:
+        """Writes a step of rows that run together."""
+        at = self.writer.counter(variable)
+        rows = [_place_all(points, loop, at.shift(row)) for row in range(step)]
+        self._loops(rest, [places for row in rows for places in row], origins, body)
+
+    def _one_by_one(
+        self,
+        loop: NestLoop,
+        variable: int,
+        steps: tuple[int, int, int],
+        rest: list[NestLoop],
+        points: Points,
+        origins: dict[Group, AxisExpr],
+        body: CpuBlock,
+    ) -> None:
+        """Writes the rows of a step in a loop."""
+        start, stop, step = steps
+        first = self.writer.axis(variable)
+        row = self.writer.variable(loop.name, start, stop - 1)
+        inner = body.inner({row})
+        self._loops(_alone(rest), _place_all(points, loop, self.writer.axis(row)), origins, inner)
+        body.loop(inner, row, first, first.shift(step))
+
+    def _interior(self, loop: NestLoop) -> tuple[int, int] | None:
+        """The rows whose reductions read no padding, if others do."""
+        axes = loop.group.axes
+        if not loop.split or not self._reduces or len(axes) > 1 or axes[0] in self.ev.core.sequential_axes:
+            return None
+        return self.ev.loops.interior(self.shape, axes[0])
 
     def _vectors(
-        self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[NestLoop, AxisExpr], block: CpuBlock
+        self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[Group, AxisExpr], block: CpuBlock
     ) -> None:
         """Writes loops along one axis: whole steps of the plan's width, then single registers, then a tail; separately
         for every range between points where padding begins or ends."""
@@ -190,14 +264,14 @@ class _Outputs:
         body: CpuBlock,
         variable: int,
         steps: tuple[int, int, int],
-        origins: dict[NestLoop, AxisExpr],
+        origins: dict[Group, AxisExpr],
         block: CpuBlock,
     ) -> None:
         """Adds the loop (start, stop, step), or its part in this block; only whole steps begin inside blocks."""
         start, stop, step = steps
-        if loop in origins and loop.blocks > 1:
-            begin = origins[loop] if start == 0 else AxisExpr(start)
-            block.loop(body, variable, begin, origins[loop].shift(loop.tile), step, stop)
+        if loop.group in origins and loop.blocks > 1:
+            begin = origins[loop.group] if start == 0 else AxisExpr(start)
+            block.loop(body, variable, begin, origins[loop.group].shift(loop.tile), step, stop)
         else:
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
 

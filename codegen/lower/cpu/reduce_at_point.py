@@ -183,10 +183,17 @@ class _ReductionLoops:
     def serial(self, groups: Sequence[Group], block: CpuBlock) -> list[Value]:
         """One term after another; lanes are different results."""
         totals = [[point_sum.start(block)] for point_sum in self.sums]
-        points = math.prod(group.extent for group in groups)
-        if points <= _UNROLLED_POINTS and points * len(self.sums) <= _UNROLLED_TERMS:
-            for numbers in itertools.product(*(range(group.extent) for group in groups)):
-                self._add(totals, dict(zip(groups, map(AxisExpr, numbers), strict=True)), block)
+        first = self._first_unrolled(groups)
+        unrolled = groups[first:]
+        if unrolled:
+
+            def innermost(place: Place, sums: Totals, inside: CpuBlock) -> None:
+                for numbers in itertools.product(*(range(group.extent) for group in unrolled)):
+                    at = dict(zip(unrolled, map(AxisExpr, numbers), strict=True))
+                    self._add(sums, {**place, **at}, inside)
+
+            trips = math.prod(group.extent for group in unrolled)
+            self._loop_nest(groups[:first], {}, totals, block, _Innermost(innermost, trips))
         else:
             *outer, last = groups
 
@@ -196,6 +203,14 @@ class _ReductionLoops:
 
             self._loop_nest(outer, {}, totals, block, _Innermost(innermost, last.extent))
         return [registers[0] for registers in totals]
+
+    def _first_unrolled(self, groups: Sequence[Group]) -> int:
+        """The first of the groups whose loops are unrolled."""
+        points, first = 1, len(groups)
+        while first and points * groups[first - 1].extent <= min(_UNROLLED_POINTS, _UNROLLED_TERMS // len(self.sums)):
+            first -= 1
+            points *= groups[first].extent
+        return first
 
     def along_lanes(self, outer: Sequence[Group], lane: Group, block: CpuBlock) -> list[Value]:
         """Lanes are neighbouring terms along `lane`; at the end the lanes of a register are combined."""

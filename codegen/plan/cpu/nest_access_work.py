@@ -16,7 +16,7 @@ from codegen.plan.cpu.cache_lines import FAR_LINE, WAY_BYTES, are_far, every_nth
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.region_loops import RegionLoops, Shape, View
 from ir.index.expr import interval
-from ir.target import CACHE_LINE_BYTES, Target
+from ir.target import CACHE_LINE_BYTES, VECTOR_REGISTERS, Target
 
 EXPOSED_SHARE = 0.5
 """The share of the cycles of loads and stores of whole registers that arithmetic does not hide."""
@@ -24,6 +24,9 @@ _ELEMENT_BYTES = 4
 """Bytes of an element whose dtype is not known to the access: fp32's."""
 _FEW_SETS = 16
 """A walk over cache lines that uses only every n-th set of the cache waits from this n on."""
+_LONE_LINE, _SHORT_RUN = 4.0, 256
+"""Cycles to fetch a cache line from the second-level cache where no prefetcher does; and bytes from which on a run of
+cache lines is prefetched."""
 _REVERSAL = 2.0
 """Cycles to reverse the lanes of a register."""
 _PERMUTATION = 12.0
@@ -77,6 +80,20 @@ def _reach(view: View, axis: int) -> int:
     box = tuple([(0, size - 1 if at == axis else 0) for at, size in enumerate(view.map.sizes)])
     low, high = interval(view.linear, box)
     return high - low
+
+
+def _share_of_rows(access: AccessShape, nest: PlannedNest) -> float:
+    """The share of loads that remain where rows that run together read the same elements: all of them, or those of
+    windows that overlap."""
+    if access.axes.isdisjoint(nest.row_axes):
+        return 1 / nest.rows
+    step = access.steps[nest.row_axes[0]] if len(nest.row_axes) == 1 else None
+    if not step:
+        return 1.0
+    for term, size in zip(access.steps[access.rank :], access.sizes[access.rank :], strict=True):
+        if term and step % term == 0 and step // term < size:
+            return ((nest.rows - 1) * (step // term) + size) / (nest.rows * size)
+    return 1.0
 
 
 class LaneCycles(NamedTuple):
@@ -151,14 +168,36 @@ class NestAccesses:
         return close, apart
 
     def _moves_of(self, access: AccessShape, lanes: LaneCycles | None, nest: PlannedNest) -> tuple[float, float]:
-        around = nest.around[access.axes]
+        times, whole = self._times(access, nest), self.target.vector_cycles / self.target.lanes
         if lanes is None:
-            splats = around.vectors * access.inner
-            cycles = splats * self.target.vector_cycles
+            around = nest.around[access.axes]
+            cycles = times * around.vectors / around.points * self.target.vector_cycles
             return cycles * EXPOSED_SHARE, cycles * (1 - EXPOSED_SHARE)
-        times, whole = around.points * access.inner, self.target.vector_cycles / self.target.lanes
         near = nest.is_strip and lanes.line_reuse != lanes.cycles and self._uses_lines_up(access, nest)
-        return times * whole * EXPOSED_SHARE, times * ((lanes.line_reuse if near else lanes.cycles) - whole)
+        apart = times * ((lanes.line_reuse if near else lanes.cycles) - whole)
+        return times * whole * EXPOSED_SHARE, apart + self._lone_lines(access, nest)
+
+    def _lone_lines(self, access: AccessShape, nest: PlannedNest) -> float:
+        """Cycles to fetch cache lines whose neighbours are read much later: lanes run along the outermost of several
+        loops, over windows of a tensor that the nearest cache does not hold."""
+        run = nest.registers * nest.width * _ELEMENT_BYTES
+        if nest.lanes != 0 or len(nest.loops) == 1 or access.inner == 1 or run >= _SHORT_RUN:
+            return 0.0
+        if nest.loops[0][1] * _ELEMENT_BYTES <= run:
+            return 0.0
+        whole = _ELEMENT_BYTES * math.prod([access.sizes[axis] for axis in access.axes if axis < access.rank])
+        is_far = whole > self.target.l1_bytes and not access.axes.isdisjoint(nest.along)
+        return whole / CACHE_LINE_BYTES * _LONE_LINE if is_far else 0.0
+
+    def _times(self, access: AccessShape, nest: PlannedNest) -> float:
+        """How often an access runs, one element at a time. Terms that an outer loop could load once are loaded again
+        where registers do not hold them; rows that run together load shared elements once."""
+        times = float(nest.around[access.axes].points * access.inner)
+        if access.inner == 1 or not nest.along or not self.loops.accumulates_at_points:
+            return times
+        if access.inner * nest.registers > VECTOR_REGISTERS[self.target.arch] // 2:
+            times = float(nest.points * access.inner)
+        return times * _share_of_rows(access, nest)
 
     def _lanes_along(self, along: tuple[int, ...]) -> Sequence[LaneCycles | None]:
         """Distinct access → cycles with lanes along the loop over these axes."""

@@ -49,7 +49,7 @@ def _carry_cycles(accumulator: Accumulator, vectors: int, plan: CpuNestPlan, lan
     """Cycles in which the registers of a step wait for the sum of the term before."""
     if accumulator.terms <= _FEW_TERMS:
         return 0.0
-    registers = max(1, plan.width // lanes)
+    registers = max(1, plan.width // lanes) * plan.rows
     latency = _EXTREME_CYCLES if accumulator.op.fn in ("max", "min") else _CARRY_CYCLES
     wait = latency / registers - accumulator.beside / ADDITIONS_PER_CYCLE - EXPOSED_SHARE
     return vectors * accumulator.terms * max(0.0, wait)

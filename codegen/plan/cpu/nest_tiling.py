@@ -15,13 +15,15 @@ from ir.target import LANES
 
 @dataclass(frozen=True)
 class NestLoop:
-    """One loop of the nest. A step is `width` elements: lanes of registers where `vector`, else rows."""
+    """One loop of the nest. A step is `width` elements: lanes of registers where `vector`, else rows. `split`: ranges
+    of rows whose reads need no check are loops of their own."""
 
     group: Group
     tile: int
     bound: bool = False
     vector: bool = False
     width: int = 1
+    split: bool = True
 
     @property
     def name(self) -> str:

@@ -10,20 +10,24 @@ from typing import NamedTuple
 
 from codegen.plan.region_loops import Shape
 from ir.plan.cpu import CpuNestPlan
+from ir.target import LANES
 
 
 class NestKey(NamedTuple):
     """All that `PlannedNest` takes from a plan: the axes of the loops, the position of the loop along which lanes run,
-    and whether that loop is a strip."""
+    whether that loop is a strip, its registers per step, and the rows that run together."""
 
     loops: tuple[tuple[int, ...], ...]
     lanes: int | None
     is_strip: bool
+    registers: int
+    rows: int
 
     @staticmethod
     def of(plan: CpuNestPlan) -> NestKey:
         axes = tuple([loop.axes for loop in plan.loops])
-        return NestKey(axes, plan.lanes, plan.lanes is not None and plan.loops[plan.lanes].tile <= plan.width)
+        is_strip = plan.lanes is not None and plan.loops[plan.lanes].tile <= plan.width
+        return NestKey(axes, plan.lanes, is_strip, plan.width // LANES[plan.arch], plan.rows)
 
 
 class OuterLoops(NamedTuple):
@@ -49,6 +53,8 @@ class PlannedNest:
     lanes     the position of that loop, or None
     is_strip  whether that loop advances one vector at a time, with all other loops inside
     width     lanes of a register
+    registers of a step along that loop
+    rows      points of the loop `row_axes` that run together
     """
 
     loops: Sequence[tuple[frozenset[int], int]]
@@ -56,12 +62,21 @@ class PlannedNest:
     lanes: int | None
     is_strip: bool
     width: int
+    registers: int
+    rows: int
+    row_axes: tuple[int, ...]
 
     @staticmethod
     def of(shape: Shape, key: NestKey, width: int) -> PlannedNest:
         loops = [(frozenset(loop), math.prod([shape[axis] for axis in loop])) for loop in key.loops]
         along = () if key.lanes is None else key.loops[key.lanes]
-        return PlannedNest(loops, along, key.lanes, key.is_strip, width)
+        row_axes = next((axes for axes in reversed(key.loops) if axes != along), ())
+        return PlannedNest(loops, along, key.lanes, key.is_strip, width, key.registers, key.rows, row_axes)
+
+    @cached_property
+    def points(self) -> int:
+        """The points of all loops."""
+        return math.prod([extent for _, extent in self.loops])
 
     @cached_property
     def around(self) -> Mapping[frozenset[int], OuterLoops]:

@@ -382,13 +382,40 @@ def test_padding_is_checked_on_the_border_only() -> None:
 
 
 def test_a_register_that_holds_an_edge_is_not_cut() -> None:
-    assert c_text(lowered(depthwise(14, 3))).count("for (int64_t i2") == 1
+    assert "for (int64_t i2 = 0; i2 < 14; i2 += 16)" in c_text(lowered(depthwise(14, 3)))
     assert "for (int64_t i2 = 0; i2 < 16; i2 += 16)" in c_text(lowered(depthwise(100, 3)))
+
+
+def test_windows_inside_an_image_are_summed_together_without_checks() -> None:
+    """Four rows of a window of 3 x 3 share their loads: six of the image, not twelve."""
+    text = c_text(lowered(depthwise(14, 3), rows=4))
+    inside = text[text.index("for (int64_t i1_2 = 1; i1_2 < 13; i1_2 += 4)") :]
+    inside = inside[: inside.index("eq_store")]
+    assert inside.count("eq_fma_f32") == 36
+    assert (inside.count("(X +"), inside.count("(W +")) == (18, 0)
+    assert "if (" not in inside
+
+
+def test_a_row_of_a_block_is_checked_once() -> None:
+    loops = (PlannedLoop((0,), 3), PlannedLoop((1,), 4), PlannedLoop((2,), 14))
+    text = c_text(lowered(depthwise(14, 3), loops=loops, threads=(1,), rows=1))
+    assert "if (1 <= i1 && i1 < 13)" in text
+    inside, border = text[text.index("if (1 <= i1 && i1 < 13)") :].split("} else {", 1)
+    assert "if (" not in inside.removeprefix("if (")
+    assert "if (" in border
+
+
+def test_terms_of_many_windows_are_unrolled_along_the_last_axis() -> None:
+    loops = (PlannedLoop((0,), 3), PlannedLoop((1,), 48), PlannedLoop((2,), 48))
+    text = c_text(lowered(depthwise(48, 7), loops=loops, lanes=2, threads=(), rows=6))
+    inside = text[text.index("i1_2 += 6") :].split("eq_store")[0]
+    assert inside.count("for (int64_t r") == 1
+    assert inside.count("eq_fma_f32") == 6 * 7
 
 
 def test_a_sum_of_products_takes_multiply_adds() -> None:
     region = depthwise(14, 3)
-    assert c_text(lowered(region)).count("eq_fma_f32") == 9
+    assert c_text(lowered(region, rows=1)).count("eq_fma_f32") == 3 * 9  # before, in and after the image
     assert "eq_mul_f32" not in c_text(lowered(region))
     assert "eq_fma_f32" not in c_text(lowered(region, ordered=True)), "every product is rounded"
     over, several = (5, 40), squares(5, 40, "fp32").body
