@@ -131,8 +131,16 @@ def even_tiles(view: Contraction, target: Target) -> Iterator[tuple[int, int]]:
         most = (budget // wide - vectors) // vectors
         rows = _even_heights(view, most, vectors * wide)
         if rows and (vectors - 1) * lanes < view.n:
-            for mr in dict.fromkeys((rows[-1], *lean_heights(view, rows))):
+            for mr in dict.fromkeys((rows[-1], *lean_heights(view, rows), *_held_heights(view, rows, target))):
                 yield mr, vectors * lanes
+
+
+def _held_heights(view: Contraction, heights: Sequence[int], target: Target) -> list[int]:
+    """Of these heights of a tile, the greatest of which the first-level cache holds a line of every row."""
+    side = 1 - view.vector
+    _, distance = view.run(side, view.rows)
+    held = lines_held(abs(distance or 0) * view.item_bytes[side], target)
+    return [mr for mr in heights if mr <= held][-1:]
 
 
 def _even_heights(view: Contraction, most: int, registers: int) -> list[int]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, are_far, every_nth_set, hold_constants
+from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, are_far, every_nth_set, hold_constants, lines_held
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
@@ -341,7 +341,8 @@ class CpuContractionWork:
         return first * times[0] * cycles[0] + second * times[1] * cycles[1]
 
     def _far_terms(self, tile: _TileFigures, blocks: Blocks, places: tuple[Place, Place]) -> float:
-        """Cycles that rows in memory cost where neighbouring terms do not share a cache line. If neighbouring rows do,
+        """Cycles that rows in memory cost where neighbouring terms do not share a cache line, or where the rows of a
+        tile share a set of the first-level cache that does not hold a line of each. If neighbouring rows share a line,
         all tiles load a line per term, or two, and the first-level cache does not hold the lines of a block of k beside
         its panel, or not in the sets that the lines share. Else all tiles load a line per term and row, which that
         cache does not hold until a tile reads the line's next number."""
@@ -349,10 +350,11 @@ class CpuContractionWork:
         if blocks.algorithm != "outer" or places[side] != "memory":
             return 0.0
         _, step = self.view.run(side, self.view.k)
-        if step is not None and abs(step) * item < CACHE_LINE_BYTES:
-            return 0.0
-        terms = self.view.repeats * tile.rows * tile.columns * self.view.depth
         _, distance = self.view.run(side, self.view.rows)
+        terms = self.view.repeats * tile.rows * tile.columns * self.view.depth
+        if step is not None and abs(step) * item < CACHE_LINE_BYTES:
+            held = lines_held(abs(distance or 0) * item, self.target)
+            return terms * blocks.mr * NEAR_LINE if blocks.mr > held else 0.0
         if distance is not None and abs(distance) * item >= CACHE_LINE_BYTES:
             return terms * blocks.mr * NEAR_LINE
         every = 1 if step is None else every_nth_set(step * item)
