@@ -18,10 +18,12 @@ from ir.region.region import Region
 from ir.region.work import region_bytes, region_flops
 from ir.target import Target
 
-_POSITION_CYCLES = 4.0
+_POSITION_CYCLES = 2.0
 """Cycles to load a position, to compare it with the ends of the axis, and to branch; estimated."""
-_STEP_CYCLES = 4.0
-"""Cycles to load, combine and store one element or one register of elements, beyond those of memory; estimated."""
+_SURPRISE_CYCLES = 30.0
+"""Cycles that a core loses where a position lies in its block, and it expected another block, or the other way round."""
+_ELEMENT_CYCLES, _REGISTER_CYCLES = 2.0, 4.0
+"""Cycles to load, combine and store one element, or one register of elements, beyond those of memory; estimated."""
 
 
 def scatter_candidates(region: Region, core: PolyCore, target: Target) -> list[tuple[CpuScatterPlan, Work]]:
@@ -79,11 +81,13 @@ def _work(view: ScatterView, target: Target, plan: CpuScatterPlan, nests: Sequen
     tasks = divided.blocks if divided is not None else 1
     rows = math.prod(loop.extent for loop in (*loops.outer, *loops.indexed)) * view.count
     positions = rows * (tasks if divided in (loops.axis, *loops.inner) else 1)
+    share = 1 / tasks if divided == loops.axis else 1.0
     steps = rows * math.prod(-(-loop.extent // target.lanes) if loop.vector else loop.extent for loop in loops.inner)
     result = view.region.outputs[0].memref.nbytes
     apart = target.far_cycles if result > target.l1_bytes else target.lane_cycles
     elements = rows * math.prod(loop.extent for loop in loops.inner)
-    cycles = positions * _POSITION_CYCLES + steps * (_STEP_CYCLES + apart)
+    step = _REGISTER_CYCLES if any(loop.vector for loop in loops.inner) else _ELEMENT_CYCLES
+    cycles = positions * (_POSITION_CYCLES + 2 * share * (1 - share) * _SURPRISE_CYCLES) + steps * (step + apart)
     cycles += elements * _reads_apart(view, loops) * target.far_cycles
     busy = tasks / (-(-tasks // target.units) * target.units)
     source = nests[0]

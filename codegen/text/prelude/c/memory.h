@@ -9,6 +9,9 @@
    A lane that is switched off does not touch memory. Pointers need no alignment. Strides and indices count
    elements. The moves are written once for a width (8, 16, 32, 64 bits); the types decode what was moved. */
 
+/* Whether a number of lanes is a constant, and this one. */
+#define EQ_IS(n, number) (__builtin_constant_p(n) && (n) == (number))
+
 #define EQ_LOOSE(V) V __attribute__((aligned(1), may_alias))
 typedef EQ_LOOSE(eq_i8) eq_loose_8;
 typedef EQ_LOOSE(eq_i16) eq_loose_16;
@@ -70,12 +73,12 @@ EQ_FN eq_i8 eq_move_strided_8(const void *p, ptrdiff_t stride, int n) { return e
 EQ_FN eq_i16 eq_move_strided_16(const void *p, ptrdiff_t stride, int n) { return eq_lanes_strided_16(p, stride, n); }
 EQ_FN eq_i32 eq_move_strided_32(const void *p, ptrdiff_t stride, int n) {
   const eq_cell_f32 *at = p;
-  if (!__builtin_constant_p(n) || n != EQ_VL) return eq_lanes_strided_32(p, stride, n);
+  if (!EQ_IS(n, EQ_VL)) return eq_lanes_strided_32(p, stride, n);
   return EQ_BITS(((eq_f32){EQ_LANES(EQ_AT)}));
 }
 EQ_FN eq_i64 eq_move_strided_64(const void *p, ptrdiff_t stride, int n) {
   const eq_cell_f64 *at = p;
-  if (!__builtin_constant_p(n) || n != EQ_VL) return eq_lanes_strided_64(p, stride, n);
+  if (!EQ_IS(n, EQ_VL)) return eq_lanes_strided_64(p, stride, n);
   return (eq_i64){(eq_i64h)(eq_f64h){EQ_HALF_LANES(EQ_AT)}, (eq_i64h)(eq_f64h){EQ_HALF_LANES(EQ_AT_UPPER)}};
 }
 
@@ -121,9 +124,13 @@ EQ_FN uint32_t eq_bits_mask(eq_mask m) {
   EQ_FN void eq_masked_store_##W(void *p, V v, uint32_t bits) {                                               \
     __asm__ volatile(insn " %1, (%0)%{%2%}" : : "r"(p), "v"(v), "Yk"((uint16_t)bits) : "memory");             \
   }
+/* A masked store is never forwarded to a load, so a lone element is stored without a mask. */
 #define EQ_TAIL(W)                                                                                            \
   EQ_FN eq_i##W eq_move_load_n_##W(const void *p, int n) { return eq_masked_load_##W(p, eq_bits_first(n)); }  \
-  EQ_FN void eq_move_store_n_##W(void *p, eq_i##W v, int n) { eq_masked_store_##W(p, v, eq_bits_first(n)); }  \
+  EQ_FN void eq_move_store_n_##W(void *p, eq_i##W v, int n) {                                                 \
+    if (EQ_IS(n, 1)) *(eq_cell_##W *)p = v[0];                                                                \
+    else eq_masked_store_##W(p, v, eq_bits_first(n));                                                         \
+  }                                                                                                           \
   EQ_FN eq_i##W eq_move_load_m_##W(const void *p, eq_mask m) { return eq_masked_load_##W(p, eq_bits_mask(m)); }
 EQ_TAIL_MASKED(8, eq_i8, "vmovdqu8")
 EQ_TAIL_MASKED(16, eq_i16, "vmovdqu16")
@@ -135,11 +142,16 @@ EQ_TAIL(32)
 EQ_FN eq_i64 eq_move_load_bits_64(const void *p, uint32_t bits) {
   return (eq_i64){eq_masked_load_64(p, bits & 255), eq_masked_load_64((const char *)p + 64, bits >> 8)};
 }
-EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) { return eq_move_load_bits_64(p, eq_bits_first(n)); }
+EQ_FN eq_i64 eq_move_load_n_64(const void *p, int n) {
+  if (EQ_IS(n, 8)) return (eq_i64){*(const eq_loose_64h *)p, {0}};
+  return eq_move_load_bits_64(p, eq_bits_first(n));
+}
 EQ_FN eq_i64 eq_move_load_m_64(const void *p, eq_mask m) { return eq_move_load_bits_64(p, eq_bits_mask(m)); }
 EQ_FN void eq_move_store_n_64(void *p, eq_i64 v, int n) {
   uint32_t bits = eq_bits_first(n);
-  eq_masked_store_64(p, v.lo, bits & 255), eq_masked_store_64((char *)p + 64, v.hi, bits >> 8);
+  if (EQ_IS(n, 1)) *(eq_cell_64 *)p = v.lo[0];
+  else if (EQ_IS(n, 8)) *(eq_loose_64h *)p = v.lo;
+  else eq_masked_store_64(p, v.lo, bits & 255), eq_masked_store_64((char *)p + 64, v.hi, bits >> 8);
 }
 #define EQ_GATHER_MASKED(W, V, insn)                                                                          \
   EQ_FN V eq_masked_gather_##W(const void *p, eq_i64h index, uint32_t bits) {                                 \
@@ -315,7 +327,7 @@ EQ_FN eq_i64 eq_move_back_64(const void *p) {
   return (eq_i64){EQ_SHUFFLE(eq_i64h, v.hi, v.hi, EQ_HALF_LANES(EQ_HALF_LANE_BACK)),
                   EQ_SHUFFLE(eq_i64h, v.lo, v.lo, EQ_HALF_LANES(EQ_HALF_LANE_BACK))};
 }
-#define EQ_IS_BACK(s, n) (__builtin_constant_p(s) && (s) == -1 && __builtin_constant_p(n) && (n) == EQ_VL)
+#define EQ_IS_BACK(s, n) (EQ_IS(s, -1) && EQ_IS(n, EQ_VL))
 
 /* Strided loads; every second element (a convolution of stride 2 reads them) takes two loads and a shuffle if the
    machine has masked moves. */
@@ -327,7 +339,7 @@ EQ_FN eq_i64 eq_move_back_64(const void *p) {
 #define EQ_MOVE_TWO_APART(W)                                                                            \
   EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) {                                  \
     if (EQ_IS_BACK(s, n)) return eq_move_back_##W(p);                                                   \
-    if (!__builtin_constant_p(s) || s != 2) return eq_move_strided_##W(p, s, n);                        \
+    if (!EQ_IS(s, 2)) return eq_move_strided_##W(p, s, n);                        \
     int span = 2 * n - 1, low = span < 0 ? 0 : span < EQ_VL ? span : EQ_VL;                             \
     const char *further = (const char *)p + W / 8 * EQ_VL;                                              \
     eq_i##W a = eq_move_load_n_##W(p, low), b = eq_move_load_n_##W(further, span > EQ_VL ? span - EQ_VL : 0); \
@@ -344,7 +356,7 @@ EQ_MOVE_STRIDED(32)
 typedef int8_t eq_two_i8 __attribute__((vector_size(2 * EQ_VL)));
 EQ_FN eq_i8 eq_move_apart_8(const void *p, ptrdiff_t s, int n) {
   if (EQ_IS_BACK(s, n)) return eq_move_back_8(p);
-  if (!__builtin_constant_p(s) || s != 2) return eq_move_strided_8(p, s, n);
+  if (!EQ_IS(s, 2)) return eq_move_strided_8(p, s, n);
   uint32_t span = (uint32_t)((1ull << 2 * n) - 1) >> 1; /* no byte behind the last one is touched */
   eq_two_i8 both;
   eq_i8 first;
