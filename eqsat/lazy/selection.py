@@ -53,9 +53,10 @@ def select(x: T, indices: Sequence[T | None]) -> IndexedElements[T]:
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     indexed = tuple(axis for axis, _ in given)
     shape = broadcast_shape("index", *(index.shape for _, index in given))
-    flat = x._constant(0, i64).expand(shape)
-    for axis, index in given:
-        flat = flat * x.shape[axis] + index.from_start(x.shape[axis]).cast(i64)  # type: ignore[attr-defined,operator]
+    positions = [index.from_start(x.shape[axis]).cast(i64) for axis, index in given]  # type: ignore[attr-defined]
+    flat = positions[0].expand(shape)
+    for (axis, _), position in zip(given[1:], positions[1:], strict=True):
+        flat = flat * x.shape[axis] + position
     adjacent = indexed == tuple(range(indexed[0], indexed[0] + len(indexed)))
     others = tuple(axis for axis in range(x.ndim) if axis not in indexed)
     return IndexedElements(indexed, others, flat, indexed[0] if adjacent else 0)
