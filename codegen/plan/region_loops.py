@@ -17,14 +17,17 @@ from ir.dtype import DTYPES, HALVES
 from ir.index.expr import AxisExpr
 from ir.index.facts import offset
 from ir.index.map import AxisMap, compose, fusable, lift, support
-from ir.index.runs import run_of_neighbours, window_floor
+from ir.index.runs import growth_of_lanes, parts_of_lanes, run_of_neighbours, window_floor
 from ir.poly.core import PolyCore, Stride
 from ir.region.region import Op, Operand, Region, behind, is_order_bound
 from ir.region.work import region_bytes
+from ir.target import LANES
 
 Shape = tuple[int, ...]
 Axes = list[int]
 """The axes of one loop, as positions among the axes of a scope."""
+_LANES = max(LANES.values())
+"""Lanes whose reads are looked at together. Those of a narrower machine lie among as many parts, or fewer."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,15 @@ class View:
         """Elements of the runs of neighbours along an axis of uneven steps; 0 along others, and of writes."""
         return run_of_neighbours(self.linear, axis) if self._reads_unevenly(axis) else 0
 
-    def has_window(self, axis: int) -> bool:
-        """Whether some neighbours along an axis read among as many neighbours in memory, as in an enlarged image."""
+    def parts(self, axis: int) -> int:
+        """Among how many parts of neighbours in memory some neighbours along an axis of uneven steps read, as in an
+        enlarged image; 0 where they are not few."""
         guarded = any(axis in bound.expr.axes for guard in self.map.guards for bound in guard.bounds)
-        return not guarded and self._reads_unevenly(axis) and window_floor(self.linear, axis) is not None
+        if guarded or not self._reads_unevenly(axis):
+            return 0
+        if window_floor(self.linear, axis) is not None:
+            return 1
+        return len(parts_of_lanes(growth_of_lanes(self.linear, axis, _LANES, 0), _LANES))
 
     def _reads_unevenly(self, axis: int) -> bool:
         """Whether an index expression, not a gather, makes the steps of a read along an axis uneven."""
@@ -83,7 +91,7 @@ class View:
         """Whether neighbours along an axis are no neighbours in memory, and are not the same element. Reads may go from
         the last neighbour to the first."""
         close = (0, 1) if self.stored else (0, 1, -1)
-        return self.strides[axis].step not in close and not self.run(axis) and not self.has_window(axis)
+        return self.strides[axis].step not in close and not self.run(axis) and not self.parts(axis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,25 @@
     i - 2048*((i + 5)//2043)    runs: between the changes of its floors the expression grows by 1 per point
     i//2 + 7                    a window: the values of some points lie among as many neighbours, in ascending order
 
-Offsets in tensors that were rolled, tiled or reshaped have runs; those in images that were enlarged have windows.
+    4096*(i - 2*(i//2)) + i//2   parts: vectors of points lie among a few runs of neighbours, always in the same way
+
+Offsets in tensors that were rolled, tiled or reshaped have runs; those in images that were enlarged have windows, and
+those in images whose channels become pixels have parts.
 """
 
 from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
 
 from ir.index.expr import Box, floordiv
 from ir.index.linear import ZERO, AxisExpr, FloorDiv
 
 _LEAST_RUN = 32
 """Points of the shortest runs of neighbours: a vector of 16 lanes then lies in one run as often as not."""
+_MOST_PARTS = 4
+"""Parts of neighbours, at most, that are loaded and permuted in place of single elements."""
 
 
 def run_of_neighbours(expr: AxisExpr, axis: int) -> int:
@@ -68,12 +77,51 @@ def growth_of_lanes(expr: AxisExpr, axis: int, lanes: int, residue: int) -> tupl
         if term == axis:
             growth = [grown + coefficient * lane for lane, grown in enumerate(growth)]
         elif isinstance(term, FloorDiv) and axis in term.expr.axes:
-            step, divisor = term.expr.coeff(axis), term.divisor
-            if step is None or any((c * lanes if t == axis else c) % divisor for t, c in term.expr.terms):
-                return ()
-            first = term.expr.const + step * residue
-            growth = [
-                grown + coefficient * ((first + step * lane) // divisor - first // divisor)
-                for lane, grown in enumerate(growth)
-            ]
+            steps = _steps_of_lanes(term, axis, lanes, residue)
+            growth = [grown + coefficient * step for grown, step in zip(growth, steps, strict=True)] if steps else []
+        if not growth:
+            return ()
     return tuple(growth)
+
+
+def _steps_of_lanes(floor: FloorDiv, axis: int, lanes: int, residue: int) -> list[int]:
+    """The growth of a floor from the first lane to each lane, as in `growth_of_lanes`.
+
+    With u = gcd(divisor, steps of the numerator), floor((u·a + b) / (u·q)) is floor((a + floor(b/u)) / q).
+    """
+    step = floor.expr.coeff(axis)
+    if step is None:
+        return []
+    unit = math.gcd(floor.divisor, *(c * lanes if term == axis else c for term, c in floor.expr.terms))
+    places = [(floor.expr.const + step * (residue + lane)) // unit for lane in range(lanes)]
+    same = all(place == places[0] for place in places)
+    return [place - places[0] for place in places] if unit == floor.divisor or same else []
+
+
+class LanePart(NamedTuple):
+    """Neighbours in memory among which the elements of some lanes lie.
+
+    first   elements from the first lane's element to the first neighbour
+    size    neighbours
+    places  of every lane the place of its element among them; 0 in lanes whose elements lie elsewhere
+    lanes   whose elements lie here
+    """
+
+    first: int
+    size: int
+    places: tuple[int, ...]
+    lanes: tuple[bool, ...]
+
+
+@lru_cache(maxsize=4096)
+def parts_of_lanes(growth: tuple[int, ...], width: int) -> tuple[LanePart, ...]:
+    """Few parts of at most `width` neighbours that hold the elements of all lanes; () where there are none."""
+    parts: list[LanePart] = []
+    left = sorted(set(growth))
+    while left and len(parts) < _MOST_PARTS:
+        first = left[0]
+        near = [first <= grown < first + width for grown in growth]
+        places = tuple(grown - first if inside else 0 for grown, inside in zip(growth, near, strict=True))
+        parts.append(LanePart(first, max(places) + 1, places, tuple(near)))
+        left = [grown for grown in left if grown >= first + width]
+    return () if left else tuple(parts)

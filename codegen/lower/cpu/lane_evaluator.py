@@ -27,13 +27,22 @@ from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read, ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.index.expr import ZERO, AxisExpr, FloorDiv, Term, interval
-from ir.index.runs import changes_within, growth_of_lanes, growth_within, run_of_neighbours, window_floor
+from ir.index.expr import ZERO, AxisExpr, FloorDiv, Term, floordiv, interval, substitute
+from ir.index.runs import (
+    changes_within,
+    growth_of_lanes,
+    growth_within,
+    parts_of_lanes,
+    run_of_neighbours,
+    window_floor,
+)
 from ir.index.strides import flat, row_major
 from ir.kernel.cpu.nodes import CpuCall, CpuIf, Inside, Lanes, Load, Value
 from ir.kernel.nodes import BITS_OF_HALF, Assign, Const, Pick, Reg, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
 
+_I32 = 1 << 30
+"""Indices up to here, and their growth along lanes, are computed in 32 bits."""
 Provider: TypeAlias = _Provider[CpuBlock, Value]
 Evaluation: TypeAlias = _Evaluation[Value]
 
@@ -116,7 +125,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         )
         if any(self.writer.refutes(guard) for guard in unproven):
             return fill
-        lane = tuple(guard for guard in unproven if block.moves_in_lanes(guard.expr.axes))
+        lane = tuple(guard for guard in unproven if self._differs_in_lanes(guard.expr, block))
         outer = tuple(guard for guard in unproven if guard not in lane)
         inner = (*where, *lane)
 
@@ -141,13 +150,33 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         count = block.lane_axis.count if existing else None
         if not conditions and count is None:
             return None
-        mask = Inside(conditions, block.lane_axis.variable, count)
-        key = ("mask", mask)
+        key = ("mask", Inside(conditions, block.lane_axis.variable, count))
         value = block.find(key)
         if value is None:
             home = block.home(axes_of((count,) if isinstance(count, AxisExpr) else (), conditions))
-            value = home.memo[key] = home.let("inside", mask)
+            value = home.memo[key] = home.let("inside", self._inside(conditions, block.lane_axis, count))
         return value
+
+    def _inside(self, conditions: Where, lane: LaneAxis, count: int | AxisExpr | None) -> Value:
+        """The lanes, among the first `count`, in which all conditions hold. An index that does not grow evenly is
+        computed once for all lanes where its growth is known."""
+        masks: list[Value | None] = []
+        others: list[Within] = []
+        for condition in conditions:
+            growth = self._growth(condition.expr, lane) if condition.expr.coeff(lane.variable) is None else ()
+            if growth:
+                low, high = interval(condition.expr, self.writer.box)
+                dtype = "i32" if max(abs(low), abs(high), abs(condition.low), abs(condition.high)) < _I32 else "i64"
+                index = Lanes(self._at_first_lane(condition.expr, lane), None, dtype, growth)
+                masks.append(CpuCall("cmpge", (index, Const(condition.low, dtype)), "bool"))
+                masks.append(CpuCall("cmplt", (index, Const(condition.high, dtype)), "bool"))
+            else:
+                others.append(condition)
+        if others or count is not None:
+            masks.insert(0, Inside(tuple(others), lane.variable, count))
+        mask = _all_of(masks)
+        assert mask is not None
+        return mask
 
     # --- memory ---
 
@@ -177,7 +206,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             home = block.home(axes_of((offset,), where) | filled)
             value = self._load_runs(buffer, offset, home, where, dtype)
             if value is None and not where:
-                value = self._load_window(buffer, offset, home, dtype)
+                value = self._load_parts(buffer, offset, home, dtype) or self._load_window(buffer, offset, home, dtype)
             if value is None:
                 value = home.let(buffer, self._access(buffer, offset, home, where, dtype))
             home.memo[key] = value
@@ -196,6 +225,29 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         changes = changes_within(offset, lane.variable, self.writer.lanes - 1, self.writer.box)
         block.add(CpuIf((Within(changes, 0, 1),), (Assign(result.name, run),), (Assign(result.name, apart),)))
         return result
+
+    def _load_parts(self, buffer: str, offset: AxisExpr, block: CpuBlock, dtype: str) -> Value | None:
+        """The few parts of neighbours among which the elements of all lanes lie, permuted; None where there are none,
+        or lanes are evenly spaced."""
+        lane = block.lane_axis
+        if lane is None or offset.coeff(lane.variable) is not None or isinstance(lane.count, AxisExpr):
+            return None
+        growth = self._growth(offset, lane)
+        parts = parts_of_lanes(growth[: lane.count], self.writer.lanes)
+        offset = self._at_first_lane(offset, lane) if parts else offset
+        value: Value | None = None
+        for part in parts:
+            missing = (0,) * (len(growth) - len(part.places))
+            window = Load(self.writer.buffer(buffer), offset.shift(part.first), dtype, "unit", part.size)
+            place = Lanes(ZERO, None, "i32", part.places + missing)
+            loaded = block.let(buffer, CpuCall("permute", (place, window), dtype))
+            if value is None:
+                value = loaded
+            else:
+                here = Lanes(ZERO, None, "i32", tuple(map(int, part.lanes)) + missing)
+                mask = block.let("here", CpuCall("cmpeq", (here, Const(1, "i32")), "bool"))
+                value = block.let(buffer, CpuCall("where", (mask, loaded, value), dtype))
+        return value
 
     def _load_window(self, buffer: str, offset: AxisExpr, block: CpuBlock, dtype: str) -> Value | None:
         """The neighbours among which the elements of all lanes lie, permuted; None where there is no such window."""
@@ -330,7 +382,23 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     def _position(self, expr: AxisExpr, dtype: str, block: CpuBlock) -> Value:
         lane = block.lane_axis if block.moves_in_lanes(expr.axes) else None
         growth = self._growth(expr, lane) if lane is not None and expr.coeff(lane.variable) is None else ()
-        return Lanes(expr, lane.variable if lane is not None and not growth else None, dtype, growth)
+        if lane is not None and growth:
+            return Lanes(self._at_first_lane(expr, lane), None, dtype, growth)
+        return Lanes(expr, lane.variable if lane is not None else None, dtype)
+
+    def _differs_in_lanes(self, expr: AxisExpr, block: CpuBlock) -> bool:
+        """Whether an index may differ between lanes."""
+        lane = block.lane_axis
+        if lane is None or lane.variable not in expr.axes:
+            return False
+        return expr.coeff(lane.variable) is not None or any(self._growth(expr, lane) or (1,))
+
+    def _at_first_lane(self, expr: AxisExpr, lane: LaneAxis) -> AxisExpr:
+        """An index in the first lane, whose place is a multiple of the lanes and the residue."""
+        lanes, variables = self.writer.lanes, list(map(self.writer.axis, range(len(self.writer.box))))
+        place = floordiv(variables[lane.variable], lanes, self.writer.box) * lanes
+        variables[lane.variable] = place.shift(lane.residue or 0)
+        return substitute(expr, tuple(variables), self.writer.box)
 
     def _growth(self, expr: AxisExpr, lane: LaneAxis) -> tuple[int, ...]:
         """The growth of an index from the first lane to each lane, if it is the same wherever the first lane stands."""

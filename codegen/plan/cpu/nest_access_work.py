@@ -31,6 +31,8 @@ _REVERSAL = 2.0
 """Cycles to reverse the lanes of a register."""
 _PERMUTATION = 12.0
 """Cycles to compute the places of lanes in a window of neighbours, and to permute the window."""
+_PART = 4.0
+"""Cycles to load and permute each further part of neighbours."""
 _COMPARISON = 8.0
 """Cycles to compare the floors of the first lane with those of the last one."""
 _CONFLICT_CYCLES = 15.0
@@ -46,7 +48,7 @@ class AccessShape(NamedTuple):
                  the axes of the outputs
     reaches      elements between the least and the greatest place along an axis of uneven steps, 0 along others
     runs         elements of the runs of neighbours along an axis of uneven steps, 0 along others
-    windows      whether lanes along an axis of uneven steps lie among as many neighbours
+    parts        parts of neighbours among which lanes along an axis of uneven steps lie, 0 along others
     inner        accesses per point of the outputs
     """
 
@@ -55,7 +57,7 @@ class AccessShape(NamedTuple):
     steps: tuple[int | None, ...]
     reaches: tuple[int, ...]
     runs: tuple[int, ...]
-    windows: tuple[bool, ...]
+    parts: tuple[int, ...]
     rank: int
     inner: int
     indirect: bool
@@ -66,9 +68,9 @@ class AccessShape(NamedTuple):
         sizes, steps = view.map.sizes, tuple([stride.step for stride in view.strides])
         inner = math.prod(sizes[rank:])
         runs = tuple([view.run(axis) for axis in range(len(sizes))])
-        windows = tuple([view.has_window(axis) for axis in range(len(sizes))])
+        parts = tuple([view.parts(axis) for axis in range(len(sizes))])
         reaches, indirect = _reaches(view), bool(view.data)
-        return AccessShape(view.axes, sizes, steps, reaches, runs, windows, rank, inner, indirect, view.stored)
+        return AccessShape(view.axes, sizes, steps, reaches, runs, parts, rank, inner, indirect, view.stored)
 
 
 def _reaches(view: View) -> tuple[int, ...]:
@@ -228,8 +230,8 @@ class NestAccesses:
             cut = self.target.lanes / access.runs[axis]
             cycles = neighbours + _COMPARISON / self.target.lanes + cut * far
             return LaneCycles(cycles, cycles)
-        if step is None and access.windows[axis]:
-            cycles = neighbours + _PERMUTATION / self.target.lanes
+        if step is None and access.parts[axis]:
+            cycles = neighbours + (_PERMUTATION + _PART * (access.parts[axis] - 1)) / self.target.lanes
             return LaneCycles(cycles, cycles)
         if step is None:
             return LaneCycles(far, far)

@@ -21,7 +21,7 @@ from ir.target import Target
 _POSITION_CYCLES = 2.0
 """Cycles to load a position, to compare it with the ends of the axis, and to branch; estimated."""
 _SURPRISE_CYCLES = 30.0
-"""Cycles that a core loses where a position lies in its block, and it expected another block, or the other way round."""
+"""Cycles that a core loses where a position lies in its block and the core expected another one, or the reverse."""
 _ELEMENT_CYCLES, _REGISTER_CYCLES = 2.0, 4.0
 """Cycles to load, combine and store one element, or one register of elements, beyond those of memory; estimated."""
 

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from ir.index.expr import AxisExpr, axis, box_of, floordiv, weighted_sum
 from ir.index.linear import FloorDiv
-from ir.index.runs import changes_within, growth_of_lanes, growth_within, run_of_neighbours, window_floor
+from ir.index.runs import (
+    changes_within,
+    growth_of_lanes,
+    growth_within,
+    parts_of_lanes,
+    run_of_neighbours,
+    window_floor,
+)
 
 SIZES = (6, 240)
 BOX = box_of(SIZES)
@@ -48,8 +55,24 @@ def test_the_growth_of_lanes_is_known_for_divisors_of_their_number() -> None:
     assert growth_of_lanes(half, 1, 4, 0) == (0, 1, 1, 2)
     assert growth_of_lanes(half, 1, 4, 1) == (0, 0, 1, 1)
     assert growth_of_lanes(j - floordiv(j, 2, BOX) * 2, 1, 4, 0) == (0, 1, 0, 1)
+    assert growth_of_lanes(floordiv(j, 8, BOX), 1, 4, 0) == (0, 0, 0, 0)
+    assert growth_of_lanes(floordiv(j + AxisExpr(2), 8, BOX), 1, 4, 0) == ()
     assert growth_of_lanes(floordiv(j, 3, BOX), 1, 4, 0) == ()
     assert growth_of_lanes(floordiv(i + j * 2, 4, BOX), 1, 4, 0) == ()
+
+
+@given(st.lists(st.integers(-30, 30), min_size=1, max_size=8), st.sampled_from([4, 8, 16]))
+def test_parts_hold_the_elements_of_all_lanes(growth: list[int], width: int) -> None:
+    parts = parts_of_lanes(tuple(growth), width)
+    if parts:
+        held = [[place + part.first if here else None for place, here in zip(part.places, part.lanes, strict=True)]
+                for part in parts]  # fmt: skip
+        assert [[place for place in lane if place is not None] for lane in zip(*held, strict=True)] == [
+            [grown] for grown in growth
+        ]
+        for part in parts:
+            assert all(0 <= place < part.size <= width for place in part.places)
+            assert {part.first, part.first + part.size - 1} <= set(growth)
 
 
 @given(expressions, st.integers(0, 5), st.integers(0, SIZES[1] - LANES))

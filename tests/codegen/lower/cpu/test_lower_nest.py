@@ -521,6 +521,33 @@ def test_neighbours_that_lanes_share_are_permuted(arch: str) -> None:
         check(built, one, random_inputs(one.region, 3))
 
 
+def in_parts(kind: str) -> list[Region]:
+    """Reads of which lanes take turns between two or four runs, with a tail, by several rows, and with a border."""
+    return [
+        moved("turns", (2, 64), (3, 128), "i1 - 2*(i1//2)", "i1//2", kind=kind),
+        moved("turns_with_a_tail", (2, 60), (3, 119), "i1 - 2*(i1//2)", "i1//2", kind=kind),
+        moved("four_turns", (4, 32), (2, 128), "i1 - 4*(i1//4)", "i1//4", kind=kind),
+        moved("two_axes", (4, 64), (4, 64), "2*(i0 - 2*(i0//2)) + i1 - 2*(i1//2)", "i0//2 + i1//2", kind=kind),
+        moved("bordered", (6, 64), (3, 384), "i1//64", "i1 - 64*(i1//64) - 1", kind=kind, pad={1: 64}, fill=1),
+        moved("borders", (6, 64), (3, 384), "i1//64 - 1", "i1 - 64*(i1//64) + 1", kind=kind, pad={0: 6, 1: 64}, fill=1),
+    ]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_lanes_that_take_turns_load_parts_of_neighbours(arch: str) -> None:
+    machine = required(arch)
+    kinds = ("fp32", "fp16", "i8", "i64", "bool")
+    tried = numbered(cases([one for kind in kinds for one in in_parts(kind)], arch), "eq_parts")
+    best = c_text(lowered(moved("turns", (2, 64), (3, 128), "i1 - 2*(i1//2)", "i1//2", kind="fp32")))
+    assert best.count("eq_permute_f32") == 2
+    assert "eq_gather" not in best
+    border = c_text(lowered(in_parts("fp32")[-1]))
+    assert "EQ_EACH_LANE" not in border
+    built = library(tried, machine)
+    for one in tried:
+        check(built, one, random_inputs(one.region, 3))
+
+
 def test_a_value_of_outer_axes_is_computed_outside() -> None:
     text = c_text(lowered(r.centre_rows(4, 90)))
     row = text[text.index("for (int64_t i0") :]

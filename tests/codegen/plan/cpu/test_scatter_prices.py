@@ -22,8 +22,8 @@ def test_updates_whose_lanes_lie_apart_are_dear() -> None:
 
 
 def test_two_cores_do_not_share_the_counts_of_a_histogram() -> None:
-    """A core does not foresee whether a position lies in its half: 100,000 updates of 1000 sums took 560 us on two cores
-    of a Zen 4, on one they take 95."""
+    """A core does not foresee whether a position lies in its half: 100,000 updates of 1000 sums took 560 us on two
+    cores of a Zen 4, on one they take 95."""
     region = regions.scatter((1000,), count=100000)
     plans = sorted(scatter_candidates(region, analyse(region).core, target_of(units=2)), key=lambda one: one[1].layout)
     assert plans[0][0].threads is None
