@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 Axes = list[int]
 """The axes of one loop, as positions among the axes of a scope."""
 _LANES = max(LANES.values())
-"""Lanes whose reads are looked at together. Those of a narrower machine lie among as many parts, or fewer."""
+"""Lanes by whose reads the loops along which lanes run are chosen, on every machine."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class View:
         """Elements of the runs of neighbours along an axis of uneven steps; 0 along others, and of writes."""
         return run_of_neighbours(self.linear, axis) if self._reads_unevenly(axis) else 0
 
-    def parts(self, axis: int) -> int:
-        """Among how many parts of neighbours in memory some neighbours along an axis of uneven steps read, as in an
+    def parts(self, axis: int, lanes: int = _LANES) -> int:
+        """Among how many parts of neighbours in memory so many lanes along an axis of uneven steps read, as in an
         enlarged image; 0 where they are not few."""
         guarded = any(axis in bound.expr.axes for guard in self.map.guards for bound in guard.bounds)
         if guarded or not self._reads_unevenly(axis):
             return 0
         if window_floor(self.linear, axis) is not None:
             return 1
-        return len(parts_of_lanes(growth_of_lanes(self.linear, axis, _LANES, 0), _LANES))
+        return len(parts_of_lanes(growth_of_lanes(self.linear, axis, lanes), lanes))
 
     def _reads_unevenly(self, axis: int) -> bool:
         """Whether an index expression, not a gather, makes the steps of a read along an axis uneven."""

@@ -12,7 +12,7 @@ Tensor = Any
 """`eqsat.tensor.Tensor`, whose file imports this one."""
 
 _COLUMNS = 16
-"""Columns from which on a sort computes neighbouring columns in vectors, and else neighbouring elements of one."""
+"""Columns from which on vectors hold neighbouring columns, and else neighbours of one column: the lanes of AVX-512."""
 
 
 def first_positions(x: Tensor, axis: int, count: int, descending: bool) -> Tensor:

@@ -24,7 +24,8 @@ Tensor = Any
 """`eqsat.tensor.Tensor`, whose file imports this one."""
 
 _RUN_BITS = 4
-"""Elements of the runs that are ordered by counting, as a power of two."""
+"""Elements of the runs that are ordered by counting, as a power of two. Counting takes 16 terms for a run of 16, four
+passes take some 40 stages: as long, on a Zen 4."""
 _COUNTED = 32
 """Elements of an axis that are ordered by counting as a whole."""
 

@@ -69,31 +69,33 @@ def growth_within(floor: FloorDiv, axis: int, points: AxisExpr, box: Box) -> Axi
     return further - AxisExpr(0, ((floor, 1),))
 
 
-def growth_of_lanes(expr: AxisExpr, axis: int, lanes: int, residue: int) -> tuple[int, ...]:
+def growth_of_lanes(expr: AxisExpr, axis: int, lanes: int) -> tuple[int, ...]:
     """The growth of an expression from a point of the axis to the same and the following `lanes` - 1 points, if it is
-    the same from every point that leaves this residue, divided by `lanes`; else ()."""
+    the same from every multiple of `lanes`; else ()."""
     growth = [0] * lanes
     for term, coefficient in expr.terms:
         if term == axis:
             growth = [grown + coefficient * lane for lane, grown in enumerate(growth)]
         elif isinstance(term, FloorDiv) and axis in term.expr.axes:
-            steps = _steps_of_lanes(term, axis, lanes, residue)
+            steps = _steps_of_lanes(term, axis, lanes)
             growth = [grown + coefficient * step for grown, step in zip(growth, steps, strict=True)] if steps else []
         if not growth:
             return ()
     return tuple(growth)
 
 
-def _steps_of_lanes(floor: FloorDiv, axis: int, lanes: int, residue: int) -> list[int]:
+def _steps_of_lanes(floor: FloorDiv, axis: int, lanes: int) -> list[int]:
     """The growth of a floor from the first lane to each lane, as in `growth_of_lanes`.
 
-    With u = gcd(divisor, steps of the numerator), floor((u·a + b) / (u·q)) is floor((a + floor(b/u)) / q).
+    With u = gcd(divisor, steps of the numerator), floor((u·a + b) / (u·q)) is floor((a + floor(b/u)) / q), where a
+    depends on the point, and b on the lane alone. So the growth is known where q is 1, and 0 where floor(b/u) is the
+    same in all lanes.
     """
     step = floor.expr.coeff(axis)
     if step is None:
         return []
     unit = math.gcd(floor.divisor, *(c * lanes if term == axis else c for term, c in floor.expr.terms))
-    places = [(floor.expr.const + step * (residue + lane)) // unit for lane in range(lanes)]
+    places = [(floor.expr.const + step * lane) // unit for lane in range(lanes)]
     same = all(place == places[0] for place in places)
     return [place - places[0] for place in places] if unit == floor.divisor or same else []
 

@@ -17,14 +17,12 @@ from ir.region.region import Buffer, Region
 
 @dataclass(frozen=True)
 class LaneAxis:
-    """The variable whose neighbours share a register, and how many of them exist (all lanes when None).
-
-    residue   the remainder of the variable's value in the first lane, divided by the number of lanes; None: unknown
-    """
+    """The variable whose neighbours share a register, and how many of them exist (all lanes when None). `aligned`:
+    the variable's value in the first lane is a multiple of the number of lanes."""
 
     variable: int
     count: int | AxisExpr | None = None
-    residue: int | None = None
+    aligned: bool = False
 
 
 class CpuWriter(Names):

@@ -167,7 +167,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             if growth:
                 low, high = interval(condition.expr, self.writer.box)
                 dtype = "i32" if max(abs(low), abs(high), abs(condition.low), abs(condition.high)) < _I32 else "i64"
-                index = Lanes(self._at_first_lane(condition.expr, lane), None, dtype, growth)
+                index = Lanes(condition.expr, None, dtype, growth)
                 masks.append(CpuCall("cmpge", (index, Const(condition.low, dtype)), "bool"))
                 masks.append(CpuCall("cmplt", (index, Const(condition.high, dtype)), "bool"))
             else:
@@ -234,11 +234,19 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
             return None
         growth = self._growth(offset, lane)
         parts = parts_of_lanes(growth[: lane.count], self.writer.lanes)
-        offset = self._at_first_lane(offset, lane) if parts else offset
+        if not parts:
+            return None
+        last = max(part.first + part.size - 1 for part in parts)
+        low, high = -min(part.first for part in parts), self.buffers[buffer].memref.span - last
+        ways = (offset, self._at_first_lane(offset, lane))
+        first = next((way for way in ways if self.writer.proves(Within(way, low, high))), None)
+        if first is None:
+            return None
         value: Value | None = None
         for part in parts:
-            missing = (0,) * (len(growth) - len(part.places))
-            window = Load(self.writer.buffer(buffer), offset.shift(part.first), dtype, "unit", part.size)
+            missing, count = (0,) * (len(growth) - len(part.places)), part.size
+            at = first.shift(part.first)
+            window = Load(self.writer.buffer(buffer), at, dtype, "unit", count if count < len(growth) else None)
             place = Lanes(ZERO, None, "i32", part.places + missing)
             loaded = block.let(buffer, CpuCall("permute", (place, window), dtype))
             if value is None:
@@ -382,9 +390,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
     def _position(self, expr: AxisExpr, dtype: str, block: CpuBlock) -> Value:
         lane = block.lane_axis if block.moves_in_lanes(expr.axes) else None
         growth = self._growth(expr, lane) if lane is not None and expr.coeff(lane.variable) is None else ()
-        if lane is not None and growth:
-            return Lanes(self._at_first_lane(expr, lane), None, dtype, growth)
-        return Lanes(expr, lane.variable if lane is not None else None, dtype)
+        return Lanes(expr, lane.variable if lane is not None and not growth else None, dtype, growth)
 
     def _differs_in_lanes(self, expr: AxisExpr, block: CpuBlock) -> bool:
         """Whether an index may differ between lanes."""
@@ -394,15 +400,14 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return expr.coeff(lane.variable) is not None or any(self._growth(expr, lane) or (1,))
 
     def _at_first_lane(self, expr: AxisExpr, lane: LaneAxis) -> AxisExpr:
-        """An index in the first lane, whose place is a multiple of the lanes and the residue."""
+        """The same index with the first lane's place written as a multiple of the lanes: its range is exact then."""
         lanes, variables = self.writer.lanes, list(map(self.writer.axis, range(len(self.writer.box))))
-        place = floordiv(variables[lane.variable], lanes, self.writer.box) * lanes
-        variables[lane.variable] = place.shift(lane.residue or 0)
+        variables[lane.variable] = floordiv(variables[lane.variable], lanes, self.writer.box) * lanes
         return substitute(expr, tuple(variables), self.writer.box)
 
     def _growth(self, expr: AxisExpr, lane: LaneAxis) -> tuple[int, ...]:
         """The growth of an index from the first lane to each lane, if it is the same wherever the first lane stands."""
-        return () if lane.residue is None else growth_of_lanes(expr, lane.variable, self.writer.lanes, lane.residue)
+        return growth_of_lanes(expr, lane.variable, self.writer.lanes) if lane.aligned else ()
 
 
 def _all_of(masks: Iterable[Value | None]) -> Value | None:

@@ -29,7 +29,7 @@ from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.rows_on_chip import place_rows
 from codegen.lower.cpu.split_reduce import partial_phase
 from codegen.lower.points import axes_of
-from codegen.plan.cpu.nest_tiling import NestLoop, nest_loops
+from codegen.plan.cpu.nest_tiling import NestLoop, holds_terms, nest_loops
 from codegen.plan.region_loops import Group, RegionLoops
 from codegen.poly.stream_roles import score_read
 from ir.index.expr import AxisExpr, coordinates, substitute
@@ -92,6 +92,8 @@ class _Outputs:
         self.writer = ev.writer
         self.nest = nest_loops(ev.loops, plan)
         self.scope = ev.region.outputs[0].name
+        self._origins: dict[Group, AxisExpr] = {}
+        """Blocked loop → the first point of its block."""
         self._reduces = any(op.kind == "reduce" for op in ev.ops.values())
 
     def phase(self) -> Phase:
@@ -100,10 +102,9 @@ class _Outputs:
         tasks = math.prod(counts)
         task = self.writer.variable("t", 0, tasks - 1)
         root = CpuBlock(self.writer, None, {task})
-        origins: dict[Group, AxisExpr] = {}
         for loop, number in zip(bound, coordinates(self.writer.axis(task), counts, self.writer.box), strict=True):
-            origins[loop.group] = self._origin(loop, number, root)
-        self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], origins, root)
+            self._origins[loop.group] = self._origin(loop, number, root)
+        self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], root)
         return Phase(task, tasks, tuple(root.statements))
 
     def _origin(self, loop: NestLoop, number: AxisExpr, block: CpuBlock) -> AxisExpr:
@@ -115,18 +116,19 @@ class _Outputs:
         block.variables.add(variable)
         return self.writer.axis(variable)
 
-    def _blocks(self, blocked: Sequence[NestLoop], origins: dict[Group, AxisExpr], block: CpuBlock) -> None:
+    def _blocks(self, blocked: Sequence[NestLoop], block: CpuBlock) -> None:
         """Loops over the blocks that no thread is bound to, then the loops inside a block."""
         if not blocked:
-            self._loops(list(self.nest), [[]], origins, block)
+            self._loops(list(self.nest), [[]], block)
             return
         loop, *rest = blocked
         variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
         body = block.inner({variable})
-        self._blocks(rest, {**origins, loop.group: self.writer.axis(variable)}, body)
+        self._origins[loop.group] = self.writer.axis(variable)
+        self._blocks(rest, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
 
-    def _loops(self, loops: list[NestLoop], points: Points, origins: dict[Group, AxisExpr], block: CpuBlock) -> None:
+    def _loops(self, loops: list[NestLoop], points: Points, block: CpuBlock) -> None:
         """Writes the remaining loops, with `points` in the innermost: the registers of a step of a vector loop, or rows
         that run together."""
         if not loops:
@@ -134,26 +136,26 @@ class _Outputs:
             return
         loop, *rest = loops
         if loop.vector:
-            self._vectors(loop, rest, points, origins, block)
+            self._vectors(loop, rest, points, block)
             return
         if loop.extent == 1:
-            self._loops(rest, _place_all(points, loop, AxisExpr()), origins, block)
+            self._loops(rest, _place_all(points, loop, AxisExpr()), block)
             return
         interior = self._interior(loop)
         if interior is not None and loop.blocks == 1:
             low, high = interior
             alone = replace(loop, width=1)
-            self._rows(alone, (0, low), _alone(rest), points, origins, block)
-            self._rows(loop, interior, rest, points, origins, block)
-            self._rows(alone, (high, loop.extent), _alone(rest), points, origins, block)
+            self._rows(alone, (0, low), _alone(rest), points, block)
+            self._rows(loop, interior, rest, points, block)
+            self._rows(alone, (high, loop.extent), _alone(rest), points, block)
             return
         if loop.width > 1 or interior is not None:
-            self._rows(loop, (0, loop.extent), rest, points, origins, block, interior)
+            self._rows(loop, (0, loop.extent), rest, points, block, interior)
             return
         variable = self.writer.variable(loop.name, 0, loop.extent - 1)
-        origin = origins.get(loop.group, AxisExpr())
+        origin = self._origins.get(loop.group, AxisExpr())
         body = block.inner({variable}, sequential=loop.blocks == 1)
-        self._loops(rest, _place_all(points, loop, self.writer.axis(variable)), origins, body)
+        self._loops(rest, _place_all(points, loop, self.writer.axis(variable)), body)
         limit = None if loop.extent % loop.tile == 0 else loop.extent
         block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
 
@@ -165,7 +167,6 @@ class _Outputs:
         places: tuple[int, int],
         rest: list[NestLoop],
         points: Points,
-        origins: dict[Group, AxisExpr],
         block: CpuBlock,
         interior: tuple[int, int] | None = None,
     ) -> None:
@@ -179,18 +180,18 @@ class _Outputs:
             variable = self.writer.variable(loop.name, start, stop - step)
             body = block.inner({variable})
             if interior is not None and interior[1] - interior[0] >= step:
-                free, checked = body.inner(barrier=True), body.inner(barrier=True)
                 first, last = interior[0], interior[1] - step
                 inside = self.writer.variable(loop.name, first, last)
-                free.variables.add(inside)
+                barrier = not holds_terms(self.ev.loops, self.plan.width, self.plan.arch)
+                free, checked = body.inner({inside}, barrier=barrier), body.inner(barrier=barrier)
                 free.add(Bind(inside, self.writer.axis(variable)))
-                self._together(loop, inside, step, rest, points, origins, free)
-                self._one_by_one(loop, variable, (start, stop, step), rest, points, origins, checked)
+                self._together(loop, inside, step, rest, points, free)
+                self._one_by_one(loop, variable, (start, stop, step), rest, points, checked)
                 condition = Within(self.writer.axis(variable), first, last + 1)
                 body.add(CpuIf((condition,), tuple(free.statements), tuple(checked.statements)))
             else:
-                self._together(loop, variable, step, rest, points, origins, body)
-            self._steps(loop, body, variable, (start, stop, step), origins, block)
+                self._together(loop, variable, step, rest, points, body)
+            self._steps(loop, body, variable, (start, stop, step), block)
 
     def _together(
         self,
@@ -199,13 +200,12 @@ class _Outputs:
         step: int,
         rest: list[NestLoop],
         points: Points,
-        origins: dict[Group, AxisExpr],
         body: CpuBlock,
     ) -> None:
         """Writes a step of rows that run together."""
         at = self.writer.counter(variable)
         rows = [_place_all(points, loop, at.shift(row)) for row in range(step)]
-        self._loops(rest, [places for row in rows for places in row], origins, body)
+        self._loops(rest, [places for row in rows for places in row], body)
 
     def _one_by_one(
         self,
@@ -214,7 +214,6 @@ class _Outputs:
         steps: tuple[int, int, int],
         rest: list[NestLoop],
         points: Points,
-        origins: dict[Group, AxisExpr],
         body: CpuBlock,
     ) -> None:
         """Writes the rows of a step in a loop."""
@@ -222,7 +221,7 @@ class _Outputs:
         first = self.writer.axis(variable)
         row = self.writer.variable(loop.name, start, stop - 1)
         inner = body.inner({row})
-        self._loops(_alone(rest), _place_all(points, loop, self.writer.axis(row)), origins, inner)
+        self._loops(_alone(rest), _place_all(points, loop, self.writer.axis(row)), inner)
         body.loop(inner, row, first, first.shift(step))
 
     def _interior(self, loop: NestLoop) -> tuple[int, int] | None:
@@ -232,9 +231,7 @@ class _Outputs:
             return None
         return self.ev.loops.interior(self.shape, axes[0])
 
-    def _vectors(
-        self, loop: NestLoop, rest: list[NestLoop], points: Points, origins: dict[Group, AxisExpr], block: CpuBlock
-    ) -> None:
+    def _vectors(self, loop: NestLoop, rest: list[NestLoop], points: Points, block: CpuBlock) -> None:
         """Writes loops along one axis: whole steps of the plan's width, then single registers, then a tail; separately
         for every range between points where padding begins or ends."""
         width, lanes = loop.width, self.writer.lanes
@@ -250,13 +247,12 @@ class _Outputs:
                     continue
                 last = stop - 1 if count < lanes else stop - step + lanes - 1
                 variable = self.writer.variable(loop.name, start, last)
-                residue = start % lanes if loop.blocks == 1 or start or loop.tile % lanes == 0 else None
-                axis = LaneAxis(variable, None if count == lanes else count, residue)
+                axis = LaneAxis(variable, None if count == lanes else count, aligned=start % lanes == 0)
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.counter(variable)
                 units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(step // lanes)]
-                self._loops(rest, [places for unit in units for places in unit], origins, body)
-                self._steps(loop, body, variable, (start, stop, step), origins, block)
+                self._loops(rest, [places for unit in units for places in unit], body)
+                self._steps(loop, body, variable, (start, stop, step), block)
 
     def _steps(
         self,
@@ -264,14 +260,13 @@ class _Outputs:
         body: CpuBlock,
         variable: int,
         steps: tuple[int, int, int],
-        origins: dict[Group, AxisExpr],
         block: CpuBlock,
     ) -> None:
         """Adds the loop (start, stop, step), or its part in this block; only whole steps begin inside blocks."""
         start, stop, step = steps
-        if loop.group in origins and loop.blocks > 1:
-            begin = origins[loop.group] if start == 0 else AxisExpr(start)
-            block.loop(body, variable, begin, origins[loop.group].shift(loop.tile), step, stop)
+        if loop.group in self._origins and loop.blocks > 1:
+            begin = self._origins[loop.group] if start == 0 else AxisExpr(start)
+            block.loop(body, variable, begin, self._origins[loop.group].shift(loop.tile), step, stop)
         else:
             block.loop(body, variable, AxisExpr(start), AxisExpr(stop), step)
 

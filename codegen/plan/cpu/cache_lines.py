@@ -61,7 +61,7 @@ def share_pages(view: Contraction) -> bool:
 
 
 def lines_held(distance: int, target: Target) -> int:
-    """How many lines that lie so many bytes apart the first-level cache holds."""
+    """How many lines that lie so many bytes apart, more than none, the first-level cache holds."""
     return target.l1_bytes // CACHE_LINE_BYTES // every_nth_set(distance)
 
 

@@ -139,7 +139,9 @@ def _held_heights(view: Contraction, heights: Sequence[int], target: Target) -> 
     """Of these heights of a tile, the greatest of which the first-level cache holds a line of every row."""
     side = 1 - view.vector
     _, distance = view.run(side, view.rows)
-    held = lines_held(abs(distance or 0) * view.item_bytes[side], target)
+    if not distance:
+        return []
+    held = lines_held(abs(distance) * view.item_bytes[side], target)
     return [mr for mr in heights if mr <= held][-1:]
 
 

@@ -353,7 +353,7 @@ class CpuContractionWork:
         _, distance = self.view.run(side, self.view.rows)
         terms = self.view.repeats * tile.rows * tile.columns * self.view.depth
         if step is not None and abs(step) * item < CACHE_LINE_BYTES:
-            held = lines_held(abs(distance or 0) * item, self.target)
+            held = lines_held(abs(distance) * item, self.target) if distance else blocks.mr
             return terms * blocks.mr * NEAR_LINE if blocks.mr > held else 0.0
         if distance is not None and abs(distance) * item >= CACHE_LINE_BYTES:
             return terms * blocks.mr * NEAR_LINE

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.cpu.cache_lines import FAR_LINE, WAY_BYTES, are_far, every_nth_set
+from codegen.plan.cpu.cache_lines import FAR_LINE, NEAR_LINE, WAY_BYTES, are_far, every_nth_set
+from codegen.plan.cpu.nest_tiling import holds_terms
 from codegen.plan.cpu.nest_trips import PlannedNest
 from codegen.plan.region_loops import RegionLoops, Shape, View
 from ir.index.expr import interval
-from ir.target import CACHE_LINE_BYTES, VECTOR_REGISTERS, Target
+from ir.target import CACHE_LINE_BYTES, Target
 
 EXPOSED_SHARE = 0.5
 """The share of the cycles of loads and stores of whole registers that arithmetic does not hide."""
@@ -27,6 +28,8 @@ _FEW_SETS = 16
 _LONE_LINE, _SHORT_RUN = 4.0, 256
 """Cycles to fetch a cache line from the second-level cache where no prefetcher does; and bytes from which on a run of
 cache lines is prefetched."""
+_HELD_SHARE = 0.75
+"""The share of the nearest cache that the windows of one point, or of rows that run together, may fill."""
 _REVERSAL = 2.0
 """Cycles to reverse the lanes of a register."""
 _PERMUTATION = 12.0
@@ -63,12 +66,17 @@ class AccessShape(NamedTuple):
     indirect: bool
     stored: bool
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of fp32 at all points of the outputs along which the access moves."""
+        return _ELEMENT_BYTES * math.prod([self.sizes[axis] for axis in self.axes if axis < self.rank])
+
     @staticmethod
-    def of(view: View, rank: int) -> AccessShape:
+    def of(view: View, rank: int, lanes: int) -> AccessShape:
         sizes, steps = view.map.sizes, tuple([stride.step for stride in view.strides])
         inner = math.prod(sizes[rank:])
         runs = tuple([view.run(axis) for axis in range(len(sizes))])
-        parts = tuple([view.parts(axis) for axis in range(len(sizes))])
+        parts = tuple([view.parts(axis, lanes) for axis in range(len(sizes))])
         reaches, indirect = _reaches(view), bool(view.data)
         return AccessShape(view.axes, sizes, steps, reaches, runs, parts, rank, inner, indirect, view.stored)
 
@@ -93,8 +101,9 @@ def _share_of_rows(access: AccessShape, nest: PlannedNest) -> float:
     if not step:
         return 1.0
     for term, size in zip(access.steps[access.rank :], access.sizes[access.rank :], strict=True):
-        if term and step % term == 0 and step // term < size:
-            return ((nest.rows - 1) * (step // term) + size) / (nest.rows * size)
+        further = abs(step // term) if term and step % term == 0 else size
+        if further < size:
+            return ((nest.rows - 1) * further + size) / (nest.rows * size)
     return 1.0
 
 
@@ -141,7 +150,7 @@ class NestAccesses:
 
     @cached_property
     def _all(self) -> tuple[AccessShape, ...]:
-        return tuple(AccessShape.of(view, len(self.loops.shape)) for view in self._views)
+        return tuple(AccessShape.of(view, len(self.loops.shape), self.target.lanes) for view in self._views)
 
     @cached_property
     def _first(self) -> tuple[bool, ...]:
@@ -177,7 +186,9 @@ class NestAccesses:
             return cycles * EXPOSED_SHARE, cycles * (1 - EXPOSED_SHARE)
         near = nest.is_strip and lanes.line_reuse != lanes.cycles and self._uses_lines_up(access, nest)
         apart = times * ((lanes.line_reuse if near else lanes.cycles) - whole)
-        return times * whole * EXPOSED_SHARE, apart + self._lone_lines(access, nest)
+        return times * whole * EXPOSED_SHARE, apart + self._lone_lines(access, nest) + self._lines_again(
+            access, nest, times
+        )
 
     def _lone_lines(self, access: AccessShape, nest: PlannedNest) -> float:
         """Cycles to fetch cache lines whose neighbours are read much later: lanes run along the outermost of several
@@ -187,9 +198,17 @@ class NestAccesses:
             return 0.0
         if nest.loops[0][1] * _ELEMENT_BYTES <= run:
             return 0.0
-        whole = _ELEMENT_BYTES * math.prod([access.sizes[axis] for axis in access.axes if axis < access.rank])
-        is_far = whole > self.target.l1_bytes and not access.axes.isdisjoint(nest.along)
-        return whole / CACHE_LINE_BYTES * _LONE_LINE if is_far else 0.0
+        is_far = access.nbytes > self.target.l1_bytes and not access.axes.isdisjoint(nest.along)
+        return access.nbytes / CACHE_LINE_BYTES * _LONE_LINE if is_far else 0.0
+
+    def _lines_again(self, access: AccessShape, nest: PlannedNest, times: float) -> float:
+        """Cycles to fetch the cache lines of windows from the second-level cache, `times` elements, where the nearest
+        cache does not hold those of all lanes until the next rows read them again."""
+        if access.inner == 1 or nest.lanes != len(nest.loops) - 1 or access.axes.isdisjoint(nest.along):
+            return 0.0
+        window = access.inner * nest.rows * _share_of_rows(access, nest)
+        held = window * nest.loops[nest.lanes][1] * _ELEMENT_BYTES <= _HELD_SHARE * self.target.l1_bytes
+        return 0.0 if held else times * _ELEMENT_BYTES / CACHE_LINE_BYTES * NEAR_LINE
 
     def _times(self, access: AccessShape, nest: PlannedNest) -> float:
         """How often an access runs, one element at a time. Terms that an outer loop could load once are loaded again
@@ -197,7 +216,7 @@ class NestAccesses:
         times = float(nest.around[access.axes].points * access.inner)
         if access.inner == 1 or not nest.along or not self.loops.accumulates_at_points:
             return times
-        if access.inner * nest.registers > VECTOR_REGISTERS[self.target.arch] // 2:
+        if not holds_terms(self.loops, nest.registers * nest.width, self.target.arch):
             times = float(nest.points * access.inner)
         return times * _share_of_rows(access, nest)
 

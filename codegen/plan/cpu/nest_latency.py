@@ -41,17 +41,17 @@ def waits(values: NestValues, nest: PlannedNest, plan: CpuNestPlan, busy: float)
                 )
                 total += accumulator.rows * (_HORIZONTAL_CYCLES + rescaling)
         elif accumulator.op.kind == "reduce":
-            total += _carry_cycles(accumulator, around.vectors, plan, lanes)
+            rows = 1 if accumulator.axes.isdisjoint(nest.row_axes) else plan.rows
+            total += _carry_cycles(accumulator, around.vectors, plan.width // lanes * rows)
     return total + _scan_cycles(values, nest)
 
 
-def _carry_cycles(accumulator: Accumulator, vectors: int, plan: CpuNestPlan, lanes: int) -> float:
-    """Cycles in which the registers of a step wait for the sum of the term before."""
+def _carry_cycles(accumulator: Accumulator, vectors: int, registers: int) -> float:
+    """Cycles in which the `registers` of a step wait for the sum of the term before."""
     if accumulator.terms <= _FEW_TERMS:
         return 0.0
-    registers = max(1, plan.width // lanes) * plan.rows
     latency = _EXTREME_CYCLES if accumulator.op.fn in ("max", "min") else _CARRY_CYCLES
-    wait = latency / registers - accumulator.beside / ADDITIONS_PER_CYCLE - EXPOSED_SHARE
+    wait = latency / max(1, registers) - accumulator.beside / ADDITIONS_PER_CYCLE - EXPOSED_SHARE
     return vectors * accumulator.terms * max(0.0, wait)
 
 

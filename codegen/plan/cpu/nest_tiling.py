@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
@@ -10,7 +11,7 @@ from codegen.plan.region_loops import Group, RegionLoops
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.plan.cpu import CpuNestPlan
-from ir.target import LANES
+from ir.target import LANES, VECTOR_REGISTERS
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,13 @@ def _check_kept(loops: RegionLoops, plan: CpuNestPlan) -> None:
     for kept in plan.kept:
         if kept not in rows or plan.part is not None or not can_keep(rows[kept], lanes):
             fail(Kind.UNSUPPORTED_OP, STAGE, f"no row of {kept.value} can be kept for {kept.until}", at=kept.value)
+
+
+def holds_terms(loops: RegionLoops, width: int, arch: str) -> bool:
+    """Whether half of the vector registers hold an element per term of the reductions, for every register of a step of
+    `width` lanes, so that outer loops may load elements that are the same at several points."""
+    terms = sum(math.prod(op.domain[len(op.shape) :]) for op in loops.ops.values() if op.kind == "reduce")
+    return terms * -(-width // LANES[arch]) <= VECTOR_REGISTERS[arch] // 2
 
 
 def can_keep(row: KeptRow, lanes: tuple[int, ...]) -> bool:

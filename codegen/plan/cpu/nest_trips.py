@@ -15,19 +15,21 @@ from ir.target import LANES
 
 class NestKey(NamedTuple):
     """All that `PlannedNest` takes from a plan: the axes of the loops, the position of the loop along which lanes run,
-    whether that loop is a strip, its registers per step, and the rows that run together."""
+    whether that loop is a strip, its registers per step, the position of the row loop, and its rows that run
+    together."""
 
     loops: tuple[tuple[int, ...], ...]
     lanes: int | None
     is_strip: bool
     registers: int
+    row_loop: int | None
     rows: int
 
     @staticmethod
     def of(plan: CpuNestPlan) -> NestKey:
         axes = tuple([loop.axes for loop in plan.loops])
         is_strip = plan.lanes is not None and plan.loops[plan.lanes].tile <= plan.width
-        return NestKey(axes, plan.lanes, is_strip, plan.width // LANES[plan.arch], plan.rows)
+        return NestKey(axes, plan.lanes, is_strip, plan.width // LANES[plan.arch], plan.row_loop, plan.rows)
 
 
 class OuterLoops(NamedTuple):
@@ -70,7 +72,7 @@ class PlannedNest:
     def of(shape: Shape, key: NestKey, width: int) -> PlannedNest:
         loops = [(frozenset(loop), math.prod([shape[axis] for axis in loop])) for loop in key.loops]
         along = () if key.lanes is None else key.loops[key.lanes]
-        row_axes = next((axes for axes in reversed(key.loops) if axes != along), ())
+        row_axes = () if key.row_loop is None else key.loops[key.row_loop]
         return PlannedNest(loops, along, key.lanes, key.is_strip, width, key.registers, key.rows, row_axes)
 
     @cached_property

@@ -64,7 +64,9 @@ def test_a_few_elements_come_in_stable_order(name: str, largest: bool) -> None:
         assert best.tobytes() == np.take_along_axis(x, wanted, 1).tobytes()
 
 
-@pytest.mark.parametrize(("name", "size"), [("i8", 17), pytest.param("fp16", 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "size"), [("i8", 17), *(pytest.param(name, 40, marks=pytest.mark.slow) for name in ("fp16", "i64"))]
+)
 def test_a_sort_on_a_gpu(name: str, size: int) -> None:
     x = values(name, (2, size))
     program = optimize_and_compile(tensor.input("x", x.shape, name).argsort(), target="sm_80", emulate=True)

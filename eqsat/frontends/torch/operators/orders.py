@@ -116,24 +116,26 @@ def _search(
     sorter: Tensor | None = None,
 ) -> Tensor:
     """How many elements of the ordered rows stand before each value: those below it, and, from the right, those equal
-    to it. A binary search."""
+    to it; all of them before a NaN. A binary search."""
     ordered = rows if sorter is None else rows.gather(rows.ndim - 1, sorter)
     wanted, from_right = as_tensor(values), right or side == "right"
     size = ordered.shape[-1]
-
-    def stands_before(element: Tensor) -> Tensor:
-        before = element <= wanted if from_right else element < wanted
-        return before | (wanted != wanted) & (element == element) if ordered.dtype.is_float else before
+    result = i32 if out_int32 else i64
+    if not size:
+        nothing: Tensor = full(wanted.shape, 0, result)
+        return nothing
 
     def step(count: Tensor, stride: Tensor) -> tuple[Tensor, None]:
         further = count + stride
         place = (further - 1).minimum(size - 1)
         element = ordered.gather(ordered.ndim - 1, place) if ordered.ndim > 1 else ordered[place]
-        return where((further <= size) & stands_before(element), further, count), None
+        stands_before = element <= wanted if from_right else element < wanted
+        return where((further <= size) & (stands_before | (wanted != wanted)), further, count), None
 
     strides = 2 ** np.arange(size.bit_length())[::-1]
-    count: Tensor = scan(step, full(wanted.shape, 0, i64), constant(strides, i64))[0]
-    return count.cast(i32 if out_int32 else i64)
+    count = scan(step, full(wanted.shape, 0, i64), constant(strides, i64))[0]
+    places: Tensor = count.cast(result)
+    return places
 
 
 @aten("bucketize.Tensor", "bucketize.Scalar")

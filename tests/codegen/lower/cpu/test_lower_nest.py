@@ -133,6 +133,18 @@ def depthwise(size: int, window: int, channels: int = 3) -> Region:
     return r.region("depthwise", [r.buffer("X", out), r.buffer("W", (channels, window, window))], body, out)
 
 
+def correlated(size: int, window: int, channels: int = 3) -> Region:
+    """A padded correlation, whose windows run against the image."""
+    out = (channels, size, size)
+    over, edge = (*out, window, window), window // 2
+    x = r.read("X", over, "i0", f"i1 - i3 + {edge}", f"i2 - 2*i4 + {edge}", pad={1: size, 2: size})
+    body = [
+        r.ewise("P", "mul", over, x, r.read("W", over, "i0", "i3", "i4")),
+        r.reduction("S", "sum", over, 2, r.same("P", over)),
+    ]
+    return r.region("correlated", [r.buffer("X", out), r.buffer("W", (channels, window, window))], body, out)
+
+
 def squares(m: int, n: int, kind: str) -> Region:
     """The sum of the squares of every row."""
     over = (m, n)
@@ -189,6 +201,7 @@ STRUCTURES = [
         moments(100, 900),
     ),
     *(depthwise(size, window) for size, window in ((3, 5), (14, 5), (16, 3), (37, 3), (50, 9))),
+    correlated(40, 3),
 ]
 EXACT = [
     *(ewise(fn, kind, 21, 1) for fn in ("neg", "abs", "relu") for kind in (*FLOATS, *INTEGERS)),
@@ -396,6 +409,11 @@ def test_windows_inside_an_image_are_summed_together_without_checks() -> None:
     assert "if (" not in inside
 
 
+def test_windows_that_run_against_the_image_have_a_price() -> None:
+    region = correlated(40, 7)
+    assert all(work.layout >= 0 for _, work in nest_candidates(region, analyse(region).core, target("avx512")))
+
+
 def test_a_row_of_a_block_is_checked_once() -> None:
     loops = (PlannedLoop((0,), 3), PlannedLoop((1,), 4), PlannedLoop((2,), 14))
     text = c_text(lowered(depthwise(14, 3), loops=loops, threads=(1,), rows=1))
@@ -403,6 +421,21 @@ def test_a_row_of_a_block_is_checked_once() -> None:
     inside, border = text[text.index("if (1 <= i1 && i1 < 13)") :].split("} else {", 1)
     assert "if (" not in inside.removeprefix("if (")
     assert "if (" in border
+
+
+def test_weights_are_loaded_outside_of_a_blocked_row_loop() -> None:
+    """Lanes along channels, outermost, over rows in blocks that tasks share."""
+    over = (64, 64, 3)
+    x = r.read("X", over, "i0 + i2 - 1", "i1", pad={0: 64})
+    body = [
+        r.ewise("P", "mul", over, x, r.read("W", over, "i1", "i2")),
+        r.reduction("S", "sum", over, 1, r.same("P", over)),
+    ]
+    region = r.region("columns", [r.buffer("X", (64, 64)), r.buffer("W", (64, 3))], body, (64, 64))
+    loops = (PlannedLoop((1,), 64), PlannedLoop((0,), 32))
+    text = c_text(lowered(region, loops=loops, lanes=0, width=16, threads=(1,), rows=4, tails=()))
+    assert text.count("(W +") == 3
+    assert text.index("(W +") < text.index("for (int64_t i0")
 
 
 def test_terms_of_many_windows_are_unrolled_along_the_last_axis() -> None:

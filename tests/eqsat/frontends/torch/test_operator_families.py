@@ -90,6 +90,18 @@ CASES: dict[str, Case] = {
         lambda x, y: (torch.searchsorted(x, y), torch.searchsorted(x, y, right=True), torch.bucketize(y, x[0])),
         (normal(2, 5).sort(1).values, normal(2, 3)),
     ),
+    "search for NaN, in integers, and in nothing": (
+        lambda x, y, i: (
+            *(torch.searchsorted(x, y, right=right) for right in (False, True)),
+            torch.searchsorted(i, y.isnan().int()),
+            torch.searchsorted(x[:0], y, out_int32=True),
+        ),
+        (
+            torch.tensor([1.0, 2.0, 2.0, 3.0]),
+            torch.tensor([math.nan, 2.0, 9.0, -math.inf]),
+            torch.tensor([0, 0, 1, 7]).int(),
+        ),
+    ),
     "histograms": (lambda x: (x.histc(4), x.histc(3, -1, 1), *torch.histogram(x, 4)), (normal(30),)),
     "quotients that are rounded": (
         lambda x, y: [torch.div(x, y, rounding_mode=mode) for mode in ("floor", "trunc")],
