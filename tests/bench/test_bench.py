@@ -35,7 +35,18 @@ def test_a_bench_writes_tables_and_plots_of_ones_own_models(
 
 @pytest.mark.parametrize(
     "bench",
-    ["scale", "calls", "growth", "tensat", "fidelity", "ablation", "estimates", "peers.__main__", "gpu.__main__"],
+    [
+        "scale",
+        "calls",
+        "growth",
+        "tensat",
+        "fidelity",
+        "ablation",
+        "estimates",
+        "idioms.__main__",
+        "peers.__main__",
+        "gpu.__main__",
+    ],
 )
 def test_a_bench_of_nothing_tells_the_names(
     bench: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -53,6 +64,7 @@ def test_a_bench_of_nothing_tells_the_names(
         "growth": "masks 107",
         "tensat": "NasNet-A",
         "estimates": "gemm 256³",
+        "idioms.__main__": "pixel shuffle",
         "peers.__main__": "resnet50",
         "gpu.__main__": "gemm",
     }.get(bench, "gated mlp") in printed
