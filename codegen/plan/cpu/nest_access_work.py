@@ -97,14 +97,27 @@ def _share_of_rows(access: AccessShape, nest: PlannedNest) -> float:
     windows that overlap."""
     if access.axes.isdisjoint(nest.row_axes):
         return 1 / nest.rows
-    step = access.steps[nest.row_axes[0]] if len(nest.row_axes) == 1 else None
-    if not step:
+    if len(nest.row_axes) > 1:
         return 1.0
-    for term, size in zip(access.steps[access.rank :], access.sizes[access.rank :], strict=True):
-        further = abs(step // term) if term and step % term == 0 else size
-        if further < size:
-            return ((nest.rows - 1) * further + size) / (nest.rows * size)
-    return 1.0
+    windows = sliding_windows(access.steps, access.sizes, access.rank, nest.row_axes[0])
+    return 1.0 if windows is None else ((nest.rows - 1) * windows.step + windows.size) / (nest.rows * windows.size)
+
+
+class SlidingWindows(NamedTuple):
+    """Windows of `size` elements of which neighbours lie `step` elements apart, fewer than their size."""
+
+    step: int
+    size: int
+
+
+def sliding_windows(steps: Sequence[int | None], sizes: Sequence[int], rank: int, axis: int) -> SlidingWindows | None:
+    """The windows of an access at neighbouring points along an output's axis, if they overlap. The first `rank` of the
+    steps and sizes are those of the outputs' axes."""
+    step = steps[axis]
+    for term, size in zip(steps[rank:], sizes[rank:], strict=True):
+        if step and term and step % term == 0 and abs(step // term) < size:
+            return SlidingWindows(abs(step // term), size)
+    return None
 
 
 class LaneCycles(NamedTuple):

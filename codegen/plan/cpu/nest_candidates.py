@@ -15,6 +15,7 @@ import msgspec
 
 from codegen.plan.cpu.contraction_work import SMALL_FLOPS
 from codegen.plan.cpu.kept_rows import KeptRow, kept_rows
+from codegen.plan.cpu.nest_access_work import sliding_windows
 from codegen.plan.cpu.nest_tiling import can_keep
 from codegen.plan.cpu.nest_work import PARTS, NestWork
 from codegen.plan.region_loops import Axes, RegionLoops, Shape
@@ -199,16 +200,19 @@ class _Space:
         terms = [math.prod(op.domain[len(op.shape) :]) for op in ops]
         if any(op.kind == "stream" for op in ops) or not 1 < max(terms) <= _WINDOW_TERMS:
             return 1
-        if not self.loops.accumulates_at_points or not self._has_weights(inner):
+        if not self.loops.accumulates_at_points or not self._has_windows(self.groups[inner][0]):
             return 1
         low, high = self.loops.interior(self.shape, self.groups[inner][0]) or (0, self.extents[inner])
         return min(_WINDOW_ROWS, key=lambda rows: (high - low) // rows + 2 * ((high - low) % rows))
 
-    def _has_weights(self, inner: int) -> bool:
-        """Whether a term takes an element that is the same at every point of loop `inner`."""
+    def _has_windows(self, axis: int) -> bool:
+        """Whether the terms take elements of windows that overlap along an axis, and weights that are equal there."""
+        rank = len(self.shape)
         views = self.loops.views(self.loops.scope, self.shape)
-        terms = [view.axes for view in views if len(view.map.sizes) > len(self.shape)]
-        return any(axes.isdisjoint(self.groups[inner]) for axes in terms)
+        terms = [view for view in views if len(view.map.sizes) > rank]
+        steps = [[stride.step for stride in view.strides] for view in terms]
+        windows = (sliding_windows(step, view.map.sizes, rank, axis) for step, view in zip(steps, terms, strict=True))
+        return any(axis not in view.axes for view in terms) and any(windows)
 
     def has_short_loop(self, lane: int) -> bool:
         """Whether the outermost loop has so few points that it may run inside the other loops around the lanes."""

