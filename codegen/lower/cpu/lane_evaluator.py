@@ -163,7 +163,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         masks: list[Value | None] = []
         others: list[Within] = []
         for condition in conditions:
-            growth = self._growth(condition.expr, lane) if condition.expr.coeff(lane.variable) is None else ()
+            growth = self._growth(condition.expr, lane)
             if growth:
                 low, high = interval(condition.expr, self.writer.box)
                 dtype = "i32" if max(abs(low), abs(high), abs(condition.low), abs(condition.high)) < _I32 else "i64"
@@ -230,7 +230,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         """The few parts of neighbours among which the elements of all lanes lie, permuted; None where there are none,
         or lanes are evenly spaced."""
         lane = block.lane_axis
-        if lane is None or offset.coeff(lane.variable) is not None or isinstance(lane.count, AxisExpr):
+        if lane is None or isinstance(lane.count, AxisExpr):
             return None
         growth = self._growth(offset, lane)
         parts = parts_of_lanes(growth[: lane.count], self.writer.lanes)
@@ -266,15 +266,10 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         lanes = lane.count if isinstance(lane.count, AxisExpr) else AxisExpr(lane.count or self.writer.lanes)
         if interval(lanes, self.writer.box)[0] < 1:  # without a lane there is no window
             return None
-        at = AxisExpr(0, ((floor, 1),))
-        growth = self._growth(at, lane)
-        place: Value = Lanes(ZERO, None, "i32", growth)
-        if growth and not lanes.terms:
-            last = AxisExpr(growth[lanes.const - 1])
-        else:
-            last = growth_within(floor, lane.variable, lanes.shift(-1), self.writer.box)
-            place = CpuCall("sub", (Lanes(at, lane.variable, "i32"), Lanes(at, None, "i32")), "i32")
+        last = growth_within(floor, lane.variable, lanes.shift(-1), self.writer.box)
         window = Load(self.writer.buffer(buffer), offset, dtype, "unit", last.shift(1))
+        at = AxisExpr(0, ((floor, 1),))
+        place = CpuCall("sub", (Lanes(at, lane.variable, "i32"), Lanes(at, None, "i32")), "i32")
         return block.let(buffer, CpuCall("permute", (block.let("place", place), window), dtype))
 
     def _access(self, buffer: str, offset: AxisExpr, block: CpuBlock, where: Where, dtype: str) -> Load:
@@ -389,7 +384,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
 
     def _position(self, expr: AxisExpr, dtype: str, block: CpuBlock) -> Value:
         lane = block.lane_axis if block.moves_in_lanes(expr.axes) else None
-        growth = self._growth(expr, lane) if lane is not None and expr.coeff(lane.variable) is None else ()
+        growth = () if lane is None else self._growth(expr, lane)
         return Lanes(expr, lane.variable if lane is not None and not growth else None, dtype, growth)
 
     def _differs_in_lanes(self, expr: AxisExpr, block: CpuBlock) -> bool:
@@ -397,7 +392,8 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         lane = block.lane_axis
         if lane is None or lane.variable not in expr.axes:
             return False
-        return expr.coeff(lane.variable) is not None or any(self._growth(expr, lane) or (1,))
+        growth = self._growth(expr, lane)
+        return not growth or any(growth)
 
     def _at_first_lane(self, expr: AxisExpr, lane: LaneAxis) -> AxisExpr:
         """The same index with the first lane's place written as a multiple of the lanes: its range is exact then."""
@@ -406,8 +402,10 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
         return substitute(expr, tuple(variables), self.writer.box)
 
     def _growth(self, expr: AxisExpr, lane: LaneAxis) -> tuple[int, ...]:
-        """The growth of an index from the first lane to each lane, if it is the same wherever the first lane stands."""
-        return growth_of_lanes(expr, lane.variable, self.writer.lanes) if lane.aligned else ()
+        """The growth of an uneven index from the first lane to each lane, if it is the same wherever the first lane
+        stands; else ()."""
+        uneven = lane.aligned and expr.coeff(lane.variable) is None
+        return growth_of_lanes(expr, lane.variable, self.writer.lanes) if uneven else ()
 
 
 def _all_of(masks: Iterable[Value | None]) -> Value | None:

@@ -166,10 +166,14 @@ class _Space:
         registers = max(1, DTYPES[ops[self.reductions[0]].dtype].bytes // 4)
         return max(_REGISTERS, VECTOR_REGISTERS[self.target.arch] // _WIDE_SHARE // registers)
 
+    def _row_loop(self, lane: int | None) -> int | None:
+        """The innermost loop beside loop `lane`."""
+        return next((number for number in reversed(self.order) if number != lane), None)
+
     def rows_together(self, lane: int | None) -> int:
         """How many rows run together with lanes along loop `lane` (None: along terms). Several hide waits where the
         nest sums many short rows; else 1."""
-        inner = next((number for number in reversed(self.order) if number != lane), None)
+        inner = self._row_loop(lane)
         if inner is None or not self._has_short_rows(lane, inner):
             return 1
         rows = math.prod([extent for number, extent in enumerate(self.extents) if number != lane])
@@ -193,7 +197,7 @@ class _Space:
     def rows_of_windows(self, lane: int) -> int:
         """How many points run together where every one sums a short window, with lanes along loop `lane`: they share
         the weights and the elements of windows that overlap, and hide one another's latency. 1 elsewhere."""
-        inner = next((number for number in reversed(self.order) if number != lane), None)
+        inner = self._row_loop(lane)
         if inner is None or self.scans or not self.reductions or len(self.groups[inner]) > 1:
             return 1
         ops = [self.loops.ops[name] for name in self.reductions]

@@ -339,7 +339,7 @@ EQ_FN eq_i64 eq_move_back_64(const void *p) {
 #define EQ_MOVE_TWO_APART(W)                                                                            \
   EQ_FN eq_i##W eq_move_apart_##W(const void *p, ptrdiff_t s, int n) {                                  \
     if (EQ_IS_BACK(s, n)) return eq_move_back_##W(p);                                                   \
-    if (!EQ_IS(s, 2)) return eq_move_strided_##W(p, s, n);                        \
+    if (!EQ_IS(s, 2)) return eq_move_strided_##W(p, s, n);                                              \
     int span = 2 * n - 1, low = span < 0 ? 0 : span < EQ_VL ? span : EQ_VL;                             \
     const char *further = (const char *)p + W / 8 * EQ_VL;                                              \
     eq_i##W a = eq_move_load_n_##W(p, low), b = eq_move_load_n_##W(further, span > EQ_VL ? span - EQ_VL : 0); \

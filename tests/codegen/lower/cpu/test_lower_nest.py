@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from codegen.compile.library import Library
+from codegen.compile.machine import Machine
 from codegen.lower.cpu.lower_nest import lower_nest
 from codegen.plan.cpu.nest_candidates import nest_candidates
 from codegen.plan.fit_plan import fit_plan
@@ -489,6 +490,13 @@ def test_other_zero_points_are_added(kind: str, zero: float) -> None:
     assert "eq_add_f32" in text
 
 
+def check_cases(tried: list[Case], machine: Machine) -> None:
+    """Every kernel computes what playback computes, on random inputs."""
+    built = library(tried, machine)
+    for one in tried:
+        check(built, one, random_inputs(one.region, 3))
+
+
 def moved(
     name: str,
     source: tuple[int, ...],
@@ -523,9 +531,7 @@ def test_neighbours_in_runs_are_loaded_together(arch: str) -> None:
     kinds = ("fp32", "fp16", "i8", "fp64")
     tried = numbered(cases([one for kind in kinds for one in in_runs(kind)], arch), "eq_runs")
     assert sum("} else {" in c_text(one.kernel) for one in tried) >= 4 * len(kinds)
-    built = library(tried, machine)
-    for one in tried:
-        check(built, one, random_inputs(one.region, 3))
+    check_cases(tried, machine)
 
 
 def in_windows(kind: str) -> list[Region]:
@@ -549,9 +555,7 @@ def test_neighbours_that_lanes_share_are_permuted(arch: str) -> None:
     for kind in kinds:
         permuted = f"eq_permute_{suffix(register_type(kind))}"
         assert sum(permuted in c_text(one.kernel) for one in tried) >= 3, kind
-    built = library(tried, machine)
-    for one in tried:
-        check(built, one, random_inputs(one.region, 3))
+    check_cases(tried, machine)
 
 
 def in_parts(kind: str) -> list[Region]:
@@ -576,9 +580,7 @@ def test_lanes_that_take_turns_load_parts_of_neighbours(arch: str) -> None:
     assert "eq_gather" not in best
     border = c_text(lowered(in_parts("fp32")[-1]))
     assert "EQ_EACH_LANE" not in border
-    built = library(tried, machine)
-    for one in tried:
-        check(built, one, random_inputs(one.region, 3))
+    check_cases(tried, machine)
 
 
 def test_a_value_of_outer_axes_is_computed_outside() -> None:
