@@ -146,6 +146,13 @@ def finite(number: str) -> str:
 
 
 @Primitive
+def is_scale(number: str) -> str:
+    """`number` is finite and not 0: a sum that overflows is still infinite after a product with it, and no NaN."""
+    value = parse_number(number)
+    return yes(math.isfinite(value) and value != 0)
+
+
+@Primitive
 def below_zero(number: str) -> str:
     """`number` is finite and below zero."""
     return yes(-math.inf < parse_number(number) < 0)

@@ -1,8 +1,8 @@
 """Reductions: nested reductions become one, and a part that the reduced axes do not change leaves the reduction.
 
 A factor that leaves a sum may take an overflow with it. In floats narrower than their accumulator the factor is
-therefore multiplied in the accumulator's dtype. An addend leaves a sum only where the source could cancel as well: in
-integers, or at level `range`.
+therefore multiplied in the accumulator's dtype. The factor 0 stays in its sum: 0·∞ would be NaN where the rest of the
+sum overflows. An addend leaves a sum only where the source could cancel as well: in integers, or at level `range`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ir.term.language import App, Contract, EBin, EUn, Fin, Imm, Load, PBin, PUn, Pure, PView, Reduce, Store, Term
 from ir.term.rule import Exactness, Rule, pattern_variables
 from rules.analyses import Inlined, ProDtype
-from rules.constants import below_zero, finite, is_float, positive, times
+from rules.constants import below_zero, finite, is_float, is_scale, positive, times
 from rules.primitives import (
     accumulates_exactly,
     fill_of_reduction,
@@ -62,12 +62,12 @@ _FACTORS = (
     Rule("integer_factor_of_sum", FAMILY, "Σₖ p·v = (Σₖ p)·v, of integers",
          _reduce("sum", PBin("mul", d, p, _v)), EBin("mul", d, _sum, _outer_v), (one_of(d, _INTEGERS),)),
     Rule("factor_of_sum", FAMILY, "Σₖ p·v ≈ (Σₖ p)·v",
-         _reduce("sum", PBin("mul", d, p, _v)), EBin("mul", d, _sum, _outer_v), (*_exact_sum, finite(v)),
+         _reduce("sum", PBin("mul", d, p, _v)), EBin("mul", d, _sum, _outer_v), (*_exact_sum, is_scale(v)),
          REASSOCIATE),
     Rule("factor_of_narrow_sum", FAMILY, "Σₖ p·v ≈ d((Σₖ p)·v), p·v was rounded to c",
          _reduce("sum", PBin("mul", c, p, Imm(c, v, s))),
          EUn("cast", d, EBin("mul", "fp32", _reduce("sum", p, "fp32"), Pure(Imm("fp32", v, without_last(s, k))))),
-         (one_of(c, "fp16 bf16"), one_of(d, "fp16 bf16 fp32"), finite(v)), ROUNDING),
+         (one_of(c, "fp16 bf16"), one_of(d, "fp16 bf16 fp32"), is_scale(v)), ROUNDING),
     Rule("negative_of_sum", FAMILY, "Σₖ (−p) ≈ −(Σₖ p)",
          _reduce("sum", PUn("neg", d, p)), EUn("neg", d, _sum), _exact_sum, REASSOCIATE),
     Rule("invariant_factor_right", FAMILY, "Σₖ p·T[m(i, k)] ≈ (Σₖ p)·T[m(i)]",
@@ -92,7 +92,7 @@ def _of_contraction(kind: str, narrow: bool, side: str) -> Rule:
         wide = EBin(op, "fp32", Fin(Contract("fp32", k, p, q)), EUn("cast", "fp32", outside))
         rhs = EUn("cast", d, wide)
     dtypes = (one_of(c, "fp16 bf16"), one_of(d, "fp16 bf16 fp32")) if narrow else _exact_sum
-    when = (*dtypes, finite(v)) if kind == "factor" else dtypes
+    when = (*dtypes, is_scale(v)) if kind == "factor" else dtypes
     level = ROUNDING if narrow else REASSOCIATE
     return on_side(side, Rule(f"{kind}_of_{'narrow_' * narrow}{side}_operand", FAMILY, "", lhs, rhs, when, level))
 

@@ -250,6 +250,9 @@ class _Sampler:
             value = node.op.apply(narrow, node.arg, result, False).astype(np.float64)
         else:
             value = node.op.apply(operands, node.arg, result, True)
+        if node.uop == "MUL" and element is fp64 and self.coin():
+            numbers = np.isfinite(operands[0]) & np.isfinite(operands[1])
+            value = np.where(numbers, np.nan_to_num(value), value)  # a multiply-add holds what fp64 cannot
         value = np.broadcast_to(value, result.shape)
         if element.is_float and node.op.kind in ROUNDED and node.uop not in EXACT:
             return self.jittered(value, element, 4.0 if node.uop in ELEMENTARY else 1.0)
