@@ -75,7 +75,7 @@ Machines:
 """
 WHY: dict[str, str] = {
     "stem 7×7/2+relu+maxpool": "the pool is a kernel of its own, with loads two elements apart",
-    "softmax 512×1024": "12 of 22 cycles per 16 elements are an exponential, whose 13 operations fill the one unit of 512 bits",
+    "softmax 512×1024": "12 of 22 cycles per 16 elements are an exponential: 13 operations on one unit of 512 bits",
 }
 """Case → the known cause where eqsat is slower; elsewhere the cause is not known yet."""
 WHY_OF_MACHINE: dict[str, dict[str, str]] = {

@@ -33,7 +33,14 @@ def find_target(wanted: str | Target) -> Target:
         return calibrated_target()
     here = machine()
     sizes = {"l1_bytes": here.l1_bytes, "l2_bytes": here.l2_bytes, "l3_bytes": here.l3_bytes}
-    return nominal_cpu(arch=here.arch, cores=here.cores, lanes=here.lanes, source=f"{here.cpu}, nominal", **sizes)
+    return nominal_cpu(
+        arch=here.arch,
+        cores=here.cores,
+        lanes=here.lanes,
+        fma_per_cycle=here.fma_per_cycle,
+        source=f"{here.cpu}, nominal",
+        **sizes,
+    )
 
 
 def target_of(device: Device) -> Target | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 from ir.index import map as axis_map
@@ -26,13 +26,6 @@ from ir.term.text import parse_sizes, sizes_text
 _CACHE = 1 << 12
 SAVING = 1.5
 """The tiles' products must be so many times fewer than those of the sum."""
-
-LEAST_WEIGHTS = 1 << 14
-"""Numbers of weights, at least: with 3 × 3 taps between 16 or 32 channels, tiles of 2 × 2 took up to 2.3 times as long
-on a Zen 3 as the convolution as it was; from 64 channels on, they were faster."""
-LEAST_RESULTS = 64
-"""Results that read each input, at least: the sums of inputs pay by the products that read them. DenseNet-121, with
-128 channels to 32, took no less time with tiles."""
 SMALL = (2, 3)
 """The results of a tile and its taps where a row of a matrix has two or three terms, which `TERMS` names."""
 Column = Callable[[AxisExpr, Box], AxisExpr]
@@ -62,17 +55,6 @@ def tiled(part: str, step: str, tile: str, taps: str, steps: str, x: str, w: str
     step's term 1 and the first step's term 0), and of the row of each step's matrix (`row 0`, …)."""
     tiled = _tile(int(tile), int(taps), int(steps), x, w, k)
     return "" if tiled is None else tiled[step][part]
-
-
-@partial(Primitive, steers=True)
-def has_many_products(x: str, w: str) -> str:
-    """A product of x and w reads at least `LEAST_WEIGHTS` elements of w, and at least `LEAST_RESULTS` results read each
-    element of x."""
-    weights, moving = parse_map(w), axis_map.support(parse_map(x))
-    places = axis_map.support(weights)
-    read = math.prod([weights.sizes[place] for place in places])
-    results = math.prod([weights.sizes[place] for place in places - moving])
-    return "true" if read >= LEAST_WEIGHTS and results >= LEAST_RESULTS else ""
 
 
 @lru_cache(maxsize=_CACHE)

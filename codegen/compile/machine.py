@@ -32,12 +32,15 @@ ARCHES = tuple(_NEEDS)
 """Instruction sets of x86-64; any other CPU is "generic"."""
 _VECTOR_BYTES = {arch: 4 * lanes for arch, lanes in LANES.items()}
 _FEATURES = (*_NEEDS["amx"], "avx512_fp16", "avx_vnni")
+_HALVED = ("AuthenticAMD", "25")
+"""Vendor and family of the cores that compute a register of 64 bytes in two halves, one after the other: Zen 4 (AMD,
+"Software Optimization Guide for the AMD Zen4 Microarchitecture", 2.11)."""
 
 
 class Machine(msgspec.Struct, frozen=True):
     """A CPU. arch: one of `ARCHES`, or "generic". features: Linux's names of the instruction sets that code may use, in
     a fixed order. cores: the cores that this process may use. Cache sizes are in bytes: L1 and L2 of one core, L3 of
-    the machine."""
+    the machine. halved: its units compute a register of 64 bytes in two halves."""
 
     arch: str
     vector_bytes: int
@@ -47,6 +50,12 @@ class Machine(msgspec.Struct, frozen=True):
     l2_bytes: int
     l3_bytes: int
     cpu: str
+    halved: bool = False
+
+    @property
+    def fma_per_cycle(self) -> int:
+        """The vector multiply-adds that a core starts in a cycle."""
+        return 1 if self.halved and self.vector_bytes == 64 else 2
 
     @property
     def lanes(self) -> int:
@@ -103,6 +112,7 @@ def _detect() -> Machine:
         cpu=" ".join(info.get(key, "") for key in ("model name", "cpu family", "model")).strip()
         or platform.processor()
         or platform.machine(),
+        halved=(info.get("vendor_id"), info.get("cpu family")) == _HALVED,
     )
 
 

@@ -103,15 +103,26 @@ def cpu_target(
 
 
 def nominal_cpu(
-    *, arch: str, cores: int, lanes: int, l1_bytes: int, l2_bytes: int, l3_bytes: int, source: str
+    *,
+    arch: str,
+    cores: int,
+    lanes: int,
+    fma_per_cycle: int = 2,
+    l1_bytes: int,
+    l2_bytes: int,
+    l3_bytes: int,
+    source: str,
 ) -> Target:
-    """A CPU of which only the sizes were measured. Its rates are round figures of a server's core, so that a program
-    gets the same cover on every run."""
+    """A CPU of which only the sizes are known, and the multiply-adds that a core starts in a cycle. Its other rates are
+    round figures of a server's core, so that a program gets the same cover on every run."""
     return cpu_target(
         arch=arch,
         cores=cores,
         lanes=lanes,
         clock_hz=3.0e9,
+        fma_per_cycle=fma_per_cycle,
+        lane_cycles=0.3 * fma_per_cycle,
+        far_cycles=1.7 * fma_per_cycle,
         bandwidth=(1 + cores) * 15e9,
         unit_bandwidth=30e9,
         cache_bandwidth=cores * 80e9,

@@ -67,6 +67,13 @@ def test_isa_can_be_restricted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.kind == Kind.UNKNOWN_TARGET
 
 
+def test_units_of_half_a_register_start_half_as_many_multiply_adds() -> None:
+    here = msgspec.structs.replace(machine(), arch="avx512", vector_bytes=64)
+    assert msgspec.structs.replace(here, halved=False).fma_per_cycle == 2
+    assert msgspec.structs.replace(here, halved=True).fma_per_cycle == 1
+    assert msgspec.structs.replace(here, halved=True, vector_bytes=32).fma_per_cycle == 2
+
+
 def test_a_lesser_machine_has_no_greater_isa() -> None:
     if machine().arch not in ARCHES:
         pytest.skip("not x86-64")
