@@ -282,14 +282,14 @@ def _is_strided(view: AxisMap, shape: Sequence[int]) -> bool:
 
 
 def _apply_strided(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The elements that a map as of `_is_strided` reads: a view of the array, which is then copied."""
+    """The elements that a map as of `_is_strided` reads: a view of the array, which is copied if it is not row-major."""
     corner = array[tuple(slice(expr.const, None) for expr in view.exprs)]
     strides = [0] * len(view.sizes)
     for expr, stride in zip(view.exprs, array.strides, strict=True):
         for place, factor in expr.terms:
             assert isinstance(place, int)
             strides[place] += factor * stride
-    return np.array(np.lib.stride_tricks.as_strided(corner, view.sizes, strides, writeable=False), order="C")
+    return np.asarray(np.lib.stride_tricks.as_strided(corner, view.sizes, strides, writeable=False), order="C")
 
 
 def apply_at(
