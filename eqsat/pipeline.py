@@ -7,7 +7,7 @@ into code and a program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -155,21 +155,18 @@ def write(recipe: Recipe, prices: tuple[Price, ...], backend: Backend) -> Artifa
     """Module → kernels → launches and text, by the plans of these prices."""
     kernels = lower_module(recipe.module, prices, backend)
     table = backend.launches(recipe.module, kernels)
-    units = backend.units(kernels.values(), table, recipe.options.flushes)
+    texts = backend.texts(kernels.values())
+    units = backend.units(texts, table, recipe.options.flushes)
     known = {name: getattr(recipe, name) for name in Recipe.__struct_fields__}
-    texts = _tagged_texts(kernels, recipe.module, backend)
-    return seal(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=texts))
+    tagged = with_tags(texts, recipe.module)
+    return seal(Artifact(**{**known, "prices": prices}, table=table, units=units, kernels=tagged))
 
 
 def kernel_texts(module: Module, prices: tuple[Price, ...], target: Target) -> list[str]:
     """Module → kernels → the text of each launch's kernel, which needs no compiler."""
     backend = backend_of(target)
-    texts = _tagged_texts(lower_module(module, prices, backend), module, backend)
+    texts = with_tags(backend.texts(lower_module(module, prices, backend).values()), module)
     return [texts[function_name(call.region)] for call in module.running]
-
-
-def _tagged_texts(kernels: Mapping[str, Lowered], module: Module, backend: Backend) -> dict[str, str]:
-    return with_tags(backend.texts(kernels.values()), module)
 
 
 def lower_module(module: Module, prices: tuple[Price, ...], backend: Backend) -> dict[str, Lowered]:

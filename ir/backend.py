@@ -47,12 +47,12 @@ class Backend(Protocol):
         """Which kernel runs when, on what. `lowered`: by region name."""
         ...
 
-    def units(self, lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
-        """The texts to compile, by name."""
+    def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
+        """The text of every kernel, by function."""
         ...
 
-    def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
-        """The texts that people read, by function."""
+    def units(self, texts: Texts, table: LaunchTable, flush: bool) -> dict[str, str]:
+        """The texts to compile, by name, from those of the kernels."""
         ...
 
     def build(self, units: Texts, arch: str, cache: Path) -> Code:

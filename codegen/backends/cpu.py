@@ -43,15 +43,15 @@ class CpuBackend:
 
         return launch_table(module, lowered)
 
-    def units(self, lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
-        from codegen.text.program_to_c import c_units
-
-        return c_units(lowered, table, flush)
-
     def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
         from codegen.text.program_to_c import kernel_texts
 
         return kernel_texts(lowered)
+
+    def units(self, texts: Texts, table: LaunchTable, flush: bool) -> dict[str, str]:
+        from codegen.text.program_to_c import c_units
+
+        return c_units(texts, table, flush)
 
     def build(self, units: Texts, arch: str, cache: Path) -> Library:
         common = frozenset([library.POOL, library.ARGUMENTS])

@@ -39,13 +39,13 @@ class GpuBackend:
 
         return launch_table(module, lowered)
 
-    def units(self, lowered: Iterable[Lowered], table: LaunchTable, flush: bool) -> dict[str, str]:
-        return self.texts(lowered)
-
     def texts(self, lowered: Iterable[Lowered]) -> dict[str, str]:
         from codegen.text.program_to_cuda import kernel_texts
 
         return kernel_texts(lowered)
+
+    def units(self, texts: Texts, table: LaunchTable, flush: bool) -> dict[str, str]:
+        return dict(texts)
 
     def build(self, units: Texts, arch: str, cache: Path) -> Code:
         from codegen.compile.cubins import build_cubins

@@ -77,7 +77,8 @@ def _built(
         for call, plan in zip(module.calls, plans, strict=True)
     }
     table = backend.launches(module, lowered)
-    return _Built(module, table, backend.build(backend.units(lowered.values(), table, flush), arch, cache))
+    units = backend.units(backend.texts(lowered.values()), table, flush)
+    return _Built(module, table, backend.build(units, arch, cache))
 
 
 def _refused(plans: Sequence[Plan], built: Callable[[Sequence[Plan]], _Built]) -> dict[int, EqsatError]:

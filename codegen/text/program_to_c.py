@@ -15,7 +15,7 @@ launch: the sum over all its runs. `eq_contract` identifies the launches and buf
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import or_
 
 from codegen.compile.library import (
@@ -52,15 +52,20 @@ def launch_table(module: Module, lowered: Mapping[str, LoweredCpuKernel]) -> Lau
     return LaunchTable(tuple(launches), tuple(packings.values()), workspace, module.loops)
 
 
-def c_units(lowered: Iterable[LoweredCpuKernel], table: LaunchTable, flush: bool) -> dict[str, str]:
+def kernel_texts(lowered: Iterable[LoweredCpuKernel]) -> dict[str, str]:
+    """The text of every kernel by function name, without the prelude."""
+    return {kernel.name: c_text(kernel) for kernel in _kernels(lowered)}
+
+
+def c_units(texts: Mapping[str, str], table: LaunchTable, flush: bool) -> dict[str, str]:
     """The translation units by name: the kernels, the first of them with the program's entries; the thread pool; the
     function that reads a call's arguments.
 
-    `flush` lets kernels treat denormals as 0.
+    texts: of the kernels, by function name. `flush` lets kernels treat denormals as 0.
     """
-    kernels = list(_kernels(lowered))
-    units = {f"kernels{number}": _unit("\n".join(part), flush) for number, part in enumerate(_spread(kernels))}
-    entries = program_text(sorted(ENTRY.format(name=kernel.name) for kernel in kernels), table, flush)
+    parts = enumerate(_spread(texts.values()))
+    units = {f"kernels{number}": _unit("\n".join(part), flush) for number, part in parts}
+    entries = program_text(sorted(ENTRY.format(name=name) for name in texts), table, flush)
     units["kernels0"] = units.get("kernels0", pool_declarations()) + "\n" + entries
     return {**units, POOL: pool_source(), ARGUMENTS: arguments_source()}
 
@@ -68,11 +73,6 @@ def c_units(lowered: Iterable[LoweredCpuKernel], table: LaunchTable, flush: bool
 def _unit(text: str, flush: bool) -> str:
     """A translation unit with this text of kernels."""
     return f"#define EQ_FLUSH {int(flush)}\n" + vector_prelude(text) + pool_declarations() + SUPPORT + "\n" + text
-
-
-def kernel_texts(lowered: Iterable[LoweredCpuKernel]) -> dict[str, str]:
-    """The text of every kernel by function name, without the prelude, for people to read."""
-    return {kernel.name: c_text(kernel) for kernel in _kernels(lowered)}
 
 
 def _kernels(lowered: Iterable[LoweredCpuKernel]) -> Iterator[CpuKernel]:
@@ -94,11 +94,10 @@ def _arguments(
     return tuple(slots[arg] for arg in lowered.args)
 
 
-def _spread(kernels: Sequence[CpuKernel]) -> list[list[str]]:
+def _spread(texts: Collection[str]) -> list[list[str]]:
     """The texts in at most `UNITS` parts of about the same length, in a fixed order."""
-    texts = sorted(map(c_text, kernels), key=lambda text: (-len(text), text))
     count = min(UNITS, max(1, sum(map(len, texts)) // UNIT_CHARACTERS))
     parts: list[list[str]] = [[] for _ in range(count)]
-    for text in texts:
+    for text in sorted(texts, key=lambda text: (-len(text), text)):
         min(parts, key=lambda part: sum(map(len, part))).append(text)
     return [part for part in parts if part]

@@ -19,7 +19,7 @@ from codegen.compile.machine import machine, restrict
 from codegen.plan.cpu.candidates import candidates
 from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
-from codegen.text.program_to_c import c_units, launch_table
+from codegen.text.program_to_c import c_units, kernel_texts, launch_table
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.fold import fold
 from eqsat.cost.pricing import PlanPricer
@@ -210,7 +210,7 @@ class RunningCover:
     def __init__(self, subject: Subject, module: Any, prices: Sequence[Price], threads: int) -> None:
         lowered = lower_module(module, tuple(prices), CpuBackend())
         table = launch_table(module, lowered)
-        units = c_units(lowered.values(), table, flush=True)
+        units = c_units(kernel_texts(lowered.values()), table, flush=True)
         start = time.perf_counter()
         library = build(units, restrict(machine(), subject.target.arch), cache=writable_cache()[0])
         self.compile_seconds = time.perf_counter() - start

@@ -282,7 +282,7 @@ def _is_strided(view: AxisMap, shape: Sequence[int]) -> bool:
 
 
 def _apply_strided(view: AxisMap, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The elements that a map as of `_is_strided` reads: a view of the array, which is copied if it is not row-major."""
+    """The elements that a map as of `_is_strided` reads: a view of the array, or a copy if that is not row-major."""
     corner = array[tuple(slice(expr.const, None) for expr in view.exprs)]
     strides = [0] * len(view.sizes)
     for expr, stride in zip(view.exprs, array.strides, strict=True):

@@ -14,7 +14,7 @@ from codegen.compile.machine import machine
 from codegen.plan.cpu.candidates import candidates
 from codegen.poly.analyse import analyse
 from codegen.run.executable import CpuExecutable
-from codegen.text.program_to_c import c_units, launch_table
+from codegen.text.program_to_c import c_units, kernel_texts, launch_table
 from eqsat.assembly.assemble import AssembledModule, assemble
 from eqsat.assembly.fold import fold
 from eqsat.cost.pricing import PlanPricer
@@ -70,7 +70,7 @@ def compiled(module: Module, prices: tuple[Price, ...]) -> Callable[[Arrays], li
     """The module's kernels, built and loaded: inputs → outputs in order. No constants."""
     lowered = lower_module(module, prices, CpuBackend())
     table = launch_table(module, lowered)
-    units, common = c_units(lowered.values(), table, flush=True), frozenset([POOL, ARGUMENTS])
+    units, common = c_units(kernel_texts(lowered.values()), table, flush=True), frozenset([POOL, ARGUMENTS])
     library = build(units, machine(), flags=quick_flags(machine()), common=common)
     executable = CpuExecutable(module, table, library, fold(module, {}), 2)
     memrefs = {slot.name: slot.memref for slot in module.slots}

@@ -69,7 +69,7 @@ class Trial:
         results = tuple(zip(outputs, outputs, strict=True))
         module = Module("boxes", tuple(self.slots), tuple(self.calls), tuple(inputs), results)
         table, where = backend.launches(module, lowered), machine()
-        units, common = backend.units(lowered.values(), table, False), frozenset([POOL, ARGUMENTS])
+        units, common = backend.units(backend.texts(lowered.values()), table, False), frozenset([POOL, ARGUMENTS])
         library = build(units, where, cache=cache, flags=quick_flags(where), common=common)
         known = {name: self.memories[name][0] for name in constants}
         executable = CpuExecutable(module, table, library, known, 2)
