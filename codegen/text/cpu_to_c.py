@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codegen.text.comment import comment_text
+from codegen.text.lone_numbers import call_text, is_lone, lone_registers
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr, FloorDiv
 from ir.index.linear import sum_text
@@ -66,11 +67,9 @@ EQ_FN eq_mask eq_within(int64_t start, int64_t step, int64_t low, int64_t high) 
 }
 EQ_FN int64_t eq_less(int64_t a, int64_t b) { return a < b ? a : b; }
 EQ_FN int64_t eq_more(int64_t a, int64_t b) { return a > b ? a : b; }
-/* An index from data: the first lane, held within [low, high]. */
-EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) {
-  int64_t at = v.lo[0];
-  return at < low ? low : at > high ? high : at;
-}
+/* An index from data, held within [low, high]; and that of the first lane. */
+EQ_FN int64_t eq_hold(int64_t at, int64_t low, int64_t high) { return at < low ? low : at > high ? high : at; }
+EQ_FN int64_t eq_pick(eq_i64 v, int64_t low, int64_t high) { return eq_hold(v.lo[0], low, high); }
 """
 
 INLINED = 32
@@ -124,6 +123,7 @@ class _CEmitter:
         self.kernel = kernel
         self.buffers = {buffer.name: buffer.dtype for buffer in kernel.buffers}
         self.far = sum(map(_is_long, _values(kernel))) > INLINED
+        self.lone = lone_registers(kernel)
 
     def text(self) -> str:
         kernel = self.kernel
@@ -195,6 +195,8 @@ class _CEmitter:
         match stmt:
             case Comment(text):
                 return [f"{pad}/* {text.replace('*/', '* /')} */"]
+            case Let(name, value) if name in self.lone:
+                return [f"{pad}const {CELL[value.dtype]} {_name(name)} = {self._number(value)};"]
             case Let():
                 const = "" if stmt.mutable else "const "
                 return [f"{pad}{const}eq_{suffix(stmt.value.dtype)} {_name(stmt.name)} = {self._value(stmt.value)};"]
@@ -206,8 +208,8 @@ class _CEmitter:
                 return [f"{pad}const int64_t {self._variable(stmt.variable)} = {self._clamp(stmt)};"]
             case Pick(variable, value):
                 picked = self.kernel.variables[variable]
-                held = f"eq_pick({self._value(value)}, {picked.low}, {picked.high})"
-                return [f"{pad}const int64_t {_name(picked.name)} = {held};"]
+                index = f"hold({self._number(value)}" if is_lone(value, self.lone) else f"pick({self._value(value)}"
+                return [f"{pad}const int64_t {_name(picked.name)} = eq_{index}, {picked.low}, {picked.high});"]
             case CpuFor():
                 return self._for(stmt, depth)
             case CpuIf(conditions, then, orelse):
@@ -296,6 +298,22 @@ class _CEmitter:
                 return self._call(value)
             case Load():
                 return self._load(value)
+
+    def _number(self, value: Value) -> str:
+        """A value of which one number is kept, as a C expression."""
+        match value:
+            case Const(number, dtype):
+                return _literal(number, dtype)
+            case Reg(name):
+                return _name(name)
+            case Load():
+                element = f"{_name(value.buffer)}[{self._index(value.offset)}]"
+                return f"({element} != 0)" if value.dtype == "bool" else element
+            case CpuCall():
+                return f"({CELL[value.dtype]})({call_text(value, map(self._number, value.args))})"
+            case Lanes():
+                return f"({CELL[value.dtype]})({self._index(value.expr)})"
+        raise TypeError(f"no number stands for {value}")
 
     def _call(self, call: CpuCall) -> str:
         args = ", ".join(map(self._value, call.args))
