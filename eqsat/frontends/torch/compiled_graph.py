@@ -82,26 +82,32 @@ class CompiledGraph:
     def __call__(self, *arguments: Any) -> list[Any]:
         import torch
 
+        if not torch.is_grad_enabled():  # `no_grad` takes as long as a tenth of the shortest calls
+            return self._run_or_leave(arguments)
         with torch.no_grad():
-            if self._left_to_eager and self._sizes(arguments) in self._left_to_eager:
-                return self._run_in_eager(arguments)
-            try:
-                return self._run(arguments)
-            except EqsatError as error:
-                if self._pads and error.diagnostics[0].stage == PADDING:
-                    self._stop_padding(error)
-                    return self._run(arguments)
-                if not _may_fall_back(error, self._options.fallback):
-                    raise
-                message = f"eager runs a graph that eqsat could not compile: {error.diagnostics[0]}"
-                warnings.warn(message, EqsatWarning, stacklevel=2)
-                self._left_to_eager.add(self._sizes(arguments))
-                return self._run_in_eager(arguments)
+            return self._run_or_leave(arguments)
 
     @property
     def programs(self) -> list[Program]:
         """The programs that were called, the latest last."""
         return list(self._current.programs.held.values())
+
+    def _run_or_leave(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results; by eager at sizes for which the graph cannot be compiled, if it may run them."""
+        if self._left_to_eager and self._sizes(arguments) in self._left_to_eager:
+            return self._run_in_eager(arguments)
+        try:
+            return self._run(arguments)
+        except EqsatError as error:
+            if self._pads and error.diagnostics[0].stage == PADDING:
+                self._stop_padding(error)
+                return self._run(arguments)
+            if not _may_fall_back(error, self._options.fallback):
+                raise
+            message = f"eager runs a graph that eqsat could not compile: {error.diagnostics[0]}"
+            warnings.warn(message, EqsatWarning, stacklevel=3)
+            self._left_to_eager.add(self._sizes(arguments))
+            return self._run_in_eager(arguments)
 
     def _run(self, arguments: Sequence[Any]) -> list[Any]:
         outputs: Sequence[Any] = ()
@@ -131,7 +137,7 @@ class CompiledGraph:
             message = (
                 f"parameters of a graph with freezing changed {MOST_CHANGES} times: they are arguments from now on"
             )
-            warnings.warn(message, EqsatWarning, stacklevel=3)
+            warnings.warn(message, EqsatWarning, stacklevel=4)
             self._frozen = []
             state = self._current = self._state((), {})
             return state
@@ -182,7 +188,7 @@ class CompiledGraph:
     def _stop_padding(self, error: EqsatError) -> None:
         """Forgets programs that pad, as padding would change their results."""
         message = f"calls of this graph wait for their code instead of being padded: {error.diagnostics[0]}"
-        warnings.warn(message, EqsatWarning, stacklevel=3)
+        warnings.warn(message, EqsatWarning, stacklevel=4)
         self._pads = False
         self._current = self._state(self._current.stamp, self._current.constants)
 
