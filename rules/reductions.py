@@ -1,8 +1,9 @@
 """Reductions: nested reductions become one, and a part that the reduced axes do not change leaves the reduction.
 
 A factor that leaves a sum may take an overflow with it. In floats narrower than their accumulator the factor is
-therefore multiplied in the accumulator's dtype. The factor 0 stays in its sum: 0·∞ would be NaN where the rest of the
-sum overflows. An addend leaves a sum only where the source could cancel as well: in integers, or at level `range`.
+therefore multiplied in the accumulator's dtype. The number 0 stays in its sum: 0·∞ would be NaN where the rest of the
+sum overflows, as it is where a factor that is read from a tensor is 0. An addend leaves a sum only where the source
+could cancel as well: in integers, or at level `range`.
 """
 
 from __future__ import annotations

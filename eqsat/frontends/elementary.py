@@ -12,6 +12,8 @@ from ir.dtype import fp64
 
 _SMALL = 1e-5
 """Below it, the first three terms of a power series are exact to 1e-15."""
+_SQUARED = 1e150
+"""Above it, a square may overflow, and is the same as the square plus or minus 1."""
 
 
 def in_fp64(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -80,13 +82,16 @@ def cosh(x: Tensor) -> Tensor:
 @in_fp64
 def asinh(x: Tensor) -> Tensor:
     size = abs(x)
-    large = sign(x) * (size + (size * size + 1).sqrt()).log()
+    most = size.minimum(_SQUARED)
+    large = sign(x) * where(size < _SQUARED, (most + (most * most + 1).sqrt()).log(), size.log() + math.log(2))
     return where(size < _SMALL, polynomial(x, (-1 / 6, 0.0, 1.0, 0.0)), large)
 
 
 @in_fp64
 def acosh(x: Tensor) -> Tensor:
-    return (x + (x * x - 1).sqrt()).log()
+    most = x.minimum(_SQUARED)
+    size = where(x < _SQUARED, (most + (most * most - 1).sqrt()).log(), x.log() + math.log(2))
+    return where(x < 1, math.nan, size)
 
 
 @in_fp64
@@ -129,14 +134,17 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
 
 @in_fp64
 def hypot(x: Tensor, y: Tensor) -> Tensor:
-    """√(x² + y²), infinite where an argument is."""
+    """√(x² + y²), infinite where an argument is. The larger argument leaves the root, whose squares cannot overflow."""
     infinite = (abs(x) == math.inf) | (abs(y) == math.inf)
-    return where(infinite, math.inf, (x * x + y * y).sqrt())
+    large, small = abs(x).maximum(abs(y)), abs(x).minimum(abs(y))
+    ratio = small / where(large == 0, 1.0, large)
+    return where(infinite, math.inf, large * (1 + ratio * ratio).sqrt())
 
 
 @in_fp64
 def remainder_to_zero(a: Tensor, b: Tensor) -> Tensor:
-    """The remainder with the sign of a (C's fmod)."""
+    """The remainder with the sign of a: C's fmod for fp32 arguments with |a / b| below 2²⁹. Beyond, and for fp64, the
+    quotient and its product with b are rounded."""
     quotient = a / b
     whole = where(quotient < 0, quotient.ceil(), quotient.floor())
     return where(whole == 0, a, a - whole * b)  # 0 · b is NaN for an infinite b

@@ -18,6 +18,7 @@ from ir.tiny.playback import playback
 EDGES = np.array([0.0, -0.0, 1, 2, -1, -2, 0.5, 1e-8, 30, np.inf, -np.inf, np.nan])
 REALS = np.concatenate([np.linspace(-9.37, 9.41, 301), EDGES])
 SIZES = np.abs(REALS)
+HUGE = np.concatenate([REALS, [1e120, -1e149, 1e151, 1e200, -3e307, 1e-200]])
 UNITS = np.concatenate([np.linspace(-1, 1, 301), [1 - 1e-9, -1 + 1e-12, 2, np.nan, 1e-9]])
 CHANCES = np.concatenate([np.abs(UNITS), [1e-40, 1e-300]])
 
@@ -28,14 +29,14 @@ CASES: dict[str, Case] = {
     "log10": (elementary.log10, np.log10, (REALS,)),
     "sinh": (elementary.sinh, np.sinh, (REALS,)),
     "cosh": (elementary.cosh, np.cosh, (REALS,)),
-    "asinh": (elementary.asinh, np.arcsinh, (REALS,)),
-    "acosh": (elementary.acosh, np.arccosh, (REALS,)),
+    "asinh": (elementary.asinh, np.arcsinh, (HUGE,)),
+    "acosh": (elementary.acosh, np.arccosh, (HUGE,)),
     "atanh": (elementary.atanh, np.arctanh, (UNITS,)),
     "asin": (elementary.asin, np.arcsin, (UNITS,)),
     "acos": (elementary.acos, np.arccos, (UNITS,)),
     "atan": (elementary.atan, np.arctan, (REALS,)),
     "atan2": (elementary.atan2, np.arctan2, (REALS, np.roll(REALS, 7))),
-    "hypot": (elementary.hypot, np.hypot, (REALS, np.roll(REALS, 7))),
+    "hypot": (elementary.hypot, np.hypot, (HUGE, np.roll(HUGE, 3))),
     "remainder with the sign of the dividend": (
         elementary.remainder_to_zero,
         np.fmod,

@@ -124,8 +124,9 @@ def _remainder_of_dividend(x: Tensor, y: Tensor) -> Tensor:
     """With the sign of x."""
     if _is_float(x, y):
         return elementary.remainder_to_zero(*_floats(x, y))
-    rest = abs(as_tensor(x)) % abs(as_tensor(y).cast(as_tensor(x).dtype))
-    return where(x < 0, -rest, rest)
+    divisor = as_tensor(y).cast(as_tensor(x).dtype)
+    rest = as_tensor(x) % divisor
+    return where((rest != 0) & ((rest < 0) != (x < 0)), rest - divisor, rest)
 
 
 def _is_float(*operands: Tensor | Number) -> bool:

@@ -110,6 +110,10 @@ CASES: dict[str, Case] = {
     "remainders": (lambda x, y: (x % y, torch.fmod(x, y)), (normal(40) * 9, normal(40))),
     "remainders of edges": (lambda x: (x % 2, torch.fmod(x, 2), 2 % x[2:4]), (SIGNED,)),
     "remainders of ints": (lambda x: (x % 3, x % -3, torch.fmod(x, 3), torch.fmod(x, -3), x // -2), (WHOLE,)),
+    "remainders of the least int": (
+        lambda x, y: (torch.fmod(x, 3), torch.fmod(x, y), x % y),
+        (torch.tensor([-(2**31), 2**31 - 1, -7, 7], dtype=torch.int32), torch.tensor([7, -(2**31), 3, -3]).int()),
+    ),
     "powers of ints": (lambda x: (x**3, x ** x.abs(), 2 ** x.abs()), (WHOLE,)),
     "shifts": (lambda x: (x << 2, x >> 1), (WHOLE,)),
     "signs": (lambda x: (x.signbit(), x.sgn(), torch.copysign(torch.ones(8), x), x.angle()), (SIGNED,)),
