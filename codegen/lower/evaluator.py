@@ -108,7 +108,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
         """The value of an op at a point of its domain."""
         match op.kind:
             case "gather":
-                return (yield self._gather(name, op, point, block, where))
+                return (yield self._gather(op, point, block, where))
             case "index":
                 return self._index(op, point, block, where)
         return (yield self._elementwise(op, point, block, where))
@@ -192,7 +192,7 @@ class ValueEvaluator(ABC, Generic[V, B]):
         """The bits of an element of a 16-bit float, as a register of BITS_OF_HALF."""
 
     @abstractmethod
-    def _gather(self, name: str, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
+    def _gather(self, op: Op, point: Point, block: B, where: Where) -> Evaluation[V]:
         """An element of a buffer whose index along one axis is a value."""
 
     @abstractmethod

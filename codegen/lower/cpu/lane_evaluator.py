@@ -297,7 +297,7 @@ class LaneEvaluator(ValueEvaluator[Value, CpuBlock]):
 
     # --- ops ---
 
-    def _gather(self, name: str, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
+    def _gather(self, op: Op, point: Point, block: CpuBlock, where: Where) -> Evaluation:
         source, size = self._gather_source(op)
         chosen = op.inputs[1]
         index = self._index_value((yield self._operand(chosen, point, block, where)), chosen, size)

@@ -91,7 +91,6 @@ class _Outputs:
         self.ev, self.plan, self.shape = ev, plan, ev.loops.shape
         self.writer = ev.writer
         self.nest = nest_loops(ev.loops, plan)
-        self.scope = ev.region.outputs[0].name
         self._origins: dict[Group, AxisExpr] = {}
         """Blocked loop → the first point of its block."""
         self._reduces = any(op.kind == "reduce" for op in ev.ops.values())
@@ -328,7 +327,7 @@ class _Outputs:
 
     def _is_requested(self, site: Site) -> bool:
         """Whether an accumulator is needed at the points of the outputs, and is not provided."""
-        own = site.scope == self.scope and site.map.sizes == self.shape
+        own = site.scope == self.ev.loops.scope and site.map.sizes == self.shape
         return own and not site.map.guards and site.value not in self.ev.provided
 
     def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
@@ -345,7 +344,7 @@ class _Outputs:
             for point in points:
                 at = tuple(substitute(expr, point, self.writer.box) for expr in site.map.exprs)
                 pending.append(lower_reduce.ReductionRequest(site.value, at))
-        if len(pending) > 1:
+        if len(pending) > 1:  # a lone reduction is computed where its value is read
             lower_reduce.reductions(self.ev, pending, block)
 
     def _can_join(self, first: str, second: str) -> bool:

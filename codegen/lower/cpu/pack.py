@@ -160,10 +160,10 @@ def over_vectors(
 def _put_at(frame: CpuContractionFrame, panel: Panel, term: AxisExpr, block: CpuBlock, x: AxisExpr) -> None:
     """Computes and stores the vector at element `x` of a panel."""
     placed = frame.with_digits(frame.along(panel.group, x))
-    _put(placed, block, panel, term, x, _panel_value(placed, panel, block))
+    _put(block, panel, term, x, _panel_value(placed, panel, block))
 
 
-def _put(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
+def _put(block: CpuBlock, panel: Panel, term: AxisExpr, x: AxisExpr, value: Value) -> None:
     """Stores one vector of a panel."""
     offset = panel.base + term * panel.term + (x - panel.start) * panel.element
     if panel.narrow is not None:
@@ -211,7 +211,7 @@ def _segment(frame: CpuContractionFrame, block: CpuBlock, panel: Panel, depth: D
         placed,
         body,
         depth,
-        lambda f, b, term: _put(f, b, panel, term, segment.origin + at, _panel_value(f, panel, b)),
+        lambda f, b, term: _put(b, panel, term, segment.origin + at, _panel_value(f, panel, b)),
     )
     block.loop(body, x, segment.first, segment.last, frame.lanes)
 
@@ -258,7 +258,7 @@ def _padded_segment(
             placed,
             body,
             depth,
-            lambda g, b, term: _put(g, b, panel, term, segment.origin + at, _raw(g, b, panel, read, x)),
+            lambda g, b, term: _put(b, panel, term, segment.origin + at, _raw(g, b, panel, read, x)),
             done=tested,
         )
         guarded.loop(body, x, start, stop, frame.lanes)
@@ -392,5 +392,5 @@ def _run_in_lanes(
     length = run.stop - run.start
     lanes_along(body, k, [run.stop - at], whole=not length.terms and length.const % frame.lanes == 0)
     placed = frame.with_digits(frame.along(run.group, at))
-    _put(placed, body, panel, term_of(placed, depth), x, _panel_value(placed, panel, body))
+    _put(body, panel, term_of(placed, depth), x, _panel_value(placed, panel, body))
     block.loop(body, k, run.start, run.stop, frame.lanes)

@@ -365,4 +365,4 @@ class _Loop:
     def lane_axis(self, variable: int, width: int) -> LaneAxis | None:
         if not self.lanes:
             return None
-        return LaneAxis(variable, None if self.lanes == width else self.lanes)
+        return LaneAxis(variable, None if self.lanes == width else self.lanes, aligned=self.start % width == 0)

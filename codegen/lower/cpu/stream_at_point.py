@@ -216,7 +216,8 @@ class _StreamPass:
         step = terms * used
         last = stop - step + (used if self.along else 1) - 1
         variable = writer.variable(group.name, start, last)
-        lanes = LaneAxis(variable, None if used == writer.lanes else used) if self.along else None
+        aligned = start % writer.lanes == step % writer.lanes == 0
+        lanes = LaneAxis(variable, None if used == writer.lanes else used, aligned) if self.along else None
         at = writer.counter(variable)
         places = [{**place, group: at.shift(used * term)} for term in range(terms)]
         if (stop - start) // step <= 2 * PART:

@@ -98,7 +98,7 @@ class ThreadEvaluator(ValueEvaluator[Value, GpuBlock]):
 
     # --- ops ---
 
-    def _gather(self, name: str, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
+    def _gather(self, op: Op, point: Point, block: GpuBlock, where: Where) -> Evaluation:
         source, size = self._gather_source(op)
         chosen = op.inputs[1]
         value = yield self._operand(chosen, point, block, where)

@@ -144,3 +144,13 @@ def test_no_two_tasks_finish_one_statistic(write: Write) -> None:
     for plan in program.dump("plan", as_json=True).values():
         assert "i1.o" not in plan["bind"]
     program.verify()
+
+
+@pytest.mark.parametrize(("rows", "runs", "length"), [(64, 2, 1000), (5, 4, 100), (33, 2, 37), (8, 2, 16)])
+def test_terms_that_take_turns_between_runs_are_loaded_together(rows: int, runs: int, length: int) -> None:
+    x, w = tensor.input("x", (rows, runs, length)), tensor.input("w", (rows, length * runs))
+    program = optimize_and_compile((x.permute(0, 2, 1).reshape(rows, length * runs) * w).sum(-1))
+    assert "eq_gather" not in program.source()
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-8, 8, shape).astype(np.float32) for shape in (x.shape, w.shape))
+    np.testing.assert_array_equal(program(x=a, w=b), (a.transpose(0, 2, 1).reshape(b.shape) * b).sum(-1))
