@@ -119,8 +119,9 @@ def nominal_cpu(
         arch=arch,
         cores=cores,
         lanes=lanes,
-        clock_hz=3.0e9,
+        clock_hz=3.0e9 if fma_per_cycle == 2 else 3.7e9,  # halved units need no lower clock for long registers
         fma_per_cycle=fma_per_cycle,
+        # Single lanes take as long where a core starts one multiply-add per clock: half as many of the model's cycles.
         lane_cycles=0.3 * fma_per_cycle,
         far_cycles=1.7 * fma_per_cycle,
         bandwidth=(1 + cores) * 15e9,
