@@ -8,7 +8,8 @@ matrices interpolate polynomials at the points 0, 1, −1, 2, −2 and ∞ (Wino
 The level of most tiles is `range`: the results of a tile share their products, so that an infinity among them reaches
 all, and large terms cancel. Tiles of 2 results and 3 taps are of level `rounding`: the products of a result read the
 elements of its own window alone, and random sums are more exact than without tiles. Their matrices are written as sums
-of terms, since 0·∞ in a product with a matrix would be NaN; the product computes the few terms of its inputs itself.
+of terms, since 0·∞ in a product with a matrix would be NaN; the kernel of the product adds the two terms of each
+transformed input as it reads them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The functions and their arguments: rows, shapes, products, convolutions, attention, positions, orders, science."""
+"""The functions and their arguments: rows, shapes, products, convolutions, attention, positions (gathers, scatters,
+sorts), science."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations

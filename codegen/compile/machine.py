@@ -85,7 +85,7 @@ def restrict(whole: Machine, arch: str) -> Machine:
             Kind.UNKNOWN_TARGET,
             "machine",
             f"this machine has no instruction set {arch!r}",
-            hint="EQSAT_ISA is one of " + ", ".join(known),
+            hint="this machine has " + ", ".join(known),
         )
     if arch == whole.arch:
         return whole
@@ -151,11 +151,11 @@ def _cache_bytes() -> tuple[int, int, int]:
         except OSError:
             continue
         if kind in ("Data", "Unified") and int(level) in sizes:
-            sizes[int(level)] = _parsed_size(size)
+            sizes[int(level)] = _parse_size(size)
     return sizes[1], sizes[2], sizes[3]
 
 
-def _parsed_size(text: str) -> int:
+def _parse_size(text: str) -> int:
     """ "48K" → 49152."""
     unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
     return int(text.rstrip("KMG")) * unit

@@ -27,7 +27,8 @@ Shape = tuple[int, ...]
 Axes = list[int]
 """The axes of one loop, as positions among the axes of a scope."""
 _LANES = max(LANES.values())
-"""Lanes by whose reads the loops along which lanes run are chosen, on every machine."""
+"""`View.moves_apart` judges reads by so many lanes on every machine: then the loop along which lanes run does not
+depend on the instruction set."""
 
 
 @dataclass(frozen=True)

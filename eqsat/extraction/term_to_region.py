@@ -35,17 +35,10 @@ class Written(NamedTuple):
     at: AxisMap | None = None
 
 
-def region_of(tree: Tree, output: Buffer, input_of: Callable[[int], Buffer]) -> Region:
-    """The region that computes a Store tree into `output`; `input_of` gives the buffer of each Buf class that is read.
-
-    Inputs come in the order of first use. The region's name lists its ops: `dot_add_relu`.
-    """
-    return region_of_several([Written(tree, output)], input_of)[0]
-
-
 def region_of_several(written: Sequence[Written], input_of: Callable[[int], Buffer]) -> tuple[Region, tuple[int, ...]]:
     """The region that computes several Store trees at the points of the first one, and the Buf classes that are its
-    inputs. Shared parts are computed once."""
+    inputs, whose buffers `input_of` gives. Shared parts are computed once. Inputs come in the order of first use. The
+    region's name lists its ops: `dot_add_relu`."""
     read = {buffer for result in written for buffer in (*result.tree.reads, *result.tree.gathered)}
     names = [*(result.output.name for result in written), *(input_of(buffer).name for buffer in read)]
     builder = _Builder(names, input_of)

@@ -185,7 +185,7 @@ class _Writer:
             case np.ndarray():
                 return self._array(value, at)
             case StoredFile():
-                return self._stored_file(value.path, at)
+                return self._stored_file(value.path)
             case Path():
                 return str(value)
             case Graph():
@@ -244,7 +244,7 @@ class _Writer:
         self.used.add("data")
         return _Code(f"data({_pack(value)})")
 
-    def _stored_file(self, path: Path, at: str) -> Any:
+    def _stored_file(self, path: Path) -> Any:
         try:
             whole = path.read_bytes() if path.stat().st_size <= MOST_FILE_BYTES else None
         except OSError:

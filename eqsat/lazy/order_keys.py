@@ -20,7 +20,7 @@ Keys: TypeAlias = "tuple[Tensor, ...]"
 
 
 def unique_keys(x: Tensor, descending: bool, size: int) -> Keys:
-    """The keys of elements [a, n, b] that are to be ordered along axis 1, then greater keys, up to `size`."""
+    """The keys of elements [a, n, b], padded along axis 1 to `size` keys, of which the added keys are the greatest."""
     key, missing = _integers(x), size - x.shape[1]
     key = ~key if descending else key
     if missing:
@@ -63,6 +63,6 @@ def _integers(x: Tensor) -> Tensor:
     bits = x.bitcast(word)
     if not x.dtype.is_float:
         return bits if x.dtype.is_signed else bits ^ int(word.lowest)
-    size = bits & int(word.highest)
-    key = x._choose(bits < 0, -size, bits)
+    magnitude = bits & int(word.highest)
+    key = x._choose(bits < 0, -magnitude, bits)
     return x._choose(x != x, int(word.highest), key)

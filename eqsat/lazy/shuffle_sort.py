@@ -24,26 +24,26 @@ Tensor = Any
 """`eqsat.tensor.Tensor`, whose file imports this one."""
 
 _RUN_BITS = 4
-"""Elements of the runs that are ordered by counting, as a power of two. Counting takes 16 terms for a run of 16, four
-passes take some 40 stages: as long, on a Zen 4."""
-_COUNTED = 32
+"""log₂ of the elements of a run that is ordered by counting. Counting compares each key with 16, and takes as long as
+the four passes that it replaces, of some 40 stages, on a Zen 4."""
+_MOST_COUNTED = 32
 """Elements of an axis that are ordered by counting as a whole."""
 
 
 def sorted_size(size: int) -> int:
     """The least number of keys from `size` on that can be sorted: a power of two where there are many."""
-    return size if size <= _COUNTED else 1 << (size - 1).bit_length()
+    return size if size <= _MOST_COUNTED else 1 << (size - 1).bit_length()
 
 
 def steps_to_sort(size: int) -> int:
     """How often a sort of `size` keys reads and writes all of them."""
-    return 1 if size <= _COUNTED else 1 + len(_stages((size - 1).bit_length()))
+    return 1 if size <= _MOST_COUNTED else 1 + len(_stages((size - 1).bit_length()))
 
 
 def sort_keys(keys: Keys) -> Keys:
     """Keys [a, n, b], no two of them equal along axis 1, in ascending order along axis 1; n is a `sorted_size`."""
     a, n, b = keys[0].shape
-    if n <= _COUNTED:
+    if n <= _MOST_COUNTED:
         return tuple([key.squeeze(1) for key in _by_counting(tuple([key.unsqueeze(1) for key in keys]))])
     bits = n.bit_length() - 1
     runs = tuple([key.reshape(a, -1, 1 << _RUN_BITS, b) for key in keys])

@@ -199,14 +199,14 @@ def _simplest(constraint: AxisExpr, box: Box) -> AxisExpr:
         low, high = interval(constraint, box)
         if low >= 0 or high < 0:
             return ZERO if low >= 0 else AxisExpr(-1)
-        smaller = _remove_floor(constraint, box) or _divide(constraint, box)
+        smaller = _remove_floor(constraint) or _divide(constraint, box)
         if smaller is None:
             return constraint
         constraint = smaller
     return constraint
 
 
-def _remove_floor(constraint: AxisExpr, box: Box) -> AxisExpr | None:
+def _remove_floor(constraint: AxisExpr) -> AxisExpr | None:
     """a + floor(x/q) ≥ 0 is q·a + x ≥ 0, and a - floor(x/q) ≥ 0 is q·a + q - 1 - x ≥ 0."""
     for term, c in constraint.terms:
         if isinstance(term, FloorDiv) and abs(c) == 1:

@@ -96,9 +96,9 @@ class _ProductChoice(NamedTuple):
 
 
 def _rank(choice: _ProductChoice, work: Work, target: Target) -> tuple[float, ...]:
-    """Orders plans: by time. Of plans that take equal time, those come first that prefetch panels; then those that read
-    fewer bytes of operands from beyond the second-level caches; then those of more blocks of columns, since a core that
-    is late then holds up less."""
+    """Orders plans: by time. Of plans that take equal time, the more efficient come first; then those with other loops
+    than mnk, which can prefetch panels; then those that read fewer bytes of operands from beyond the second-level
+    caches; then those of more blocks of columns, since a core that is late then holds up less."""
     view, blocks = choice.view, choice.blocks
     blocks_m, blocks_n = -(-view.m // blocks.bm), -(-view.n // blocks.bn)
     passed = _bytes_passed(view, (view.m, blocks.bm), blocks_n, target)

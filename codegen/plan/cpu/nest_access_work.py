@@ -41,6 +41,9 @@ _COMPARISON = 8.0
 _CONFLICT_CYCLES = 15.0
 """Cycles until a cache line comes from the second-level cache where cache lines share few sets: no prefetcher follows
 them."""
+_WAITS, _FIRST_WAITS = 1 / 40, 1 / 80
+"""The share of runs that wait for such a line, per set that the lines leave out: of accesses again, and of first
+accesses, whose data come from a farther cache anyhow. Fitted."""
 
 
 class AccessShape(NamedTuple):
@@ -364,8 +367,8 @@ class NestAccesses:
         if collision.columns * run // CACHE_LINE_BYTES <= kept:
             return 0.0
         runs = collision.times / width
-        share = (collision.set_step - _FEW_SETS) / 80 if collision.first else collision.set_step / 40
-        return runs * _CONFLICT_CYCLES * share
+        skipped = collision.set_step - _FEW_SETS if collision.first else collision.set_step
+        return runs * _CONFLICT_CYCLES * skipped * (_FIRST_WAITS if collision.first else _WAITS)
 
 
 def _set_step(step: int | None) -> int:

@@ -49,7 +49,7 @@ _WINDOW_TERMS, _WINDOW_ROWS = 64, (8, 7, 6, 5, 4)
 _SHORT_LOOP = 8
 """Points, at most, of an outer loop that may run inside."""
 _RESCALED = 8
-"""Terms of a stream per rescaling of its sums, in registers: `rescaled` of every plan."""
+"""Registers of a stream's terms between two rescalings of its sums: `rescaled` of every plan."""
 _SHORT_TERMS = 2048
 """Terms of a row, at most, for rows that run together: a longer row keeps a core busy while another row waits."""
 _FEW_VECTORS = 64
@@ -275,8 +275,8 @@ def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1, regis
     order = [number for number in space.order if number != lane]
     position = sum(number not in space.scans for number in order)
     order.insert(position, lane)
-    plans = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= registers * lanes
-    wide = lanes * (registers if plans else 1)
+    takes_registers = rows == 1 and (space.reductions or space.scans) and space.extents[lane] >= registers * lanes
+    wide = lanes * (registers if takes_registers else 1)
     nest = _NestDraft.of(space, order, lane, wide, rows)
     strip = _crosses_memory(space, lane) and not space.scans and position > 0 and space.extents[lane] > wide
     strip = strip and space.has_own_accumulators[lane]  # else every block computes the same accumulators

@@ -142,7 +142,6 @@ _APPROXIMATIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Of fp32 alone, by one instruction each, within the bounds of the PTX ISA (ex2.approx.ftz, tanh.approx)."""
-_NUMBERS = tuple(name for name in SUFFIXES if name != "bool")
 _FLOATS = ("fp32", "fp64")
 _ULPS = {"rsqrt": 2, "sigmoid": 4}
 """The largest error of a function in units of the last place; 2 of every other one that is approximated."""

@@ -16,7 +16,7 @@ from eqsat.extraction.enumeration.enumeration import EGraphFacts, Enumeration
 from eqsat.extraction.enumeration.kernel_tree import Forest, Tree, rules_of, subtrees
 from eqsat.extraction.enumeration.limits import EnumerationLimits
 from eqsat.extraction.enumeration.structures import Structure
-from eqsat.extraction.term_to_region import region_of
+from eqsat.extraction.term_to_region import Written, region_of_several
 from eqsat.garbage_collector import uncollected
 from ir.region.region import Buffer, MemRef, Region, verify
 from ir.term.language import CTORS
@@ -44,7 +44,7 @@ def region(enumeration: Enumeration, buffer: int, tree: object, name_of: dict[in
         type_ = enumeration.forest.type_of(edge_buffer)
         return Buffer(name_of.get(edge_buffer, f"t{edge_buffer}"), MemRef(type_.shape, type_.dtype.name))
 
-    return region_of(tree, edge(buffer), edge)  # type: ignore[arg-type]
+    return region_of_several([Written(tree, edge(buffer))], edge)[0]  # type: ignore[arg-type]
 
 
 def test_the_best_candidate_of_a_gemm_with_epilogue_is_one_kernel() -> None:
