@@ -11,35 +11,51 @@ from ir.target import Target
 
 
 def find_target(wanted: str | Target) -> Target:
-    """The target by name; "auto" is this machine's GPU, or its CPU where it has none that kernels are written for."""
-    if isinstance(wanted, str) and wanted.lower().replace("_", "") in GPUS:
-        wanted = gpu_target(wanted)
+    """The target by name; "auto" is this machine's GPU, or its CPU where it has none that kernels are written for.
+
+    Raises:
+        EqsatError: UnknownTarget for an unknown name, for an instruction set that this machine lacks, and for a GPU
+            without clock_hz, issue or shared_bytes; NoCompiler where "calibrated" has to be measured without one.
+    """
     if isinstance(wanted, Target):
-        if not wanted.is_gpu:
-            restrict(machine(), wanted.arch)
-        elif not (wanted.clock_hz and wanted.issue and wanted.shared_bytes):
-            message = f"the target {wanted.name} states no clock_hz, issue or shared_bytes"
-            fail(Kind.UNKNOWN_TARGET, "target", message, hint="change a known target with msgspec.structs.replace")
+        _require_known(wanted)
         return wanted
-    if not isinstance(wanted, str) or wanted not in ("auto", "cpu", "calibrated"):
-        hint = f"auto, cpu, calibrated, {', '.join(GPUS)}, or a Target"
-        fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
-    if wanted == "auto":
-        device = find_device()
-        target = device and target_of(device)
-        if target:
-            return target
-    if wanted == "calibrated":
-        return calibrated_target()
+    if isinstance(wanted, str) and wanted.lower().replace("_", "") in GPUS:
+        return gpu_target(wanted)
+    match wanted:
+        case "auto":
+            device = find_device()
+            return (device and target_of(device)) or _nominal_target()
+        case "cpu":
+            return _nominal_target()
+        case "calibrated":
+            return calibrated_target()
+        case _:
+            hint = f"auto, cpu, calibrated, {', '.join(GPUS)}, or a Target"
+            fail(Kind.UNKNOWN_TARGET, "target", f"there is no target {wanted!r}", hint=hint)
+
+
+def _require_known(target: Target) -> None:
+    """Raises an EqsatError where kernels cannot be planned for the target."""
+    if not target.is_gpu:
+        restrict(machine(), target.arch)
+    elif not (target.clock_hz and target.issue and target.shared_bytes):
+        message = f"the target {target.name} states no clock_hz, issue or shared_bytes"
+        fail(Kind.UNKNOWN_TARGET, "target", message, hint="change a known target with msgspec.structs.replace")
+
+
+def _nominal_target() -> Target:
+    """This machine's CPU with nominal figures."""
     here = machine()
-    sizes = {"l1_bytes": here.l1_bytes, "l2_bytes": here.l2_bytes, "l3_bytes": here.l3_bytes}
     return nominal_cpu(
         arch=here.arch,
         cores=here.cores,
         lanes=here.lanes,
         fma_per_cycle=here.fma_per_cycle,
+        l1_bytes=here.l1_bytes,
+        l2_bytes=here.l2_bytes,
+        l3_bytes=here.l3_bytes,
         source=f"{here.cpu}, nominal",
-        **sizes,
     )
 
 
