@@ -75,7 +75,7 @@ Points = Sequence[Sequence[_LoopPoint]]
 """Points under construction that share loops."""
 
 
-def _alone(loops: list[NestLoop]) -> list[NestLoop]:
+def _single_rows(loops: list[NestLoop]) -> list[NestLoop]:
     """The loops with one row at a time."""
     return [loop if loop.vector else replace(loop, width=1, split=False) for loop in loops]
 
@@ -103,7 +103,7 @@ class _Outputs:
         root = CpuBlock(self.writer, None, {task})
         for loop, number in zip(bound, coordinates(self.writer.axis(task), counts, self.writer.box), strict=True):
             self._origins[loop.group] = self._origin(loop, number, root)
-        self._blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], root)
+        self._write_blocks([loop for loop in self.nest if not loop.bound and loop.blocks > 1], root)
         return Phase(task, tasks, tuple(root.statements))
 
     def _origin(self, loop: NestLoop, number: AxisExpr, block: CpuBlock) -> AxisExpr:
@@ -115,52 +115,52 @@ class _Outputs:
         block.variables.add(variable)
         return self.writer.axis(variable)
 
-    def _blocks(self, blocked: Sequence[NestLoop], block: CpuBlock) -> None:
+    def _write_blocks(self, blocked: Sequence[NestLoop], block: CpuBlock) -> None:
         """Loops over the blocks that no thread is bound to, then the loops inside a block."""
         if not blocked:
-            self._loops(list(self.nest), [[]], block)
+            self._write_loops(list(self.nest), [[]], block)
             return
         loop, *rest = blocked
         variable = self.writer.variable(f"{loop.name}o", 0, (loop.blocks - 1) * loop.tile)
         body = block.inner({variable})
         self._origins[loop.group] = self.writer.axis(variable)
-        self._blocks(rest, body)
+        self._write_blocks(rest, body)
         block.loop(body, variable, AxisExpr(), AxisExpr(loop.extent), loop.tile)
 
-    def _loops(self, loops: list[NestLoop], points: Points, block: CpuBlock) -> None:
+    def _write_loops(self, loops: list[NestLoop], points: Points, block: CpuBlock) -> None:
         """Writes the remaining loops, with `points` in the innermost: the registers of a step of a vector loop, or rows
         that run together."""
         if not loops:
-            self._points(points, block)
+            self._write_points(points, block)
             return
         loop, *rest = loops
         if loop.vector:
-            self._vectors(loop, rest, points, block)
+            self._write_vectors(loop, rest, points, block)
             return
         if loop.extent == 1:
-            self._loops(rest, _place_all(points, loop, AxisExpr()), block)
+            self._write_loops(rest, _place_all(points, loop, AxisExpr()), block)
             return
         interior = self._interior(loop)
         if interior is not None and loop.blocks == 1:
             low, high = interior
             alone = replace(loop, width=1)
-            self._rows(alone, (0, low), _alone(rest), points, block)
-            self._rows(loop, interior, rest, points, block)
-            self._rows(alone, (high, loop.extent), _alone(rest), points, block)
+            self._write_rows(alone, (0, low), _single_rows(rest), points, block)
+            self._write_rows(loop, interior, rest, points, block)
+            self._write_rows(alone, (high, loop.extent), _single_rows(rest), points, block)
             return
         if loop.width > 1 or interior is not None:
-            self._rows(loop, (0, loop.extent), rest, points, block, interior)
+            self._write_rows(loop, (0, loop.extent), rest, points, block, interior)
             return
         variable = self.writer.variable(loop.name, 0, loop.extent - 1)
         origin = self._origins.get(loop.group, AxisExpr())
         body = block.inner({variable}, sequential=loop.blocks == 1)
-        self._loops(rest, _place_all(points, loop, self.writer.axis(variable)), body)
+        self._write_loops(rest, _place_all(points, loop, self.writer.axis(variable)), body)
         limit = None if loop.extent % loop.tile == 0 else loop.extent
         block.loop(body, variable, origin, origin.shift(loop.tile), 1, limit)
 
     # --- rows and vectors ---
 
-    def _rows(
+    def _write_rows(
         self,
         loop: NestLoop,
         places: tuple[int, int],
@@ -169,8 +169,7 @@ class _Outputs:
         block: CpuBlock,
         interior: tuple[int, int] | None = None,
     ) -> None:
-        """Writes loops along a range of one axis: whole steps of rows that run together, then the rows that remain.
-        Steps in the interior are written once more, without checks."""
+        """Writes loops along a range of one axis: whole steps of rows that run together, then the rows that remain."""
         low, high = places
         whole = high - (high - low) % loop.width
         for start, stop, step in ((low, whole, loop.width), (whole, high, high - whole)):
@@ -179,20 +178,33 @@ class _Outputs:
             variable = self.writer.variable(loop.name, start, stop - step)
             body = block.inner({variable})
             if interior is not None and interior[1] - interior[0] >= step:
-                first, last = interior[0], interior[1] - step
-                inside = self.writer.variable(loop.name, first, last)
-                barrier = not holds_terms(self.ev.loops, self.plan.width, self.plan.arch)
-                free, checked = body.inner({inside}, barrier=barrier), body.inner(barrier=barrier)
-                free.add(Bind(inside, self.writer.axis(variable)))
-                self._together(loop, inside, step, rest, points, free)
-                self._one_by_one(loop, variable, (start, stop, step), rest, points, checked)
-                condition = Within(self.writer.axis(variable), first, last + 1)
-                body.add(CpuIf((condition,), tuple(free.statements), tuple(checked.statements)))
+                self._write_twice(loop, variable, (start, stop, step), interior, rest, points, body)
             else:
-                self._together(loop, variable, step, rest, points, body)
-            self._steps(loop, body, variable, (start, stop, step), block)
+                self._write_together(loop, variable, step, rest, points, body)
+            self._add_loop(loop, body, variable, (start, stop, step), block)
 
-    def _together(
+    def _write_twice(
+        self,
+        loop: NestLoop,
+        variable: int,
+        steps: tuple[int, int, int],
+        interior: tuple[int, int],
+        rest: list[NestLoop],
+        points: Points,
+        body: CpuBlock,
+    ) -> None:
+        """Writes a step of rows once for the interior, together and without checks, and once for other places."""
+        first, last = interior[0], interior[1] - steps[2]
+        inside = self.writer.variable(loop.name, first, last)
+        barrier = not holds_terms(self.ev.loops, self.plan.width, self.plan.arch)
+        free, checked = body.inner({inside}, barrier=barrier), body.inner(barrier=barrier)
+        free.add(Bind(inside, self.writer.axis(variable)))
+        self._write_together(loop, inside, steps[2], rest, points, free)
+        self._write_one_by_one(loop, variable, steps, rest, points, checked)
+        condition = Within(self.writer.axis(variable), first, last + 1)
+        body.add(CpuIf((condition,), tuple(free.statements), tuple(checked.statements)))
+
+    def _write_together(
         self,
         loop: NestLoop,
         variable: int,
@@ -204,9 +216,9 @@ class _Outputs:
         """Writes a step of rows that run together."""
         at = self.writer.counter(variable)
         rows = [_place_all(points, loop, at.shift(row)) for row in range(step)]
-        self._loops(rest, [places for row in rows for places in row], body)
+        self._write_loops(rest, [places for row in rows for places in row], body)
 
-    def _one_by_one(
+    def _write_one_by_one(
         self,
         loop: NestLoop,
         variable: int,
@@ -220,7 +232,7 @@ class _Outputs:
         first = self.writer.axis(variable)
         row = self.writer.variable(loop.name, start, stop - 1)
         inner = body.inner({row})
-        self._loops(_alone(rest), _place_all(points, loop, self.writer.axis(row)), inner)
+        self._write_loops(_single_rows(rest), _place_all(points, loop, self.writer.axis(row)), inner)
         body.loop(inner, row, first, first.shift(step))
 
     def _interior(self, loop: NestLoop) -> tuple[int, int] | None:
@@ -230,7 +242,7 @@ class _Outputs:
             return None
         return self.ev.loops.interior(self.shape, axes[0])
 
-    def _vectors(self, loop: NestLoop, rest: list[NestLoop], points: Points, block: CpuBlock) -> None:
+    def _write_vectors(self, loop: NestLoop, rest: list[NestLoop], points: Points, block: CpuBlock) -> None:
         """Writes loops along one axis: whole steps of the plan's width, then single registers, then a tail; separately
         for every range between points where padding begins or ends."""
         width, lanes = loop.width, self.writer.lanes
@@ -250,10 +262,10 @@ class _Outputs:
                 body = block.inner({variable}, lane_axis=axis, sequential=loop.blocks == 1)
                 at = self.writer.counter(variable)
                 units = [_place_all(points, loop, at.shift(lanes * unit)) for unit in range(step // lanes)]
-                self._loops(rest, [places for unit in units for places in unit], body)
-                self._steps(loop, body, variable, (start, stop, step), block)
+                self._write_loops(rest, [places for unit in units for places in unit], body)
+                self._add_loop(loop, body, variable, (start, stop, step), block)
 
-    def _steps(
+    def _add_loop(
         self,
         loop: NestLoop,
         body: CpuBlock,
@@ -278,16 +290,16 @@ class _Outputs:
 
     # --- points ---
 
-    def _points(self, several: Points, block: CpuBlock) -> None:
+    def _write_points(self, several: Points, block: CpuBlock) -> None:
         """Writes all outputs at the given points. Reductions that can share loops are computed together."""
         points = [self._coordinates(places) for places in several]
-        self._streams(points, block)
-        self._reductions(points, block)
+        self._compute_streams(points, block)
+        self._compute_reductions(points, block)
         for point in points:
             for result in self.ev.region.yields:
-                self._write(result, point, block)
+                self._write_result(result, point, block)
 
-    def _write(self, result: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> None:
+    def _write_result(self, result: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> None:
         """Stores one element or register of an output, once, outside of the loops on which it does not depend."""
         ev = self.ev
         if result.at is not None:
@@ -309,7 +321,7 @@ class _Outputs:
             position.update(zip(group.axes, coordinates(place.at, group.sizes, self.writer.box), strict=True))
         return tuple(position[axis] for axis in range(len(self.shape)))
 
-    def _streams(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
+    def _compute_streams(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
         """Computes the streams at these points, with the maxima of their scores; streams over equal axes together."""
         pending: dict[tuple[int, ...], list[lower_stream.StreamRequest]] = {}
         for site in self.ev.core.sites:
@@ -330,7 +342,7 @@ class _Outputs:
         own = site.scope == self.ev.loops.scope and site.map.sizes == self.shape
         return own and not site.map.guards and site.value not in self.ev.provided
 
-    def _reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
+    def _compute_reductions(self, points: Sequence[tuple[AxisExpr, ...]], block: CpuBlock) -> None:
         """Computes the reductions at these points, in the body's order; reductions with equal loops together."""
         position = {let.name: number for number, let in enumerate(self.ev.region.body)}
         pending: list[lower_reduce.ReductionRequest] = []
