@@ -334,10 +334,11 @@ def _along_terms(space: _Space, threads: bool, rows: int = 1) -> CpuNestPlan:
 class _NestDraft:
     """A nest under construction, outermost loop first.
 
-    whole  per loop: its blocks can not be tasks, because of a scan or because points share an accumulator
-    lanes  position of the loop along which lanes run, in steps of `step`; None: along terms
-    rows   rows that run together
-    bound  positions of the loops whose blocks are tasks
+    whole     per loop: its blocks can not be tasks, because of a scan or because points share an accumulator
+    lanes     position of the loop along which lanes run, in steps of `step`; None: along terms
+    rows      points of the row loop that run together
+    row_loop  position of the innermost loop beside the lanes, if rows run together
+    bound     positions of the loops whose blocks are tasks
     """
 
     groups: Sequence[Axes]
@@ -347,6 +348,7 @@ class _NestDraft:
     step: int
     tiles: list[int]
     rows: int
+    row_loop: int | None
     bound: list[int] = field(default_factory=list)
 
     @staticmethod
@@ -356,16 +358,14 @@ class _NestDraft:
         extents = [space.extents[number] for number in order]
         whole = [number in space.scans or not space.has_own_accumulators[number] for number in order]
         lanes = None if lane is None else order.index(lane)
-        return _NestDraft(groups, extents, whole, lanes, step, list(extents), rows)
+        row_loop = max((place for place in range(len(order)) if place != lanes), default=None) if rows > 1 else None
+        return _NestDraft(groups, extents, whole, lanes, step, list(extents), rows, row_loop)
 
     def width(self, position: int) -> int:
         """Elements per step of a loop."""
         if position == self.lanes:
             return self.step
-        if self.rows == 1:
-            return 1
-        inner = (position for position in reversed(range(len(self.groups))) if position != self.lanes)
-        return self.rows if position == next(inner) else 1
+        return self.rows if position == self.row_loop else 1
 
     def bind_threads(self, order: Iterable[int]) -> None:
         """Binds loops to threads, in `order`, until there are enough tasks."""
