@@ -53,12 +53,12 @@ def tiled(part: str, step: str, tile: str, taps: str, steps: str, x: str, w: str
 
     Small tiles have parts for all steps together, `inputs` and `results`: the map of each term (`term 1 0`: of the last
     step's term 1 and the first step's term 0), and of the row of each step's matrix (`row 0`, …)."""
-    tiled = _tile(int(tile), int(taps), int(steps), x, w, k)
-    return "" if tiled is None else tiled[step][part]
+    parts = _cached_parts(int(tile), int(taps), int(steps), x, w, k)
+    return "" if parts is None else parts[step][part]
 
 
 @lru_cache(maxsize=_CACHE)
-def _tile(tile: int, taps: int, steps: int, x: str, w: str, k: str) -> Mapping[str, Parts] | None:
+def _cached_parts(tile: int, taps: int, steps: int, x: str, w: str, k: str) -> Mapping[str, Parts] | None:
     return convolution_by_tiles(parse_map(x), parse_map(w), len(parse_sizes(k)), tile, taps, steps)
 
 
@@ -87,6 +87,7 @@ def convolution_by_tiles(
     if x.sizes != w.sizes or 0 in sizes or not all(math.isfinite(guard.fill) for guard in x.guards):
         return None
     windows, slid = _windows(x, w, own)
+    # A lone tile with fewer results than half of its own computes most of its products in vain.
     chosen = [window for window in windows if sizes[window.taps] == taps and sizes[window.outer] > tile // 2]
     held = [place for place in range(own, len(sizes)) if place not in {window.taps for window in chosen}]
     marks: list[Axis] = [f"u{step}" for step in reversed(range(steps))]

@@ -20,12 +20,12 @@ from codegen.plan.gpu.contraction_tiling import (
     tiles_of,
     turns_of,
 )
-from codegen.plan.gpu.contraction_work import GpuContractionWork, most_registers, registers_of
+from codegen.plan.gpu.contraction_work import GpuContractionWork, registers_of
 from codegen.plan.gpu.operand_read import fits_tf32, on_tensor_cores
 from codegen.plan.gpu.plan_time import plan_time
 from codegen.plan.gpu.split_k import splits_of
 from codegen.poly.tail_axes import tail_axes
-from ir.kernel.gpu.limits import LIMITS, MAX_GRID, MAX_THREADS
+from ir.kernel.gpu.limits import LIMITS, MAX_GRID, MAX_THREADS, most_registers
 from ir.kernel.gpu.occupancy import shared_limit
 from ir.plan.gpu import MMA_ROWS, BlockPlaces, ContractionTile, GpuContractionPlan
 from ir.poly.core import PolyCore
@@ -174,7 +174,7 @@ def _fitting_stages(
 ) -> Iterator[tuple[ContractionTile, tuple[str, ...]]]:
     """The tile with as many stages as fit, and with one less; with smaller warp tiles where registers run out."""
     notes: tuple[str, ...] = _width_notes(view, tile)
-    while registers_of(view, tile) > most_registers(tile, target):
+    while registers_of(view, tile) > most_registers(tile.threads, target):
         smaller = _with_smaller_warps(view, tile)
         if smaller is None or smaller.threads > MAX_THREADS:
             return

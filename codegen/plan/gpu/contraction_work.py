@@ -19,7 +19,7 @@ from codegen.plan.gpu.operand_read import bits_read, own_digits
 from codegen.plan.gpu.split_k import meeting_cycles, part_bytes
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
-from ir.kernel.gpu.limits import HIDING_THREADS, MAX_REGISTERS, WARPGROUP
+from ir.kernel.gpu.limits import HIDING_THREADS, WARPGROUP
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging
 from ir.pricer import Work
@@ -75,11 +75,6 @@ def registers_of(view: Contraction, tile: ContractionTile) -> int:
     terms = vector if tile.lhs.along_k or tile.rhs.along_k else 1
     fragments = _FMA_FRAGMENTS * terms * (rows + columns)
     return int(words * (rows * columns + fragments) + pieces + _FMA_ADDRESSES)
-
-
-def most_registers(tile: ContractionTile, target: Target) -> int:
-    """Registers that a thread may have."""
-    return min(MAX_REGISTERS, target.registers // tile.threads)
 
 
 def _per_piece(view: Contraction, staged: Staging) -> float:

@@ -28,7 +28,7 @@ from codegen.plan.relative_sums import relative_sums
 from ir.dtype import DTYPES
 from ir.index.map import support
 from ir.kernel.gpu.kernel import WARP_LANES
-from ir.kernel.gpu.limits import MAX_REGISTERS
+from ir.kernel.gpu.limits import SECTOR_BYTES, most_registers
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu_nest import AT_A_TIME, Points, Rows, Tiles
 from ir.poly.core import Site
@@ -36,8 +36,6 @@ from ir.pricer import Work
 from ir.region.work import cold_bytes, flops_per_point, region_bytes
 from ir.target import Target
 
-_SECTOR_BYTES = 32
-"""Bytes that memory moves at least, of an aligned sector."""
 _MOVE_SLOTS = 1
 """Issue slots of a load or store, of a vector or of one element."""
 _POINT_SLOTS, _TURN_SLOTS, _FIXED_SLOTS = 4, 4, 1
@@ -208,7 +206,7 @@ class GpuNestWork:
         target, once = self.target, max(1.0, self._weight_once)
         slots = self._slots(launch.rows) * launch.idle
         moved, beyond, again = self._traffic(launch)
-        registers = min(MAX_REGISTERS, launch.registers, target.registers // launch.threads)
+        registers = min(launch.registers, most_registers(launch.threads, target))
         fit = blocks_per_unit(target, launch.threads, registers, launch.scratch)
         resident = max(1, min(_RESIDENT_THREADS // launch.threads, fit))
         waves = -(-launch.blocks // (target.units * resident))
@@ -319,12 +317,12 @@ class GpuNestWork:
             step = view.strides[axis].step if axis is not None else 0
             if step == 0:  # one number for a warp
                 slots += times / WARP_LANES * _MOVE_SLOTS / launch.width
-                read += 0 if view.stored else times / WARP_LANES * _SECTOR_BYTES / launch.width
+                read += 0 if view.stored else times / WARP_LANES * SECTOR_BYTES / launch.width
                 continue
             staged = axis is not None and axis == launch.across
             wide = launch.width if step == 1 else 1
             slots += times * (_MOVE_SLOTS * (3 if staged else 1) + launch.indexing) / wide
-            fetched = _SECTOR_BYTES if step is None else min(_SECTOR_BYTES, size * abs(step))
+            fetched = SECTOR_BYTES if step is None else min(SECTOR_BYTES, size * abs(step))
             beyond += times * (max(size, fetched) - size)
             whole = math.prod(view.frame) * size
             read += whole if whole <= self.target.l1_bytes // _IN_L1 else times * size

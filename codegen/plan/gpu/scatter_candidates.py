@@ -12,7 +12,7 @@ from codegen.plan.gpu.scatter_parts import blocks_of
 from codegen.plan.scatter_view import ScatterView, scatter_view
 from ir.dtype import dtype
 from ir.kernel.gpu.kernel import WARP_LANES
-from ir.kernel.gpu.limits import HIDING_THREADS
+from ir.kernel.gpu.limits import HIDING_THREADS, SECTOR_BYTES
 from ir.plan.gpu_nest import GpuScatterPlan
 from ir.poly.core import PolyCore
 from ir.pricer import Work
@@ -22,8 +22,6 @@ from ir.target import Target
 
 _THREADS = 128
 """Threads of a block."""
-_SECTOR_BYTES = 32
-"""Bytes that memory moves at least."""
 _REGISTERS = 24
 """Registers of a thread: indices, addresses, a position and an element; estimated."""
 _POSITION_CLOCKS, _POSITION_SLOTS = 20, 10
@@ -53,7 +51,7 @@ def _work(view: ScatterView, target: Target, plan: GpuScatterPlan) -> Work:
     size, index = dtype(view.op.dtype).bytes, dtype(view.index_dtype).bytes
     updates = math.prod(view.shape) // view.slots * view.count
     apart = view.axis == len(view.shape) - 1
-    beyond = updates * 2 * (_SECTOR_BYTES - size) if apart else 0
+    beyond = updates * 2 * (SECTOR_BYTES - size) if apart else 0
     again = updates * index * (-(-plan.parts // plan.threads) - 1) if apart else updates * index * (plan.parts - 1)
     if view.region.yields[0].value != view.scatter.name:  # the result is read and written again
         again += 2 * view.region.outputs[0].memref.nbytes

@@ -29,12 +29,12 @@ from codegen.plan.gpu.stream_tiling import (
     streams_on_tensor_cores,
     values_of,
 )
-from codegen.plan.gpu.stream_work import GpuStreamWork, most_registers, registers_of
+from codegen.plan.gpu.stream_work import GpuStreamWork, registers_of
 from codegen.plan.stream_mask import last_seen
 from codegen.plan.stream_view import StreamView, stream_epilogue, stream_views
 from codegen.poly.tail_axes import tail_axes
 from ir.kernel.gpu.kernel import WARP_LANES
-from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS
+from ir.kernel.gpu.limits import MAX_GRID, MAX_THREADS, most_registers
 from ir.kernel.gpu.occupancy import shared_limit
 from ir.plan.gpu import MMA_LANES, STREAM_ARCH, BlockPlaces, GpuStreamPlan, Staging, StreamTile
 from ir.poly.core import PolyCore
@@ -167,7 +167,7 @@ def _variants(work: GpuStreamWork, tile: StreamTile) -> Iterator[StreamTile]:
         own = -(-turns // split)
         for stages in (stages for stages in _STAGES if stages <= max(own, 2)) if own > 1 else (1,):
             shared = split_stream_tile(view, tile, split, stages)
-            joins = split == 1 or registers_of(view, shared) <= most_registers(shared, work.target)
+            joins = split == 1 or registers_of(view, shared) <= most_registers(shared.threads, work.target)
             if joins and stream_shared(view, shared).nbytes <= shared_limit(STREAM_ARCH, work.target):
                 yield shared
 
@@ -176,10 +176,10 @@ def _fitting(view: StreamView, tile: StreamTile, target: Target) -> tuple[Stream
     """The tile, reduced until registers and shared memory suffice, and the notes; None where no reduction suffices."""
     notes = _width_notes(view, tile)
     for field, note in (("ahead", "fragments are loaded as they are used"), ("held", "queries stay in shared memory")):
-        if registers_of(view, tile) > most_registers(tile, target) and getattr(tile, field):
+        if registers_of(view, tile) > most_registers(tile.threads, target) and getattr(tile, field):
             tile = msgspec.structs.replace(tile, **{field: False})
             notes += (f"{note}: registers",)
-    while registers_of(view, tile) > most_registers(tile, target):
+    while registers_of(view, tile) > most_registers(tile.threads, target):
         warp_m, thread_m = tile.warp_m, tile.thread_m
         if warp_m <= (16 if thread_m is None else 1) or 2 * tile.threads > MAX_THREADS or thread_m == 1:
             return None

@@ -24,7 +24,6 @@ from codegen.plan.stream_mask import LastSeen, last_seen
 from codegen.plan.stream_view import StreamView
 from ir.dtype import DTYPES
 from ir.kernel.gpu.kernel import WARP_LANES
-from ir.kernel.gpu.limits import MAX_REGISTERS
 from ir.kernel.gpu.occupancy import blocks_per_unit
 from ir.plan.gpu import ContractionTile, Staging, StreamTile
 from ir.pricer import Work
@@ -85,11 +84,6 @@ def _turn_registers(view: StreamView, tile: StreamTile) -> int:
     at_scores = queries + keys + mi * scores.bn // 2
     at_sums = (queries if tile.held else 0) + weights + values
     return int(sums + max(at_scores, at_sums) + early + pieces + _ADDRESSES)
-
-
-def most_registers(tile: StreamTile, target: Target) -> int:
-    """Registers that a thread may have."""
-    return min(MAX_REGISTERS, target.registers // tile.threads)
 
 
 def _ring_operands(view: StreamView, tile: StreamTile) -> list[tuple[ContractionTile, Staging]]:

@@ -7,10 +7,14 @@ from types import MappingProxyType
 
 import msgspec
 
+from ir.target import Target
+
 MAX_THREADS = 1024
 """Most threads of a block."""
 MAX_REGISTERS = 255
 """Most registers of a thread."""
+SECTOR_BYTES = 32
+"""Bytes that memory moves at least, of an aligned sector."""
 VECTOR_BYTES = 16
 """Most bytes that a thread moves with one instruction."""
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -79,3 +83,8 @@ HIDING_THREADS = 512
 """Threads × independent instructions per thread that hide an SM's latencies: four schedulers with instructions of four
 warps each. An addition takes 4 cycles and one starts every cycle; an mma takes some 33 cycles and one starts every 8
 (V. Volkov, "Better performance at lower occupancy", GTC 2010)."""
+
+
+def most_registers(threads: int, target: Target) -> int:
+    """Registers that each of so many threads of a multiprocessor may have."""
+    return min(MAX_REGISTERS, target.registers // threads)
