@@ -81,13 +81,14 @@ def calibrated_target(*, again: bool = False) -> Target:
     calibration = find_calibration(again=again)
     here, memory = calibration.machine, calibration.memory
     cycle = calibration.cycle_ns
-    bf16 = calibration.peaks.bf16_flops.get(here.cores)
+    bf16 = calibration.peaks.bf16_flops.get(here.cores, 0.0) * 2 / here.fma_per_cycle
     return cpu_target(
         name="cpu calibrated",
         arch=here.arch,
         cores=here.cores,
         lanes=here.lanes,
         clock_hz=1e9 / cycle,
+        fma_per_cycle=here.fma_per_cycle,
         bandwidth=memory.memory,
         cache_bandwidth=memory.l3,
         l2_bandwidth=memory.l2,

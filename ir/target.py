@@ -47,6 +47,8 @@ class Target(msgspec.Struct, frozen=True):
     weights          "exp fp64" → cost of one point of an op in additions, if it differs from `ir.uop.table`
     vector_cycles, lane_cycles, far_cycles
                      to move a vector register, one lane of it, and a lane that has a cache line of its own
+    fma_per_cycle    the vector multiply-adds among the two vector operations that a core starts in a cycle: fewer than
+                     `peak_flops` counts where the other operation has to be an addition
     registers, threads, blocks
                      most resident 32-bit registers, threads and blocks of one unit; 0 on a CPU
     clock_hz         clocks per second of an SM; 0 on a CPU, whose cycle follows from its peak
@@ -75,6 +77,7 @@ class Target(msgspec.Struct, frozen=True):
     vector_cycles: float = 0.5
     lane_cycles: float = 0.6
     far_cycles: float = 3.4
+    fma_per_cycle: int = 2
     registers: int = 0
     threads: int = 0
     blocks: int = 0
@@ -89,7 +92,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def cycle_ns(self) -> float:
-        """A cycle: on a GPU one clock, on a CPU the time in which a core starts two vector multiply-adds."""
+        """A cycle: on a GPU one clock, on a CPU the time in which a core starts two vector operations."""
         return 1e9 / self.clock_hz if self.is_gpu else 4e9 * self.lanes * self.units / self.peak_flops["fp32"]
 
     def per_cycle(self, dtype: str) -> float:

@@ -29,7 +29,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
     @property
     def cycle_ns(self) -> float:
-        """The time in which a core starts two vector multiply-adds, as `ir.target.Target.cycle_ns`."""
+        """The time in which a core starts two vector operations, as `ir.target.Target.cycle_ns`."""
         return cycle_ns(self.machine, self.peaks)
 
 
@@ -64,8 +64,8 @@ def calibrate() -> Calibration:
 
 
 def cycle_ns(on: Machine, peaks: Peaks) -> float:
-    """The time in which one core starts two vector multiply-adds, in ns, from the peak of all cores."""
-    return 4e9 * on.lanes * on.cores / peaks.fma_flops[on.cores]
+    """The time in which one core starts two vector operations, in ns, from the peak of all cores."""
+    return 2e9 * on.fma_per_cycle * on.lanes * on.cores / peaks.fma_flops[on.cores]
 
 
 def find_calibration(*, again: bool = False) -> Calibration:

@@ -37,7 +37,7 @@ _SAMPLE_NS, _TRIES = 300_000, 5
 
 def measure_weights(on: Machine, cycle_ns: float) -> dict[str, float]:
     """ "exp fp32" → additions-worth of one point, as in `ir.target.Target.weights`. `cycle_ns`: time of two vector
-    multiply-adds, or additions. Takes about a second, and more the first time.
+    operations. Takes about a second, and more the first time.
 
     A weight is the time that the function adds to a copy of the points. Its latency overlaps with that of neighbouring
     points, as in kernels.

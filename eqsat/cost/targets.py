@@ -69,7 +69,6 @@ def cpu_target(
         arch: one of `ir.target.LANES`.
         lanes: fp32 numbers in a vector register.
         clock_hz: sustained cycles per second of a core under vector load.
-        fma_per_cycle: vector multiply-adds that a core starts per cycle.
         bandwidth, cache_bandwidth: bytes per second of all cores together.
         launch_ns: fork and join of the thread pool, and the call.
         native: peaks (FLOPs per second) of dtypes, if not the nominal ones.
@@ -81,8 +80,8 @@ def cpu_target(
         name=name,
         arch=arch,
         units=cores,
-        peak_flops=_cpu_peaks(cores * clock_hz * fma_per_cycle * lanes)
-        | _narrow_peaks(arch, cores * clock_hz, fma_per_cycle * lanes)
+        peak_flops=_cpu_peaks(cores * clock_hz * 2 * lanes)
+        | _narrow_peaks(arch, cores * clock_hz, 2 * lanes)
         | dict(native),
         bandwidth=bandwidth,
         cache_bandwidth=cache_bandwidth or CACHE_SPEEDUP * bandwidth,
@@ -99,6 +98,7 @@ def cpu_target(
         vector_cycles=vector_cycles,
         lane_cycles=lane_cycles,
         far_cycles=far_cycles,
+        fma_per_cycle=fma_per_cycle,
     )
 
 
@@ -119,11 +119,8 @@ def nominal_cpu(
         arch=arch,
         cores=cores,
         lanes=lanes,
-        clock_hz=3.0e9 if fma_per_cycle == 2 else 3.7e9,  # halved units need no lower clock for long registers
+        clock_hz=3.0e9,
         fma_per_cycle=fma_per_cycle,
-        # Single lanes take as long where a core starts one multiply-add per clock: half as many of the model's cycles.
-        lane_cycles=0.3 * fma_per_cycle,
-        far_cycles=1.7 * fma_per_cycle,
         bandwidth=(1 + cores) * 15e9,
         unit_bandwidth=30e9,
         cache_bandwidth=cores * 80e9,

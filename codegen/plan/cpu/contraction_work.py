@@ -3,7 +3,7 @@
 The model counts cycles of one core: multiply-adds or loads, whichever take longer, the prologue, the epilogue, packing
 and stores. Memory traffic is the size of the tensors, and of operands that are read again and that no cache holds.
 
-A cycle of the constants is the time in which a core starts two vector multiply-adds. A constant without a source was
+A cycle of the constants is the time in which a core starts two vector operations. A constant without a source was
 fitted to timed kernels (docs/cost.md).
 """
 
@@ -41,8 +41,8 @@ from ir.target import CACHE_LINE_BYTES, Target
 SMALL_FLOPS = 200_000
 """FLOPs of a kernel below which a fork and join cost more than a second core saves."""
 
-_PORTS = 2
-"""Vector multiply-adds that a core starts per cycle, and vector loads."""
+PORTS = 2
+"""Vector operations that a core starts per cycle, and vector loads."""
 _TURN_LOSS = 2.0
 """Multiply-adds that a core could start in the time that one turn of a register tile's loop loses: a tile of 28 sums
 reaches 93 % of the peak, and one of 18 sums 88 %."""
@@ -148,7 +148,7 @@ class CpuContractionWork:
         once, again = self._prologue(blocks, tile, places, times, box.elements * tasks if box else 0)
         other = (once + again + tile.after) / (ADDITIONS_PER_CYCLE * target.lanes)
         cycles = (
-            tile.ideal * self._inner_cycles(blocks, order, places)
+            tile.ideal * self._inner_cycles(blocks, order, places) * PORTS / target.fma_per_cycle
             + tile.folds
             + self._store_cycles(tile, blocks, order, held)
             + other
@@ -260,7 +260,7 @@ class CpuContractionWork:
         dtype = self._compute_dtype(blocks)
         if dtype in PEAK_DTYPES:
             return self.target.per_cycle(dtype)
-        return 2 * self.target.lanes * _PORTS / self._registers
+        return 2 * self.target.lanes * PORTS / self._registers
 
     def _inner_cycles(self, blocks: Blocks, order: LoopOrder, places: tuple[Place, Place]) -> float:
         """Cycles of the micro-kernel per least cycle of its multiply-adds."""
@@ -269,7 +269,7 @@ class CpuContractionWork:
             return self._matrix_work.cycles(blocks, order, places)
         if blocks.algorithm == "dot":
             multiplies = blocks.mr * blocks.nr * wide
-            slots = float(max(multiplies, _LOAD * (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * _PORTS))
+            slots = float(max(multiplies, _LOAD * (blocks.mr + blocks.nr) * wide, _DOT_LATENCY * PORTS))
             far = self._far_slots(blocks, order, place, blocks.nr * wide, slots)
             return (slots + far) / multiplies / self._filled_lanes
         vectors = blocks.nr // self.target.lanes * wide
@@ -277,14 +277,14 @@ class CpuContractionWork:
         products = product * (blocks.mr + self._has_bias(blocks)) * vectors
         panel = blocks.bk * blocks.nr * bytes_of_term(self.view, blocks.algorithm)
         far = vectors * self._far_vector_slots if panel > self.target.l1_bytes else 0
-        slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * _PORTS)
+        slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * PORTS)
         slots += self._far_slots(blocks, order, place, vectors, slots) + _TURN_LOSS
         return slots / (blocks.mr * vectors) * self._over_vectors(blocks)
 
     @cached_property
     def _far_vector_slots(self) -> float:
         """Slots in which the second-level cache gives a vector."""
-        return _PORTS * self.target.lanes * 4 / _L2_BYTES
+        return PORTS * self.target.lanes * 4 / _L2_BYTES
 
     @cached_property
     def _filled_lanes(self) -> float:
@@ -302,13 +302,13 @@ class CpuContractionWork:
             return 0.0
         tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
         passes = -(-self.view.m // blocks.bm)
-        return max(0.0, vectors * PANEL_LINE * _PORTS / tiles - slots) * (passes - 1) / max(passes, 1)
+        return max(0.0, vectors * PANEL_LINE * PORTS / tiles - slots) * (passes - 1) / max(passes, 1)
 
     def _over_vectors(self, blocks: Blocks) -> float:
         """How many times the peak is above that of vector registers: bytes may have the peak of matrix registers."""
         if blocks.algorithm != "quads":
             return 1.0
-        return self._per_cycle(blocks) / (2 * CELL_TERMS["i8"] * self.target.lanes * _PORTS)
+        return self._per_cycle(blocks) / (2 * CELL_TERMS["i8"] * self.target.lanes * PORTS)
 
     def _has_bias(self, blocks: Blocks) -> bool:
         """Whether a further row sums the products of the bias of quads."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction, lanes_along_k
-from codegen.plan.cpu.contraction_work import SMALL_FLOPS, flops_of, registers_per_vector
+from codegen.plan.cpu.contraction_work import PORTS, SMALL_FLOPS, flops_of, registers_per_vector
 from codegen.plan.op_weights import ADDITIONS_PER_CYCLE, score_weight, weight
 from codegen.plan.stream_mask import LastSeen, last_seen
 from codegen.plan.stream_view import StreamView
@@ -53,6 +53,7 @@ class CpuStreamWork:
         flops = max(1.0, sum(flops for _, flops in tiles), 0.0 if tiles else self._weight_per_score * points)
         ideal = flops / (4 * target.lanes) * self._registers
         products = sum(self._product_cycles(product, flops, blocks) for product, flops in tiles)
+        products *= PORTS / target.fma_per_cycle
         cycles = (
             products + scored + moved + seen * self._row_cycles(blocks) + self._epilogue_cycles + self._fetch_cycles
         )
