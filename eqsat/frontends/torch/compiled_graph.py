@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.frozen import MOST_CHANGES, Stamp, copies_of, stamp_of
 from eqsat.frontends.torch.lower_graph import outputs_of
 from eqsat.frontends.torch.memory_order import kept_order, laid_as, lay_in_order
+from eqsat.frontends.torch.result_views import view_again
 from eqsat.frontends.torch.sized_graph import GraphArguments, SizedGraph, number_of, outputs_in_order
 from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
@@ -39,11 +40,14 @@ _THREADS = "threads"
 
 class _Result(NamedTuple):
     """Where one result of the graph comes from: the output of the program at this place, the argument at this place, or
-    a number. number: SymInt, SymFloat or SymBool, or a Python value."""
+    a number. number: SymInt, SymFloat or SymBool, or a Python value. view: the node that is a view of the output or of
+    the argument, whose node is `base`."""
 
     output: int | None = None
     argument: int | None = None
     number: Any = None
+    view: Any = None
+    base: Any = None
 
 
 class _State(NamedTuple):
@@ -69,7 +73,7 @@ class CompiledGraph:
     def __init__(self, module: Any, options: BackendOptions, frozen: Sequence[int] = ()) -> None:
         self._module, self._options = module, options
         self._given = GraphArguments(module)
-        self._outputs = outputs_in_order(module)
+        self._outputs = outputs_in_order(module, self._given.views)
         self._results = self._results_of(module)
         self._orders = [kept_order(node) for node in self._outputs]
         self._answers_eagerly = EAGER in _words(options.when_missing)
@@ -200,15 +204,22 @@ class CompiledGraph:
         return tuple(place.read(arguments) for place in self._given.sized)
 
     def _take(self, result: _Result, arguments: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        if result.view is not None:
+            tensor = outputs[result.output] if result.output is not None else arguments[cast(int, result.argument)]
+            return view_again(
+                result.view, result.base, _as_traced(result.base, tensor), lambda size: self._number(size, arguments)
+            )
         if result.output is not None:
             return outputs[result.output]
         if result.argument is not None:
             return arguments[result.argument]
-        number = result.number
-        if not hasattr(number, "node"):
-            return number
+        return self._number(result.number, arguments) if hasattr(result.number, "node") else result.number
+
+    def _number(self, symbolic: Any, arguments: Sequence[Any]) -> Any:
+        """The value of a SymInt, SymFloat or SymBool in this call."""
         places = self._given.places
-        return number_of(number, {symbol: places[symbol].read(arguments) for symbol in number.node.expr.free_symbols})
+        symbols = symbolic.node.expr.free_symbols
+        return number_of(symbolic, {symbol: places[symbol].read(arguments) for symbol in symbols})
 
     def _as_tensors(self, outputs: Sequence[Any]) -> list[Any]:
         """The program's outputs as tensors with eager's order of axes in memory."""
@@ -221,8 +232,11 @@ class CompiledGraph:
     def _results_of(self, module: Any) -> list[_Result]:
         output = {node: place for place, node in enumerate(self._outputs)}
         argument = {node: place for place, node in enumerate(self._given.nodes)}
+        views = self._given.views
         return [
-            _Result(output.get(node), argument.get(node), node.meta["val"] if hasattr(node, "meta") else node)
+            _Result(output.get(views[node]), argument.get(views[node]), view=node, base=views[node])
+            if node in views
+            else _Result(output.get(node), argument.get(node), node.meta["val"] if hasattr(node, "meta") else node)
             for node in outputs_of(module)
         ]
 

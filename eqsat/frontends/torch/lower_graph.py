@@ -63,7 +63,7 @@ def _fold(value: Value) -> Value:
     the mask of a causal model that looks positions up. Other values stay as they are: a kernel computes them from
     indices faster than it reads them."""
     if isinstance(value, tuple | list):
-        return type(value)(map(_fold, value))
+        return tuple(map(_fold, value))
     if not isinstance(value, Tensor):
         return value
     tensors = post_order(

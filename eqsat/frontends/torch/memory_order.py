@@ -17,9 +17,14 @@ def keep_orders(results: Iterable[Any]) -> None:
             node.meta[_KEPT] = True
 
 
+def is_kept(node: Any) -> bool:
+    """Whether a node lies in memory as torch says."""
+    return bool(node.meta.get(_KEPT))
+
+
 def kept_order(node: Any) -> tuple[int, ...] | None:
     """The axes of a node's value from the outermost in memory to the innermost; None if that is their own order."""
-    return order_of(node.meta["val"]) if node.meta.get(_KEPT) else None
+    return order_of(node.meta["val"]) if is_kept(node) else None
 
 
 def order_of(tensor: Any) -> tuple[int, ...] | None:

@@ -12,8 +12,8 @@ from typing import Any, Literal, cast
 
 from eqsat.frontends.torch.element_types import element_type, torch_dtype
 from eqsat.frontends.torch.operator_table import L, aten
-from eqsat.lazy.argument_checks import is_number
-from eqsat.tensor import Tensor
+from eqsat.lazy.argument_checks import Number, is_number
+from eqsat.tensor import Tensor, constant
 from ir.dtype import DType
 
 Promotion = Literal["default", "no_opmath", "int_to_float", "always_bool", "bool_to_long"]
@@ -51,6 +51,13 @@ def common_dtypes(promotion: Promotion, *operands: Any) -> tuple[DType, DType]:
 def _spec(operand: Any) -> tuple[DType, bool] | type:
     """The facts that decide: of a tensor the dtype and whether it has axes, of a number its type."""
     return (operand.dtype, operand.ndim > 0) if isinstance(operand, Tensor) else type(operand)
+
+
+def in_dtype(value: Tensor | Number, element: DType) -> Tensor:
+    """A tensor of this dtype. A number beside floats is rounded to their dtype alone, not to fp32 before."""
+    if isinstance(value, Tensor):
+        return value.cast(element)
+    return constant(value, element) if element.is_float else constant(value).cast(element)
 
 
 @cache

@@ -14,6 +14,7 @@ import numpy as np
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph, outputs_of
 from eqsat.frontends.torch.memory_order import kept_order
+from eqsat.frontends.torch.result_views import views_among
 from eqsat.frontends.torch.size_names import names_of
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, constant, input
@@ -41,7 +42,8 @@ class GraphArguments:
 
     nodes, names: of all arguments, in order. tensors: places of the tensors that the graph reads. sizes: the name of
     each symbol that a call reads from a shape. aliases: that name by all names of the symbol. numbers: places of other
-    symbols that the graph reads, and of arguments that are numbers, by name.
+    symbols that the graph reads, and of arguments that are numbers, by name. views: the results that no program
+    computes, since they are views, and the nodes that they view.
     """
 
     def __init__(self, module: Any) -> None:
@@ -64,6 +66,7 @@ class GraphArguments:
         for place, (name, value) in enumerate(zip(self.names, self._values, strict=True)):
             if nodes[place].users and not is_tensor[place] and not self._follows(value):
                 self.numbers[name] = SizePlace(place, None)
+        self.views = views_among(outputs_of(module), self.places)
 
     def _follows(self, value: Any) -> bool:
         """Whether a number is an expression of sizes."""
@@ -193,7 +196,9 @@ class SizedGraph:
         sizes = {**dims, **{name: number_of(size, symbols) for name, size in given.computed.items()}}
         values = given.values(sizes, self._numbers, constants)
         results = dict(zip(self._returned, lower_graph(self._module, values), strict=True))
-        outputs = {f"out_{node.name}": _in_memory(results[node], node) for node in outputs_in_order(self._module)}
+        outputs = {
+            f"out_{node.name}": _in_memory(results[node], node) for node in outputs_in_order(self._module, given.views)
+        }
         return tensor_to_tiny(outputs, [value for value in values if isinstance(value, Tensor) and value.array is None])
 
 
@@ -203,9 +208,9 @@ def _in_memory(result: Tensor, node: Any) -> Tensor:
     return result if order is None else result.permute(*order)
 
 
-def outputs_in_order(module: Any) -> list[Any]:
+def outputs_in_order(module: Any, views: Collection[Any]) -> list[Any]:
     """The nodes that a program of a GraphModule computes, once each, in the order of the graph: tensors among the
-    results that are no arguments."""
+    results that are no arguments and none of these views."""
     import torch
 
     place = {node: place for place, node in enumerate(module.graph.nodes)}
@@ -213,6 +218,7 @@ def outputs_in_order(module: Any) -> list[Any]:
         node
         for node in outputs_of(module)
         if hasattr(node, "meta") and node.op != "placeholder" and isinstance(node.meta.get("val"), torch.Tensor)
+        if node not in views
     }
     return sorted(wanted, key=place.__getitem__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.frontends.torch.promotion import common_dtypes, pointwise
-from eqsat.tensor import Tensor, as_tensor, where
+from eqsat.frontends.torch.promotion import common_dtypes, in_dtype, pointwise
+from eqsat.tensor import Tensor, where
 
 _COMPARISONS = {
     "lt": "__lt__",
@@ -64,11 +64,11 @@ def _is_infinite(x: Tensor) -> Tensor:
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
 def _where(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     computation, result = common_dtypes("no_opmath", x, y)
-    one, other = (as_tensor(value).cast(computation) for value in (x, y))
+    one, other = (in_dtype(value, computation) for value in (x, y))
     return where(condition, one, other).cast(result)
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
 def _masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    filler = as_tensor(value).cast(x.dtype)
+    filler = in_dtype(value, x.dtype)
     return where(mask, filler, x).cast(x.dtype)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from eqsat.frontends.torch.operator_table import aten
+from eqsat.frontends.torch.promotion import in_dtype
 from eqsat.lazy.argument_checks import Number
-from eqsat.tensor import Tensor, as_tensor, full, iota, where
+from eqsat.tensor import Tensor, full, iota, where
 from ir.dtype import i64
 
 
@@ -15,7 +16,7 @@ def _histogram(x: Tensor, bins: int = 100, least: Number = 0, greatest: Number =
     """How many elements lie in each of the bins between the least and the greatest number, or element, if the numbers
     are equal."""
     flat = x.flatten()
-    low, high = as_tensor(float(least)).cast(x.dtype), as_tensor(float(greatest)).cast(x.dtype)
+    low, high = in_dtype(float(least), x.dtype), in_dtype(float(greatest), x.dtype)
     if least == greatest and x.size:
         low, high = flat.min(), flat.max()
     alike = low == high
@@ -60,7 +61,7 @@ def _weigh_bins(
 def equal_edges(x: Tensor, bins: int, range: list[float] | None) -> Tensor:
     """The edges of so many bins of one width, from the least to the greatest element, or in a range."""
     bounds = range if range is not None or x.size else [0.0, 1.0]
-    low, high = (x.min(), x.max()) if bounds is None else (as_tensor(edge).cast(x.dtype) for edge in bounds)
+    low, high = (x.min(), x.max()) if bounds is None else (in_dtype(edge, x.dtype) for edge in bounds)
     if bounds is None:
         alike = low == high
         low, high = where(alike, low - 0.5, low).cast(x.dtype), where(alike, high + 0.5, high).cast(x.dtype)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from eqsat import nn
 from eqsat.frontends import elementary
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.frontends.torch.promotion import Promotion, pointwise
+from eqsat.frontends.torch.promotion import Promotion, in_dtype, pointwise
 from eqsat.lazy.argument_checks import Number
 from eqsat.tensor import Tensor, as_tensor, where
 from ir.dtype import DType
@@ -97,7 +97,7 @@ def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
     """⌊x / y⌋, from the quotient without its remainder, as Python does it; x / y where y is 0."""
     if not _is_float(x, y):
         return as_tensor(x) // y
-    one, other = _floats(x, y)
+    one, other = _in_one_dtype(x, y)
     whole = (one - elementary.remainder_to_floor(one, other)) / other
     near = whole.floor()
     near = where(whole - near > 0.5, near + 1, near)
@@ -108,7 +108,8 @@ def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
 def _truncate_divide(x: Tensor, y: Tensor) -> Tensor:
     """x / y without its fraction."""
     if _is_float(x, y):
-        return _towards_zero(as_tensor(x) / y)
+        one, other = _in_one_dtype(x, y)
+        return _towards_zero(one / other)
     below = as_tensor(x) // y
     return where((below < 0) & (below * y != x), below + 1, below)
 
@@ -116,17 +117,17 @@ def _truncate_divide(x: Tensor, y: Tensor) -> Tensor:
 @pointwise("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor", operands=2)
 def _remainder(x: Tensor, y: Tensor) -> Tensor:
     """With the sign of y."""
-    return elementary.remainder_to_floor(*_floats(x, y)) if _is_float(x, y) else as_tensor(x) % y
+    return elementary.remainder_to_floor(*_in_one_dtype(x, y)) if _is_float(x, y) else as_tensor(x) % y
 
 
 @pointwise("fmod.Tensor", "fmod.Scalar", operands=2)
 def _remainder_of_dividend(x: Tensor, y: Tensor) -> Tensor:
     """With the sign of x."""
     if _is_float(x, y):
-        return elementary.remainder_to_zero(*_floats(x, y))
-    divisor = as_tensor(y).cast(as_tensor(x).dtype)
-    rest = as_tensor(x) % divisor
-    return where((rest != 0) & ((rest < 0) != (x < 0)), rest - divisor, rest)
+        return elementary.remainder_to_zero(*_in_one_dtype(x, y))
+    dividend, divisor = _in_one_dtype(x, y)
+    rest = dividend % divisor
+    return where((rest != 0) & ((rest < 0) != (dividend < 0)), rest - divisor, rest)
 
 
 def _is_float(*operands: Tensor | Number) -> bool:
@@ -134,10 +135,10 @@ def _is_float(*operands: Tensor | Number) -> bool:
     return any(isinstance(operand, Tensor) and operand.dtype.is_float for operand in operands)
 
 
-def _floats(x: Tensor | Number, y: Tensor | Number) -> tuple[Tensor, Tensor]:
+def _in_one_dtype(x: Tensor | Number, y: Tensor | Number) -> tuple[Tensor, Tensor]:
     """Two operands, of which one may be a number, as tensors of one dtype."""
     element = next(operand.dtype for operand in (x, y) if isinstance(operand, Tensor))
-    return as_tensor(x).cast(element), as_tensor(y).cast(element)
+    return in_dtype(x, element), in_dtype(y, element)
 
 
 @pointwise("atan2", promotion="int_to_float", operands=2)
@@ -152,7 +153,7 @@ def _hypotenuse(x: Tensor, y: Tensor) -> Tensor:
 
 @pointwise("copysign.Tensor", "copysign.Scalar", promotion="int_to_float", operands=2)
 def _copy_sign(x: Tensor, y: Tensor) -> Tensor:
-    size, by = _floats(x, y)
+    size, by = _in_one_dtype(x, y)
     return where(elementary.is_negative(by), -abs(size), abs(size))
 
 
@@ -171,14 +172,14 @@ def _minimum_of_numbers(x: Tensor, y: Tensor) -> Tensor:
 @pointwise("ldexp.Tensor", promotion="int_to_float", operands=2)
 def _scale_by_power(x: Tensor, exponent: Tensor) -> Tensor:
     """x · 2^exponent"""
-    one, other = _floats(x, exponent)
+    one, other = _in_one_dtype(x, exponent)
     return one * other.exp2()
 
 
 @pointwise("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self", promotion="int_to_float", operands=2)
 def _product_with_log(x: Tensor, y: Tensor) -> Tensor:
     """x ln y; 0 where x is 0, if y is a number."""
-    one, other = _floats(x, y)
+    one, other = _in_one_dtype(x, y)
     return where(other != other, other, where(one == 0, 0.0, one * other.log()))
 
 
@@ -223,7 +224,7 @@ def _power(x: Tensor, y: Tensor) -> Tensor:
     known = {0.5: Tensor.sqrt, -0.5: Tensor.rsqrt, -1.0: Tensor.recip, 1.0: lambda base: base}
     if isinstance(x, Tensor) and x.dtype.is_float and not isinstance(y, Tensor) and y in known:
         return known[y](x)
-    base, exponent = as_tensor(x), y
+    base, exponent = x if isinstance(x, Tensor) else in_dtype(x, y.dtype), y
     if isinstance(exponent, Tensor) and not exponent.dtype.is_float:
         return elementary.integer_power(base.cast(exponent.dtype), exponent)
     return base**exponent

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from functools import partial
 
 from eqsat.frontends.torch.operator_table import aten
+from eqsat.frontends.torch.promotion import in_dtype
 from eqsat.lazy.argument_checks import Number, axis_in
 from eqsat.lazy.broadcasting import broadcast_shape
-from eqsat.tensor import Tensor, as_tensor, constant, full, where
+from eqsat.tensor import Tensor, constant, full, where
 from ir.dtype import i64
 
 Put = Callable[[Tensor, int, Tensor, Tensor], Tensor]
@@ -37,7 +38,7 @@ def _scatter(x: Tensor, axis: int, index: Tensor, source: Tensor, *, reduce: str
 
 @aten("scatter.value", "scatter.value_reduce")
 def _scatter_value(x: Tensor, axis: int, index: Tensor, value: Number, *, reduce: str | None = None) -> Tensor:
-    source = as_tensor(value).cast(x.dtype).expand(index.shape)
+    source = in_dtype(value, x.dtype).expand(index.shape)
     return _scatter(x, axis, index, source, reduce=reduce)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from eqsat.frontends import special
 from eqsat.frontends.torch.operator_table import aten
-from eqsat.frontends.torch.promotion import pointwise
-from eqsat.tensor import Tensor, as_tensor
+from eqsat.frontends.torch.promotion import in_dtype, pointwise
+from eqsat.tensor import Tensor
 from ir.dtype import DType
 
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -38,4 +38,4 @@ def _polygamma(order: int, x: Tensor, *, result: DType) -> Tensor:
 )
 def _zeta(s: Tensor, q: Tensor) -> Tensor:
     element = next(operand.dtype for operand in (s, q) if isinstance(operand, Tensor))
-    return special.zeta(as_tensor(s).cast(element), as_tensor(q).cast(element))
+    return special.zeta(in_dtype(s, element), in_dtype(q, element))

@@ -110,6 +110,24 @@ CASES: dict[str, Case] = {
     "remainders": (lambda x, y: (x % y, torch.fmod(x, y)), (normal(40) * 9, normal(40))),
     "remainders of edges": (lambda x: (x % 2, torch.fmod(x, 2), 2 % x[2:4]), (SIGNED,)),
     "remainders of ints": (lambda x: (x % 3, x % -3, torch.fmod(x, 3), torch.fmod(x, -3), x // -2), (WHOLE,)),
+    "numbers beside fp64": (
+        lambda x, m: (
+            x.masked_fill(m, 0.1),
+            (x + 1.7e9) % 86400.1,
+            torch.xlogy(x, 0.1),
+            0.1 ** x[0],
+            torch.where(m, x, 0.1),
+        ),
+        (torch.tensor([[0.1, 2.0, 3.3], [1e4, 0.7, 9999.95]], dtype=torch.float64), torch.tensor([[True], [False]])),
+    ),
+    "the least fp64": (
+        lambda x, m: x.masked_fill(m, torch.finfo(x.dtype).min).softmax(-1),
+        (torch.ones(2, 3, dtype=torch.float64), torch.tensor([[True], [False]])),
+    ),
+    "constants in order": (
+        lambda x: (x[torch.tensor([3, 1, 2, 0]).argsort()], x[torch.arange(4.0).topk(2).indices]),
+        (normal(4, 5),),
+    ),
     "remainders of the least int": (
         lambda x, y: (torch.fmod(x, 3), torch.fmod(x, y), x % y),
         (torch.tensor([-(2**31), 2**31 - 1, -7, 7], dtype=torch.int32), torch.tensor([7, -(2**31), 3, -3]).int()),
