@@ -186,7 +186,7 @@ def as_eqsat_error(error: BaseException, name: str, describe: Callable[[], Seque
     try:
         failure = Failure(error, stage, where, str(region) if region is not None else "")
         details["reproducer"] = str(write_reproducer(failure, describe()))
-        hint = "please report this with the file `reproducer`, which makes it happen again"
+        hint = "please report this with the file `reproducer`: it repeats the call, or says what is left out"
     except Exception as problem:  # the first failure matters to the caller, not this one
         details["reproducer"] = f"none could be written: {type(problem).__name__}: {problem}"
         hint = "please report this with the program and the traceback above"

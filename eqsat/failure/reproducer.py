@@ -33,6 +33,8 @@ from ir.serde import to_builtins
 from ir.tiny.graph import Graph
 
 FOLDER = "reproducers"
+LEFT_OUT = "Left out"
+"""The first words of a note on an argument that the script lacks."""
 MOST_BYTES = 1 << 14
 """Bytes of the largest array that is written as it is."""
 MOST_FILE_BYTES = 1 << 20
@@ -118,7 +120,8 @@ def _head(failure: Failure, notes: Sequence[str]) -> list[str]:
     error = failure.error
     exception = "".join(traceback.format_exception_only(error)).strip()
     lines = [f"eqsat failed in stage {failure.stage}: {exception}", ""]
-    lines += ["Run this file with Python to see it again.", ""]
+    is_whole = not any(note.startswith(LEFT_OUT) for note in notes)
+    lines += ["Run this file with Python to see it again." if is_whole else "The call lacks what is left out.", ""]
     lines += [*_versions(), ""]
     lines += [*notes, ""] if notes else []
     lines += ["The region:", failure.region, ""] if failure.region else []
@@ -210,7 +213,7 @@ class _Writer:
         try:
             return self._array(as_numpy(at, value), at)
         except EqsatError:
-            self.notes.append(f"Left out: {at or 'an argument'}, {type(value).__name__}, which no text stands for.")
+            self.notes.append(f"{LEFT_OUT}: {at or 'an argument'}, {type(value).__name__}, which no text stands for.")
             return None
 
     def _array(self, value: np.ndarray, at: str) -> _Code:
@@ -239,7 +242,7 @@ class _Writer:
 
     def _data(self, value: bytes, at: str) -> Any:
         if len(value) > MOST_FILE_BYTES:
-            self.notes.append(f"Left out: {at or 'an argument'}, {len(value)} bytes.")
+            self.notes.append(f"{LEFT_OUT}: {at or 'an argument'}, {len(value)} bytes.")
             return None
         self.used.add("data")
         return _Code(f"data({_pack(value)})")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from eqsat.failure.reproducer import ScriptCall, with_file
+from eqsat.failure.reproducer import LEFT_OUT, ScriptCall, with_file
 from eqsat.model import BoundModel, read_model
 from eqsat.options import ON_TARGET, Options, Running
 from ir.target import Target
@@ -38,6 +38,8 @@ def of_making(name: str, args: Args, keywords: Keywords, *, function: str = MAKE
     with suppress(Exception):  # the model itself may be unreadable
         model = read_model(source, rest.get("constants"))
         rest |= {"constants": model.constants} if model.constants else {}
+        if model.document is None:
+            notes += (f"{LEFT_OUT}: the model, which Python cannot write:\n{source}",)
         source = model.document
     return [ScriptCall("program", function, (with_file(source), *args[1:]), rest, notes)]
 
@@ -125,7 +127,7 @@ def _without_own(rules: Any) -> tuple[Any, tuple[str, ...]]:
     rules = [rules] if isinstance(rules, Rule) else rules
     own = [rule.name if isinstance(rule, Rule) else rule for rule in rules if isinstance(rule, Rule) or "@" in rule]
     kept = [rule for rule in rules if isinstance(rule, str) and "@" not in rule]
-    notes = tuple(f"Left out: the rule {name}, which is the caller's own." for name in own)
+    notes = tuple(f"{LEFT_OUT}: the rule {name}, which is the caller's own." for name in own)
     return kept or (None if own else kept), notes
 
 

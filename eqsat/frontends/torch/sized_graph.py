@@ -171,6 +171,10 @@ class SizedGraph:
         self._module, self._arguments, self._numbers, self.constants = module, arguments, numbers, constants
         self._returned = outputs_of(module)
 
+    def __str__(self) -> str:
+        """The graph's arguments, and its code in Python."""
+        return f"{self.inputs}\n{self._module.code}"
+
     @property
     def inputs(self) -> Mapping[str, TensorInfo]:
         """dtype and sizes (or symbols) of each argument by name."""
