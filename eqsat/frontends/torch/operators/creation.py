@@ -101,7 +101,7 @@ def _range(start: Number, end: Number, step: Number, *, dtype: DType | None = No
     return (iota((count,), 0, "i64").cast(fp64) * constant(step, fp64) + constant(start, fp64)).cast(result)
 
 
-@aten("prims.iota")
+@aten("prims.iota.default")
 def _iota(length: int, *, start: int, step: int, dtype: DType, requires_grad: bool = False) -> Tensor:
     return _whole_numbers(length, start, step).cast(dtype)
 

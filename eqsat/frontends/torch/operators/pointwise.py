@@ -81,7 +81,7 @@ def _multiply_and_add(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     return x * y + z
 
 
-@pointwise("div.Tensor", "div.Scalar", promotion="int_to_float", operands=2)
+@pointwise("div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar", promotion="int_to_float", operands=2)
 def _divide(x: Tensor, y: Tensor) -> Tensor:
     return x / y
 
@@ -279,7 +279,7 @@ def _exclusive_or(x: Tensor, y: Tensor) -> Tensor:
     return x ^ y
 
 
-@aten("_to_copy", "prims.convert_element_type")
+@aten("_to_copy", "prims.convert_element_type.default")
 def _convert(x: Tensor, dtype: DType | None = None) -> Tensor:
     return x if dtype is None else x.cast(dtype)
 

@@ -293,3 +293,15 @@ def test_layers_are_optimized_once_forward_and_backward(monkeypatch: pytest.Monk
     assert len(programs) == 2
     for program in programs:
         assert sum(name.startswith("block") for name in program.explorations()) >= 2
+
+
+@pytest.mark.slow
+def test_images_of_any_size_are_enlarged_by_kernels() -> None:
+    compiled = torch.compile(
+        lambda x: torch.nn.functional.interpolate(x, scale_factor=2), backend="eqsat", dynamic=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EqsatWarning)
+        for size in (5, 7):
+            x = torch.randn(1, 2, size, 6)
+            torch.testing.assert_close(compiled(x), torch.nn.functional.interpolate(x, scale_factor=2), rtol=0, atol=0)
