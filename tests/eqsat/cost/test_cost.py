@@ -298,7 +298,7 @@ def test_nominal_figures_are_the_same_on_every_run() -> None:
     assert first.launch_ns > (first.call_ns or 0) > 0
     halved = nominal_cpu(arch="avx512", cores=2, lanes=16, fma_per_cycle=1, source="test", **sizes)
     assert halved.cycle_ns == first.cycle_ns
-    assert halved.fma_per_cycle == first.fma_per_cycle / 2
+    assert 1 < halved.fma_per_cycle < first.fma_per_cycle == 2
 
 
 def test_reading_again_is_dearer_the_further_away_it_lies() -> None:

@@ -119,7 +119,7 @@ def test_an_explorer_is_stepped_by_hand() -> None:
 
 
 def test_constants_and_dims_are_those_of_the_compiler() -> None:
-    x, w = t.input("x", (8, 6)), t.constant(np.ones((6, 5), np.float32))
+    x, w = t.input("x", (8, 40)), t.constant(np.ones((40, 24), np.float32))
     run = explore((x @ w).relu())
     assert len(run.kernels) == 1
     assert "contract" in run.chain(0).end

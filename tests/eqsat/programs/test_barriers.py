@@ -12,7 +12,7 @@ from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from ir.diagnostics import Kind
 from ir.tiny.bind import load
 
-X, W, V = t.input("x", (12, 8)), t.input("w", (8, 6)), t.input("v", (6, 5))
+X, W, V = t.input("x", (12, 40)), t.input("w", (40, 24)), t.input("v", (24, 5))
 
 
 def kernels(outputs: t.Tensor | dict[str, t.Tensor]) -> list[str]:
@@ -26,7 +26,7 @@ def kernels(outputs: t.Tensor | dict[str, t.Tensor]) -> list[str]:
         ((X + 1).relu() * 2, t.barrier((X + 1).relu()) * 2, ["add_relu", "mul"]),
         (X.T.relu(), t.barrier(X.T).relu(), ["copy", "relu"]),
         ((X - X.max(axis=1, keepdims=True)).exp(), (X - t.barrier(X.max(axis=1))[:, None]).exp(), ["max", "sub_exp"]),
-        (nn.layer_norm(X, 8), t.barrier(X.mean(axis=1)).exp(), ["sum_mul", "exp"]),
+        (nn.layer_norm(X, 40), t.barrier(X.mean(axis=1)).exp(), ["sum_mul", "exp"]),
     ],
 )
 def test_a_barrier_parts_what_would_be_one_kernel(fused: t.Tensor, stored: t.Tensor, names: list[str]) -> None:

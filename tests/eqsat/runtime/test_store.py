@@ -29,8 +29,8 @@ from ir.diagnostics import EqsatError, Kind
 
 ROOT = Path(__file__).parents[3]
 RNG = np.random.default_rng(0)
-X = RNG.standard_normal((6, 8), dtype=np.float32)
-W = RNG.standard_normal((8, 24), dtype=np.float32)
+X = RNG.standard_normal((6, 40), dtype=np.float32)
+W = RNG.standard_normal((40, 24), dtype=np.float32)
 SCALE = np.linspace(-2, 4, 24, dtype=ml_dtypes.bfloat16)
 
 FRONTEND = {
@@ -47,7 +47,7 @@ FRONTEND = {
 def program() -> Program:
     """relu(x @ w) · scale with an fp32 and a bf16 constant, and the bf16 constant itself."""
     scale = t.constant(SCALE)
-    y = (t.input("x", (6, 8)) @ t.constant(W, name="w")).relu() * scale.cast("fp32")
+    y = (t.input("x", (6, 40)) @ t.constant(W, name="w")).relu() * scale.cast("fp32")
     return optimize_and_compile([y, scale], threads=1)
 
 
@@ -456,7 +456,7 @@ def test_a_region_that_reads_out_of_bounds_is_refused(saved: Path, tmp_path: Pat
 
 
 def test_a_gpus_program_is_recompiled_too(tmp_path: Path) -> None:
-    x = t.input("x", (6, 8))
+    x = t.input("x", (6, 40))
     result = optimize_and_compile((x @ t.constant(W)).relu(), target="sm_80", emulate=True)
     result.save(tmp_path / "g")
     again = eqsat.load(tmp_path / "g", recompile=True, emulate=True)

@@ -36,7 +36,7 @@ ODD: tuple[Any, ...] = (
     GONE,
 )
 """What a field becomes."""
-X = np.random.default_rng(3).standard_normal((6, 8)).astype(np.float32)
+X = np.random.default_rng(3).standard_normal((6, 40)).astype(np.float32)
 QUESTIONS: tuple[Callable[[Program], Any], ...] = (
     repr,
     lambda program: program.explain(),
@@ -58,8 +58,8 @@ class Trial(NamedTuple):
 def model() -> list[t.Tensor]:
     """Products with a packed constant, a folded constant, an intermediate value, a scan, two results of one type."""
     rng = np.random.default_rng(0)
-    w, b = (t.constant(rng.standard_normal(shape).astype("f"), name=n) for n, shape in (("w", (8, 24)), ("b", (24,))))
-    y = (t.input("x", (6, 8)) @ w + (b * b + 1)).relu()
+    w, b = (t.constant(rng.standard_normal(shape).astype("f"), name=n) for n, shape in (("w", (40, 24)), ("b", (24,))))
+    y = (t.input("x", (6, 40)) @ w + (b * b + 1)).relu()
     z = (y - y.max(1, keepdims=True)).exp().cumsum(0)
     return [y, z, z.sum()]
 
