@@ -93,7 +93,10 @@ def _load(onnx: Any, source: Any, at: str, weights: Weights | None) -> Any:
     except FileNotFoundError:
         fail(Kind.MALFORMED_GRAPH, STAGE, "no such file", at=at)
     except Exception as error:  # protobuf's own exceptions
-        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at)
+        hint = (
+            "give an ONNX model: Tiny text and JSON are not read here" if str(at).endswith((".tiny", ".json")) else None
+        )
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"not an ONNX model: {error}", at=at, hint=hint)
     if isinstance(source, bytes):
         return model
     try:
