@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ir.index import map as axis_map
@@ -22,10 +22,14 @@ from ir.index.map import AxisMap, parse_map
 from ir.index.moves import pad
 from ir.term.language import Primitive
 from ir.term.text import parse_sizes, sizes_text
+from rules.primitives import yes
 
 _CACHE = 1 << 12
 SAVING = 1.5
 """The tiles' products must be so many times fewer than those of the sum."""
+LEAST_RESULTS = 32
+"""Results that read each input, at least: the sums of inputs pay by the products that read them. Prices chose no tiles
+of 16 results, on a Zen 4."""
 SMALL = (2, 3)
 """The results of a tile and its taps where a row of a matrix has two or three terms, which `TERMS` names."""
 Column = Callable[[AxisExpr, Box], AxisExpr]
@@ -55,6 +59,14 @@ def tiled(part: str, step: str, tile: str, taps: str, steps: str, x: str, w: str
     step's term 1 and the first step's term 0), and of the row of each step's matrix (`row 0`, …)."""
     parts = _cached_parts(int(tile), int(taps), int(steps), x, w, k)
     return "" if parts is None else parts[step][part]
+
+
+@partial(Primitive, steers=True)
+def has_many_results(x: str, w: str) -> str:
+    """At least `LEAST_RESULTS` results of a product of x and w read each element of x."""
+    weights, moving = parse_map(w), axis_map.support(parse_map(x))
+    results = math.prod([weights.sizes[place] for place in axis_map.support(weights) - moving])
+    return yes(results >= LEAST_RESULTS)
 
 
 @lru_cache(maxsize=_CACHE)

@@ -27,7 +27,7 @@ from ir.term.text import sizes_text
 from rules.analyses import BufDtype, Computed, Constant, Finite
 from rules.primitives import one_of, typed
 from rules.sides import SIDES, on_side
-from rules.tiles import SMALL, TERMS, tiled
+from rules.tiles import SMALL, TERMS, has_many_results, tiled
 
 FAMILY = "winograd"
 
@@ -130,6 +130,7 @@ def _convolve(side: str, tile: int, taps: int, steps: int) -> Rule:
         one_of(d, "fp32 fp64"),
         Equal(BufDtype(X), d if small else BufDtype(W)),
         Constant(W),
+        has_many_results(x, w),
         tiles.part("reduced", "product"),
         *map(Computed, (X, W)),
         *([] if small else [Finite(X)]),

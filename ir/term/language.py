@@ -100,11 +100,12 @@ class Primitive:
     """A pure function on texts (index algebra, properties of ops) that rules may call.
 
     `fn` must be importable by its module and name; integers reach it as texts. An empty answer means that the rule does
-    not apply. sign: a text that the first argument contains wherever the function answers; the engine looks for it
-    without a call.
+    not apply. A primitive that `steers` guides the search: the check of a rule assumes that it answers. sign: a text
+    that the first argument contains wherever the function answers; the engine looks for it without a call.
     """
 
     fn: Callable[..., str]
+    steers: bool = False
     sign: str = ""
 
     def __post_init__(self) -> None:

@@ -201,9 +201,10 @@ def patterns_of(conditions: Iterable[Condition]) -> tuple[App, ...]:
 
 
 def steers(condition: Condition) -> bool:
-    """Whether a condition guides the search: it has a fact that steers."""
-    parts = (part for term in _terms_of(condition) for part in subterms(term))
-    return any(part.analysis.steers for part in parts if isinstance(part, Fact))
+    """Whether a condition guides the search: it has a fact or a primitive that steers."""
+    parts = [part for term in _terms_of(condition) for part in subterms(term)]
+    facts = any(part.analysis.steers for part in parts if isinstance(part, Fact))
+    return facts or any(part.fn.steers for part in parts if isinstance(part, Prim))
 
 
 def check_name(name: str) -> None:

@@ -13,6 +13,7 @@ from eqsat.looping.split import split
 from eqsat.tensor import Tensor
 from ir.tiny.bind import load
 from tests.support.programs.called_blocks import blocks, inlined
+from tests.support.programs.usual_cpu import usual_cpu
 
 Layer = Callable[[Tensor, str], Tensor]
 
@@ -58,7 +59,7 @@ def blocks_of(outputs: Tensor | Sequence[Tensor]) -> list[Part]:
 
 
 def compiled(outputs: Tensor | Sequence[Tensor]) -> Program:
-    return optimize_and_compile(outputs, threads=1, cache=False, verify=True)
+    return optimize_and_compile(outputs, target=usual_cpu(), threads=1, cache=False, verify=True)
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import pytest
 from eqsat import nn, optimize_and_compile, tensor
 from eqsat.extraction.cover import Cover
 from eqsat.extraction.extract import extract
-from eqsat.find_target import find_target
 from eqsat.model import read_model
 from eqsat.options import Options
 from eqsat.planning.target_pricer import pricer_for
@@ -21,6 +20,7 @@ from rules import select
 from tests.support.fuzz.strategies import random_inputs
 from tests.support.oracles.canary import saturate
 from tests.support.programs import graphs
+from tests.support.programs.usual_cpu import usual_cpu
 from tests.support.sampling import first_few
 from tests.support.stages.path import compiled as run_module
 from tests.support.stages.path import complaint, covers
@@ -192,7 +192,7 @@ def test_what_rules_offer_leaves_the_other_choices_there(write: Callable[[], Ten
 
     def cover(rules: Sequence[str] | None) -> Cover:
         view, _ = saturate(bound.graph, select(rules), constants=names)
-        return extract(view, bound.graph.outputs, pricer_for(find_target("cpu"), Options()), constants=names)
+        return extract(view, bound.graph.outputs, pricer_for(usual_cpu(), Options()), constants=names)
 
     result = cover(["-winograd"])
     assert cover(None).time_ns <= result.time_ns <= cover([*WITHOUT, "-winograd"]).time_ns

@@ -36,6 +36,7 @@ from ir.tiny.graph import Graph
 from tests.eqsat.extraction.test_covers import MODELS, inputs_of, model
 from tests.support.fuzz.strategies import random_graph
 from tests.support.oracles.module_playback import play_module
+from tests.support.programs.usual_cpu import usual_cpu
 from tests.support.sampling import first_few
 from tests.support.stages.approximate import ApproximatePricer
 from tests.support.stages.path import compiled, complaint, pricer, saturated
@@ -302,7 +303,7 @@ def test_a_kernel_that_reads_seventy_buffers_leaves_some_row_major() -> None:
     """NumPy's arrays have at most 64 axes, and a table has an axis per buffer."""
     w = input_("w", (8, 7))
     xs = [input_(f"x{place}", (6, 8)) for place in range(70)]
-    program = optimize_and_compile(concatenate([x @ w for x in xs], 1), target="cpu", threads=1)
+    program = optimize_and_compile(concatenate([x @ w for x in xs], 1), target=usual_cpu(), threads=1)
     (limit,) = program.diagnostics
     assert limit.kind is Kind.RESOURCE_EXCEEDED
     assert 0 < len(limit.details["buffers"]) < 70
