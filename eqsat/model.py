@@ -114,10 +114,7 @@ class Model(ABC):
         shapes = [self.declared[name].shape for name in self.arguments]
         input_sizes = {size for shape in shapes for size in shape}
         hint = "give dims= when compiling" + (", or call the program once" if input_sizes.issuperset(free) else "")
-        unknown = sorted(set(self.dims) - {*input_sizes, *free})
-        others = f"; {', '.join(unknown)} of dims= is no size of the program" if unknown else ""
-        message = f"no size is known for {', '.join(free)}{others}"
-        fail(Kind.UNBOUND_DIM, "program", message, hint=hint, missing=free)
+        fail(Kind.UNBOUND_DIM, "program", f"no size is known for {', '.join(free)}", hint=hint, missing=free)
 
     def with_constants(self, given: Mapping[str, Any]) -> Model:
         """The model with copies of these arrays in place of arguments.

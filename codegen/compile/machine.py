@@ -85,7 +85,7 @@ def restrict(whole: Machine, arch: str) -> Machine:
             Kind.UNKNOWN_TARGET,
             "machine",
             f"this machine has no instruction set {arch!r}",
-            hint="this machine has " + ", ".join(known),
+            hint="a target's arch or EQSAT_ISA is one of " + ", ".join(known),
         )
     if arch == whole.arch:
         return whole

@@ -9,7 +9,7 @@ from ir.target import Target
 from ir.uop.table import FUNCTIONS, UOPS
 
 ADDITIONS_PER_CYCLE = 2
-"""Vector additions that a unit starts per cycle: a cycle is the time in which it starts two multiply-adds."""
+"""Vector additions that a unit starts per cycle: a cycle is the time in which it starts two of them."""
 ROUNDED = ("fp16", "bf16")
 """Dtypes that compute in fp32 and round after every op."""
 SHORT_FUNCTIONS = frozenset(["add", "sub", "mul", "max", "min", "relu", "neg", "cast"])
