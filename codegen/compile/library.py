@@ -25,7 +25,21 @@ from ir.module.launch import UNBOUND
 
 _STAGE = "library"
 
-_VECTOR_HEADERS = ("base", "memory", "cast", "ops", "reduce", "scan", "vmath", "random", "transpose", "cells", "matrix")
+_VECTOR_HEADERS = (
+    "base",
+    "memory",
+    "cast",
+    "ops",
+    "reduce",
+    "scan",
+    "tables",
+    "vmath_tables",
+    "vmath",
+    "random",
+    "transpose",
+    "cells",
+    "matrix",
+)
 OPTIONAL_HEADERS = {
     "reduce": r"\beq_h(sum|prod|max|min)_",
     "scan": r"\beq_(last_|(run|prefix)[a-z]+_)",

@@ -28,6 +28,8 @@ from tests.support.stages.plan_class import plan_of
 TARGET = nominal_cpu(
     arch="avx512", cores=2, lanes=16, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="test"
 )
+EXP = TARGET.weights["exp fp32"]
+"""Additions-worth of an exponential."""
 
 
 def plans(tried: Region, target: Target = TARGET) -> Sequence[tuple[CpuPlan, Work]]:
@@ -63,8 +65,8 @@ def test_a_value_is_computed_again_under_a_broadcast() -> None:
     """In every row with j inside; once for each column with j outside."""
     result = nests(broadcast_exp())
     rows = over("i0", "i1", result)
-    assert rows.recomputed == 12 * 512 * 255
-    assert rows.flops == 12 * 512 + 256 * 512
+    assert rows.recomputed == EXP * 512 * 255
+    assert rows.flops == EXP * 512 + 256 * 512
     (columns,) = [work for plan, work in result if (nest(plan), along(plan)) == ("i1 i0", "i1")]
     assert columns.recomputed == 0
 
@@ -106,7 +108,7 @@ def test_a_row_kept_for_its_readers_is_a_fanout_penalty() -> None:
     assert work.recomputed == 0
     assert work.scratch == 4 * 512 * 4  # of the rows that run together
     apart = [work for plan, work in nests(softmax_row()) if not plan.kept]
-    assert all(work.fanout == 0 and work.recomputed >= 12 * 64 * 512 for work in apart)
+    assert all(work.fanout == 0 and work.recomputed >= EXP * 64 * 512 for work in apart)
 
 
 def test_a_matrix_that_the_nearest_cache_does_not_hold_is_read_again() -> None:
@@ -340,7 +342,7 @@ def test_functions_that_wait_for_each_other_cost_more_than_their_work() -> None:
     apart = region("apart", [buffer(f"x{number}", out) for number in range(3)], several, out)
     one, three = time(chained("exp")), time(chained("exp", "exp", "exp"))
     assert three > 1.4 * time(apart)
-    assert three > 5 * one
+    assert three > 4.5 * one
     assert time(chained("neg", "abs", "relu")) < one
 
 

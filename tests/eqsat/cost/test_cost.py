@@ -26,6 +26,7 @@ from ir.plan.gpu import GpuContractionPlan
 from ir.plan.plan import Plan
 from ir.pricer import Price, Work
 from ir.target import Target
+from ir.uop.table import FUNCTIONS
 from tests.support.programs import regions
 from tests.support.stages.made_plans import gpu_plan
 
@@ -288,6 +289,12 @@ def test_functions_that_run_lane_by_lane_cost_by_the_lane() -> None:
     narrow, wide = nominal_weights(4), nominal_weights(16)
     assert wide["pow fp32"] == 4 * narrow["pow fp32"] > 100
     assert wide["sqrt fp64"] == narrow["sqrt fp64"]
+
+
+def test_functions_with_tables_in_registers_cost_less() -> None:
+    wide = nominal_weights(16)
+    assert all(wide[f"{fn} fp32"] < FUNCTIONS[fn].flops for fn in ("exp", "log", "tanh", "erf", "sigmoid"))
+    assert "exp fp32" not in nominal_weights(8)
 
 
 def test_nominal_figures_are_the_same_on_every_run() -> None:

@@ -65,6 +65,7 @@ typedef struct { eq_u64h lo, hi; } eq_u64;
 
 #define EQ_BITS(v) ((eq_i32)(v)) /* the lanes of a 32-bit type as integers, and back */
 #define EQ_FLOAT(v) ((eq_f32)(v))
+#define EQ_SIGN_BIT ((int32_t)0x80000000)
 #define EQ_TO(T, v) __builtin_convertvector(v, T)
 
 #if EQ_VL == 16

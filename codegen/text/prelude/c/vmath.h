@@ -1,6 +1,6 @@
 /* Transcendental functions: eq_<op>_<T>, op in exp exp2 log log2 sin cos tanh erf sigmoid pow mod.
 
-   f32: polynomials of our own. A sweep over the arguments found relative errors below 2e-7. NaN, infinities,
+   f32: polynomials of our own. A sweep over the arguments found relative errors below 2.2e-7. NaN, infinities,
    zeros and denormals are right.
    f64 (and pow, mod, and sin or cos of |x| > 2^28): lane by lane through libm.
 
@@ -16,8 +16,6 @@
 #define EQ_POLY8(x, c0, c1, c2, c3, c4, c5, c6, c7, c8) \
   eq_fma_f32(eq_fma_f32(EQ_POLY6(x, c2, c3, c4, c5, c6, c7, c8), x, eq_imm_f32(c1)), x, eq_imm_f32(c0))
 
-#define EQ_SIGN_BIT ((int32_t)0x80000000)
-
 EQ_FN int eq_any(eq_mask m) {
 #if EQ_X86 == 512
   return eq_bits_mask(m) != 0;
@@ -30,6 +28,7 @@ EQ_FN int eq_any(eq_mask m) {
 #endif
 }
 
+#if EQ_X86 != 512 /* vmath_tables.h has these functions for AVX-512 */
 /* e^r - 1 = r + r^2 q(r) for -ln(2)/2 <= r <= ln(2); 2.6e-9 of e^r. */
 EQ_FN eq_f32 eq_exp_less_1(eq_f32 r) {
   eq_f32 q = eq_fma_f32(EQ_POLY4(r, 1.666671932e-01f, 4.166670889e-02f, 8.325845003e-03f, 1.392582781e-03f,
@@ -63,14 +62,8 @@ EQ_FN eq_f32 eq_exp2_f32(eq_f32 x) {
 #else
 /* x * 2^n for whole n in [-252, 252], right for denormal results. */
 EQ_FN eq_f32 eq_scale_f32(eq_f32 x, eq_f32 n) {
-#if EQ_X86 == 512
-  eq_f32 r;
-  __asm__("vscalefps %2, %1, %0" : "=v"(r) : "v"(x), EQ_SOURCE(n));
-  return r;
-#else
   eq_i32 whole = EQ_TO(eq_i32, n), half = whole >> 1;
   return x * EQ_FLOAT((half + 127) << 23) * EQ_FLOAT((whole - half + 127) << 23);
-#endif
 }
 /* 2^n e^r */
 EQ_FN eq_f32 eq_exp_core(eq_f32 n, eq_f32 r) { return eq_scale_f32(eq_exp_less_1(r) + 1, n); }
@@ -135,6 +128,8 @@ EQ_FN eq_f32 eq_erf_f32(eq_f32 x) {
   eq_f32 near = eq_fma_f32(a, q, a), far = 1 - eq_exp_f32(eq_fma_f32(t, p, eq_imm_f32(1.746821363e-04f)));
   return EQ_FLOAT(EQ_BITS(eq_where_f32(a < 0.93f, near, far)) | sign);
 }
+#endif
+
 EQ_FN eq_f32 eq_sigmoid_f32(eq_f32 x) { /* e^-|x| cannot overflow, so tiny results keep their digits */
   eq_f32 e = eq_exp_f32(EQ_FLOAT(EQ_BITS(x) | EQ_SIGN_BIT));
   return eq_where_f32(x < 0, e, eq_imm_f32(1)) / (1 + e);
