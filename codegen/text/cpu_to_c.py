@@ -76,7 +76,8 @@ INLINED = 32
 """Uses of functions of dozens of instructions that a kernel inlines, at most. More uses are calls, which cost nothing
 that can be measured and save the compiler 13 ms per use."""
 _LONG = {
-    "fp32": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid"]),
+    "fp32": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "pow"]),
+    "fp64": frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sigmoid"]),
     "i32": frozenset(["idiv", "mod"]),
     "u32": frozenset(["idiv", "mod", *(fn for fn in FUNCTIONS if fn.startswith("random"))]),
 }

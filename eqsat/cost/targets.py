@@ -18,18 +18,20 @@ CACHE_SPEEDUP = 4.0
 """Ratio of last-level-cache to memory bandwidth if not measured; that of L3 and DRAM on server cores."""
 
 _CALLED = {
-    "fp32": {"pow": 26},
-    "fp64": {"exp": 23, "exp2": 16, "log": 21, "log2": 21, "sin": 66, "cos": 67, "tanh": 67, "erf": 39, "sigmoid": 26}
-    | {"pow": 69},
+    "fp64": {"erf": 39, "pow": 69},
     "i32": {"pow": 14},
     "i64": {"pow": 13, "idiv": 14, "mod": 14},
     "u64": {"idiv": 14, "mod": 14},
 }
 """Time of functions that call the C library lane by lane, in additions of one vector register per element; so it does
 not depend on the register's width."""
-_ROOTS = {"fp64": {"recip": 12.0, "fdiv": 12.0, "sqrt": 26.0, "rsqrt": 42.0}}
-"""Time of functions whose fp64 form is slower than fp32 on two registers, in additions. Both tables were measured with
-`codegen.measure.op_speeds` on a Zen 5 core, gcc 12."""
+_IN_FP64 = {
+    "fp64": {"recip": 12.0, "fdiv": 12.0, "sqrt": 26.0, "rsqrt": 42.0, "exp": 52.0, "exp2": 45.0, "log": 90.0}
+    | {"log2": 88.0, "sin": 76.0, "cos": 76.0, "tanh": 60.0, "sigmoid": 72.0},
+    "fp32": {"pow": 140.0},
+}
+"""Time of functions that compute in fp64, on two registers, in additions. `codegen.measure.op_speeds` measured both
+tables on Zen 4 and Zen 5 cores, gcc 12."""
 _BY_TABLES = {"exp": 8.0, "exp2": 8.0, "log": 8.5, "log2": 10.0, "tanh": 19.0, "erf": 13.5, "sigmoid": 15.5}
 """Time of functions of fp32 whose coefficients lie in registers of 16 lanes, in additions: measured on a Zen 4 core and
 scaled, since other functions take 1.45 times as many additions there as `ir.uop.table` says."""
@@ -39,9 +41,9 @@ _LANES_OF_TABLES = 16
 def nominal_weights(lanes: int) -> dict[str, float]:
     """Time in additions, by "exp fp64", of functions whose code in a dtype differs from what `ir.uop.table` weighs."""
     called = {f"{fn} {dtype}": float(cost * lanes) for dtype, row in _CALLED.items() for fn, cost in row.items()}
-    roots = {f"{fn} {dtype}": cost for dtype, row in _ROOTS.items() for fn, cost in row.items()}
+    wide = {f"{fn} {dtype}": cost for dtype, row in _IN_FP64.items() for fn, cost in row.items()}
     tabled = {f"{fn} fp32": cost for fn, cost in _BY_TABLES.items() if lanes == _LANES_OF_TABLES}
-    return {**called, **roots, **tabled, "cast fp16": 1.0, "cast bf16": 2.0}
+    return {**called, **wide, **tabled, "cast fp16": 1.0, "cast bf16": 2.0}
 
 
 def cpu_target(

@@ -267,9 +267,9 @@ def test_packing_is_a_layout_penalty_and_its_panels_are_on_chip() -> None:
     assert all(work.scratch > 0 for work in blocked)
 
 
-@pytest.mark.parametrize(("fn", "least"), [("exp", 1.2), ("pow", 10)])
+@pytest.mark.parametrize(("fn", "least"), [("exp", 1.2), ("pow", 4)])
 def test_what_follows_a_contraction_costs_its_weight(fn: str, least: float) -> None:
-    """Against an addition; a power is a call per lane."""
+    """Against an addition; a power computes in fp64."""
 
     def with_epilogue(name: str) -> Work:
         over_terms, out = (128, 128, 16), (128, 128)
@@ -302,8 +302,8 @@ def test_weights() -> None:
     assert point("add", "fp32") == 1
     assert point("add", "fp64") == 2
     assert point("add", "fp16") == 1 + TARGET.weights["cast fp16"]
-    assert point("pow", "fp32") == TARGET.weights["pow fp32"] > 400
-    assert point("exp", "fp64") > 20 * point("exp", "fp32")
+    assert point("pow", "fp64") == TARGET.weights["pow fp64"] > 400
+    assert point("exp", "fp64") > 4 * point("exp", "fp32")
     assert point("max", "fp32", "reduce") == 2 * point("sum", "fp32", "reduce")
     assert weight(Op("copy", "copy", "fp32", (4,)), TARGET) == 0
     measured = msgspec.structs.replace(TARGET, weights={"exp fp32": 7.5})

@@ -287,7 +287,7 @@ def test_a_cpu_from_its_facts() -> None:
 
 def test_functions_that_run_lane_by_lane_cost_by_the_lane() -> None:
     narrow, wide = nominal_weights(4), nominal_weights(16)
-    assert wide["pow fp32"] == 4 * narrow["pow fp32"] > 100
+    assert wide["pow fp64"] == 4 * narrow["pow fp64"] > 100
     assert wide["sqrt fp64"] == narrow["sqrt fp64"]
 
 

@@ -1,8 +1,9 @@
-/* Transcendental functions: eq_<op>_<T>, op in exp exp2 log log2 sin cos tanh erf sigmoid pow mod.
+/* Transcendental functions of f32: eq_<op>_f32, op in exp exp2 log log2 sin cos tanh erf sigmoid; and mod of f32, and erf
+   pow mod of f64. The other functions of f64, and pow of f32, stand in vmath64.h.
 
    f32: polynomials of our own. A sweep over the arguments found relative errors below 2.2e-7. NaN, infinities,
    zeros and denormals are right.
-   f64 (and pow, mod, and sin or cos of |x| > 2^28): lane by lane through libm.
+   The functions of f64 here, mod, and sin or cos of |x| > 2^28 go lane by lane through libm.
 
    Coefficients are minimax fits of relative error by the exchange algorithm of Remez, in 40 digits, rounded
    to f32. A comment at each polynomial gives the interval and the error of the fit. Range reductions: W. J. Cody, W. Waite,
@@ -26,6 +27,14 @@ EQ_FN int eq_any(eq_mask m) {
 #else
   return eq_hmax_bool(m);
 #endif
+}
+
+/* x = 2^e m with m in [sqrt(1/2), sqrt(2)), for finite x > 0: gives m - 1 and e. */
+EQ_FN eq_f32 eq_log_split(eq_f32 x, eq_f32 *e) {
+  eq_mask small = x < 0x1p-126f;
+  eq_i32 bits = EQ_BITS(eq_where_f32(small, x * 0x1p23f, x)) - 0x3f3504f3;
+  *e = EQ_TO(eq_f32, (bits >> 23) - (small & 23));
+  return EQ_FLOAT((bits & 0x7fffff) + 0x3f3504f3) - 1;
 }
 
 #if EQ_X86 != 512 /* vmath_tables.h has these functions for AVX-512 */
@@ -80,13 +89,6 @@ EQ_FN eq_f32 eq_exp2_f32(eq_f32 x) {
 }
 #endif
 
-/* x = 2^e m with m in [sqrt(1/2), sqrt(2)), for finite x > 0: gives m - 1 and e. */
-EQ_FN eq_f32 eq_log_split(eq_f32 x, eq_f32 *e) {
-  eq_mask small = x < 0x1p-126f;
-  eq_i32 bits = EQ_BITS(eq_where_f32(small, x * 0x1p23f, x)) - 0x3f3504f3;
-  *e = EQ_TO(eq_f32, (bits >> 23) - (small & 23));
-  return EQ_FLOAT((bits & 0x7fffff) + 0x3f3504f3) - 1;
-}
 /* log(1 + f) - f + f^2/2 = f^3 q(f) on [sqrt(1/2) - 1, sqrt(2) - 1]; 8e-10. */
 EQ_FN eq_f32 eq_log_tail(eq_f32 f) {
   eq_f32 q = EQ_POLY8(f, 3.333331347e-01f, -2.500000894e-01f, 2.000211775e-01f, -1.666799337e-01f, 1.421955824e-01f,
@@ -190,23 +192,10 @@ EQ_FN float eq_floor_modf(float a, float b) {
   float r = fmodf(a, b);
   return r == 0 ? copysignf(0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
-EQ_FN double eq_logistic(double x) {
-  double e = exp(-fabs(x));
-  return (x < 0 ? e : 1) / (1 + e);
-}
-EQ_LIBM2(f32, float, eq_pow_f32, powf)
 EQ_LIBM2(f32, float, eq_mod_f32, eq_floor_modf)
 EQ_LIBM2(f64, double, eq_pow_f64, pow)
 EQ_LIBM2(f64, double, eq_mod_f64, eq_floor_mod)
-EQ_LIBM1(f64, double, eq_exp_f64, exp)
-EQ_LIBM1(f64, double, eq_exp2_f64, exp2)
-EQ_LIBM1(f64, double, eq_log_f64, log)
-EQ_LIBM1(f64, double, eq_log2_f64, log2)
-EQ_LIBM1(f64, double, eq_sin_f64, sin)
-EQ_LIBM1(f64, double, eq_cos_f64, cos)
-EQ_LIBM1(f64, double, eq_tanh_f64, tanh)
 EQ_LIBM1(f64, double, eq_erf_f64, erf)
-EQ_LIBM1(f64, double, eq_sigmoid_f64, eq_logistic)
 
 /* The same functions as calls: a kernel that inlines very many of them takes the compiler minutes. */
 #define EQ_FAR1(T, op) EQ_CALL eq_##T eq_far_##op##_##T(eq_##T a) { return eq_##op##_##T(a); }

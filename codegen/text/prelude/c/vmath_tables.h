@@ -41,7 +41,7 @@ EQ_FN eq_f32 eq_exp2_f32(eq_f32 x) {
 
 /* x = 2^e m, m in [3/4, 3/2), and m i = 1 + r for a number i near 1/m: gives e and log(1 + r) = r + r^2 q(r), where
    -1/32 <= r < 1/16 (7e-9). The upper four bits of the mantissa name the interval. */
-EQ_FN eq_f32 eq_log_split(eq_f32 x, eq_f32 *e, eq_f32 *place) {
+EQ_FN eq_f32 eq_log_by_table(eq_f32 x, eq_f32 *e, eq_f32 *place) {
   eq_f32 m = eq_mantissa_f32(x);
   *place = EQ_FLOAT(EQ_BITS(m) >> 19);
   *e = eq_whole_log2_f32(x) - eq_whole_log2_f32(m);
@@ -51,11 +51,11 @@ EQ_FN eq_f32 eq_log_split(eq_f32 x, eq_f32 *e, eq_f32 *place) {
   return eq_fma_f32(r * r, q, r);
 }
 EQ_FN eq_f32 eq_log_f32(eq_f32 x) {
-  eq_f32 e, place, y = eq_log_split(x, &e, &place);
+  eq_f32 e, place, y = eq_log_by_table(x, &e, &place);
   return eq_fma_f32(e, eq_imm_f32(0.6931471806f), eq_of_interval(place, EQ_LOGS)) + y;
 }
 EQ_FN eq_f32 eq_log2_f32(eq_f32 x) {
-  eq_f32 e, place, y = eq_log_split(x, &e, &place);
+  eq_f32 e, place, y = eq_log_by_table(x, &e, &place);
   return eq_fma_f32(y, eq_imm_f32(1.442695041f), e + eq_of_interval(place, EQ_LOGS2));
 }
 
