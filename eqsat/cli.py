@@ -62,8 +62,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-rules_app = typer.Typer(help="List the rewrite rules, or show one.", invoke_without_command=True)
-app.add_typer(rules_app, name="rules")
 app.command()(studies.ablate)
 app.command()(studies.fidelity)
 
@@ -401,25 +399,20 @@ def doctor(
     raise typer.Exit(1 if warnings else 0)
 
 
-@rules_app.callback()
-def list_rules(context: typer.Context) -> None:
-    """One line per rule: name, family, exactness, certificate, equation."""
-    if context.invoked_subcommand is None:
-        from eqsat.explanation.rule_text import rule_line
-        from eqsat.explanation.screen import wrap_text
-        from rules import RULES
-
-        for rule in RULES:
-            typer.echo(wrap_text(rule_line(rule)))
-
-
-@rules_app.command("show")
-def show_rule(name: str) -> None:
-    """One rule: its equation, its conditions, its certificate, both sides, and an example."""
-    from eqsat.explanation.rule_text import rule_text
+@app.command("rules")
+def list_rules(
+    name: Annotated[str | None, typer.Argument(help="a rule, to show its conditions, both sides and an example")] = None,
+) -> None:
+    """List the rewrite rules, a line each, or show one."""
+    from eqsat.explanation.rule_text import rule_line, rule_text
     from eqsat.explanation.screen import wrap_text
+    from rules import RULES
 
-    typer.echo(wrap_text(rule_text(name), 13))
+    if name is not None:
+        typer.echo(wrap_text(rule_text(name), 13))
+        return
+    for rule in RULES:
+        typer.echo(wrap_text(rule_line(rule)))
 
 
 def _program(model: str, dims: CommandDims, *choices: Any, **others: Any) -> Program:

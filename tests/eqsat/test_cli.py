@@ -330,10 +330,10 @@ def test_rules() -> None:
     assert len(lines) == len(RULES)
     rule = RULES[-1]
     assert rule.equation in lines[-1]
-    shown = good("rules", "show", rule.name)
+    shown = good("rules", rule.name)
     assert rule.equation in shown
     assert str(rule.lhs) in shown
-    assert rule.name in bad("rules", "show", rule.name + "s")
+    assert rule.name in bad("rules", rule.name + "s")
 
 
 def test_a_model_is_compared_layer_by_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -493,7 +493,7 @@ def test_tables_fit_80_columns(words: tuple[object, ...], monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_rules_fold_on_a_terminal_and_are_lines_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for words in (("rules",), *(("rules", "show", rule.name) for rule in RULES[:20])):
+    for words in (("rules",), *(("rules", rule.name) for rule in RULES[:20])):
         printed = good(*words)
         assert max(map(len, printed.splitlines())) <= 80
     assert len(good("rules").splitlines()) > len(RULES)
