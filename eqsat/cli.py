@@ -401,7 +401,9 @@ def doctor(
 
 @app.command("rules")
 def list_rules(
-    name: Annotated[str | None, typer.Argument(help="a rule, to show its conditions, both sides and an example")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="a rule, to show its conditions, both sides and an example")
+    ] = None,
 ) -> None:
     """List the rewrite rules, a line each, or show one."""
     from eqsat.explanation.rule_text import rule_line, rule_text

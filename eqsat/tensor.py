@@ -47,6 +47,7 @@ from eqsat.lazy.products import Products
 from eqsat.lazy.random_numbers import RandomNumbers
 from eqsat.lazy.tags import current_tag
 from eqsat.lazy.tags import tagged as tagged
+from eqsat.lazy.torch_calls import refuse_torch
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DType, DTypeLike
 from ir.dtype import dtype as as_dtype
@@ -121,6 +122,11 @@ class Tensor(Products, Orders):
         self, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]
     ) -> Any:
         return call_function(_FUNCTIONS, function, args, keywords)
+
+    @classmethod
+    def __torch_function__(cls, function: Callable[..., Any], *_: Any) -> Any:
+        """Refuses torch's functions by the names of ours; operators go on to the methods of this class."""
+        return refuse_torch(function, public_names(dir(Tensor)), public_names(globals()))
 
     # the methods in which the families of methods are written
 
