@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eqsat.lazy.promotion import STAGE
 from eqsat.lazy.missing_names import NETWORKS
+from eqsat.lazy.promotion import STAGE
 from ir.diagnostics import Kind, fail
 
 _OPERATORS = (None, "torch._tensor")
