@@ -138,7 +138,8 @@ def _refuse_mutations(signature: Any) -> None:
     changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
     if changed:
         message = f"the module changes {', '.join(changed)}, and a program changes nothing"
-        fail(Kind.UNSUPPORTED_OP, STAGE, message, hint="module.eval() before it is exported")
+        hint = "torch.compile(module, backend='eqsat') writes them; after module.eval() norms write none"
+        fail(Kind.UNSUPPORTED_OP, STAGE, message, hint=hint)
 
 
 def _is_tensor(argument: Any) -> bool:
