@@ -56,7 +56,11 @@ def resize_rows(size: int, length: int, scale: float, roi: tuple[float, float], 
     scale: elements of the result per element of the axis. roi: the part of the axis, in fractions of it, that
     tf_crop_and_resize reads.
     """
-    coordinates = _coordinates(size, length, scale, roi, sampling.coordinate_transformation_mode)
+    precision = (
+        np.float32 if sampling.mode == "nearest" else np.float64
+    )  # as in onnxruntime, a step decides the element
+    places = np.arange(length, dtype=precision)
+    coordinates = _coordinates(size, places, scale, roi, sampling.coordinate_transformation_mode)
     outside = np.zeros(length, bool)
     if sampling.coordinate_transformation_mode == "tf_crop_and_resize":
         outside = ~((coordinates >= 0) & (coordinates <= size - 1))
@@ -69,26 +73,39 @@ def resize_rows(size: int, length: int, scale: float, roi: tuple[float, float], 
     return ResizedAxis(*_keep_inside(*_merge(np.clip(index, 0, size - 1), weights), size), outside)
 
 
-def _coordinates(size: int, length: int, scale: float, roi: tuple[float, float], mode: str) -> np.ndarray:
-    """The coordinate in the axis of every element of the result. `exact` is the size of the result before it was
-    rounded to `length`."""
+def nearest_rows_of_torch(size: int, length: int, scale: float, exact: bool) -> ResizedAxis:
+    """The rows of torch's modes "nearest" and, if `exact`, "nearest-exact": the element at the start or in the middle
+    of an element of the result. torch multiplies by the inverse of the scale in fp32, and rounds down.
+
+    Source: nearest_neighbor_compute_source_index of ATen/native/UpSample.h.
+    """
+    of_sizes = bool(length) and scale == length / size
+    step = np.float32(size) / np.float32(length) if of_sizes else np.float32(1 / scale)
+    places = np.arange(length) + (0.5 if exact else 0.0)
+    index = np.minimum(np.floor((places * np.float64(step)).astype(np.float32)), size - 1).astype(np.int64)
+    return ResizedAxis(index, np.ones((length, 1)), np.zeros(length, bool))
+
+
+def _coordinates(size: int, places: np.ndarray, scale: float, roi: tuple[float, float], mode: str) -> np.ndarray:
+    """The coordinate in the axis of every element of the result. Its length is a whole number, as in torch and
+    onnxruntime; onnx's own evaluator takes the product of size and scale for it."""
     one_of(mode, COORDINATES, "coordinate_transformation_mode")
-    places, exact = np.arange(length, dtype=np.float64), scale * size
+    length = len(places)
     if mode == "align_corners":
-        return places * 0 if exact == 1 else places * (size - 1) / (exact - 1)
+        return places * 0 if length == 1 else places * (size - 1) / (length - 1)
     if mode == "asymmetric":
         return places / scale
     if mode == "tf_half_pixel_for_nn":
         return (places + 0.5) / scale
     if mode == "tf_crop_and_resize":
         start, stop = roi
-        if exact == 1:
+        if length == 1:
             return places * 0 + (start + stop) * (size - 1) / 2
-        return start * (size - 1) + places * (stop - start) * (size - 1) / (exact - 1)
-    if mode == "pytorch_half_pixel" and exact <= 1:
+        return start * (size - 1) + places * (stop - start) * (size - 1) / (length - 1)
+    if mode == "pytorch_half_pixel" and length <= 1:
         return places * 0
     centred = (places + 0.5) / scale - 0.5
-    return centred + size / 2 * (1 - length / exact) if mode == "half_pixel_symmetric" else centred
+    return centred + size / 2 * (1 - length / (scale * size)) if mode == "half_pixel_symmetric" else centred
 
 
 def _neighbours(coordinates: np.ndarray, scale: float, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.adaptive_pools import adaptive_avg_pool
 from eqsat.nn.known_positions import elements_at, read_rows
 from eqsat.nn.operands import floats_of, image_of
-from eqsat.nn.resize_rows import ResizedAxis, Sampling, resize_rows
+from eqsat.nn.resize_rows import ResizedAxis, Sampling, nearest_rows_of_torch, resize_rows
 from eqsat.tensor import Tensor, as_tensor, constant, where
 from ir.diagnostics import Kind, fail
 
@@ -115,19 +115,28 @@ def resize_as_torch(
     x: Tensor, sizes: Sequence[int], scales: Sequence[float] | None, mode: str, align_corners: bool, antialias: bool
 ) -> Tensor:
     """x [N, C, …] with other sizes, by torch's mode. The scales place the coordinates, unless corners are aligned."""
+    if mode in ("nearest", "nearest-exact"):
+        return _nearest_as_torch(x, sizes, scales, mode == "nearest-exact")
     centred = "align_corners" if align_corners and not antialias else "half_pixel"
     options: dict[str, Any] = {
-        "nearest": {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
-        "nearest-exact": {"nearest_mode": "round_prefer_ceil"},
-    }.get(mode, {"coordinate_transformation_mode": centred, "antialias": antialias, "exclude_outside": antialias})
+        "coordinate_transformation_mode": centred,
+        "antialias": antialias,
+        "exclude_outside": antialias,
+    }
     if antialias:
         options["cubic_coeff_a"] = -0.5
     if align_corners:
         scales = None
     if align_corners and antialias:  # torch keeps only the distance of the coordinates
         scales = [_step_between_corners(small, large) for small, large in zip(x.shape[2:], sizes, strict=True)]
-    names = {"linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
-    return resize(x, sizes, scales, range(2, x.ndim), names.get(mode, "nearest"), **options)
+    return resize(x, sizes, scales, range(2, x.ndim), "cubic" if mode == "bicubic" else "linear", **options)
+
+
+def _nearest_as_torch(x: Tensor, sizes: Sequence[int], scales: Sequence[float] | None, exact: bool) -> Tensor:
+    axes = tuple(range(2, x.ndim))
+    for axis, length, scale in zip(axes, *_lengths(x, axes, sizes, scales, "stretch"), strict=True):
+        x = _resize_axis(x, axis, nearest_rows_of_torch(x.shape[axis], length, scale, exact))
+    return x
 
 
 def _step_between_corners(size: int, length: int) -> float:

@@ -1,23 +1,18 @@
-"""A path, bytes or a ModelProto → a ModelProto in which every operator is in the table.
-
-Functions of the model, and operators that ONNX itself defines by a function, are replaced by their bodies.
-"""
+"""A path, bytes or a ModelProto → a ModelProto in which every operator is in the table."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from eqsat.frontends.onnx import operators as operators  # fills the table
+from eqsat.frontends.onnx.expand_functions import expand_functions, missing_operators
 from eqsat.frontends.onnx.lift_weights import Weights, WireError, lift_weights
-from eqsat.frontends.onnx.operator_table import find_operator, plain_domain, supported_operators
+from eqsat.frontends.onnx.operator_table import plain_domain, supported_operators
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE
-
-STORED = "Constant"
-"""The operator that becomes a constant of the graph, and has no lowering."""
 
 
 def read_onnx(source: Any) -> tuple[Any, Weights]:
@@ -28,12 +23,8 @@ def read_onnx(source: Any) -> tuple[Any, Weights]:
     """
     weights: Weights = {}
     model = parse_onnx(source, weights)
-    if model.functions:
-        from onnx.inliner import inline_local_functions
-
-        model = inline_local_functions(model)
-    model = _expand_operators(model)
-    missing = _missing_operators(model)
+    model = expand_functions(model)
+    missing = missing_operators(model)
     if missing:
         names = list(dict.fromkeys(operator_name(node.domain, node.op_type) for node in missing))
         operators = f"operator {names[0]} is" if len(names) == 1 else f"operators {', '.join(names)} are"
@@ -46,20 +37,6 @@ def read_onnx(source: Any) -> tuple[Any, Weights]:
             supported=supported_operators(),
         )
     return model, weights
-
-
-def opsets(model: Any) -> Mapping[str, int]:
-    """The opset that the model uses of each domain."""
-    return {plain_domain(opset.domain): opset.version for opset in model.opset_import}
-
-
-def all_nodes(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph and of the graphs in their attributes."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from all_nodes(inner)
 
 
 def parse_onnx(source: Any, weights: Weights | None = None) -> Any:
@@ -146,49 +123,6 @@ def _texts_of_node(node: Any) -> Iterator[str | bytes]:
         yield from (attribute.name, attribute.ref_attr_name)
         for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
             yield from _texts_of_graph(inner)
-
-
-def _missing_operators(model: Any) -> list[Any]:
-    """The nodes whose operators are not in the table."""
-    versions = opsets(model)
-    return [
-        node
-        for node in all_nodes(model.graph)
-        if (plain_domain(node.domain), node.op_type) != ("", STORED)
-        and find_operator(node.domain, node.op_type, versions.get(plain_domain(node.domain), 1)) is None
-    ]
-
-
-def _expand_operators(model: Any) -> Any:
-    """The model with the bodies of the operators that the table lacks, where ONNX defines them by a function."""
-    while True:
-        missing = {
-            (node.domain, node.op_type)
-            for node in _missing_operators(model)
-            if has_body(node.domain, node.op_type, opsets(model).get(plain_domain(node.domain), 1))
-        }
-        if not missing:
-            return model
-        from onnx.inliner import inline_selected_functions
-
-        try:
-            expanded = inline_selected_functions(model, sorted(missing), inline_schema_functions=True)
-        except RuntimeError:  # onnx 1.23 fails where an optional input is left out
-            return model
-        if expanded == model:
-            return model
-        model = expanded
-
-
-def has_body(domain: str, op: str, opset: int) -> bool:
-    """Whether ONNX defines the operator by a function."""
-    from onnx import defs
-
-    try:
-        schema = defs.get_schema(op, opset, plain_domain(domain))
-    except defs.SchemaError:  # no such operator at this opset
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def operator_name(domain: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ COORDINATES = (
     "asymmetric",
     "tf_crop_and_resize",
 )
+OF_THE_LENGTH = ("align_corners", "tf_crop_and_resize")
+"""Coordinates that depend on the length of the result: the evaluator takes a fraction for it if scales are given."""
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
@@ -46,7 +49,8 @@ def reference(op: str, x: np.ndarray, others: list[np.ndarray | None], **attribu
 
 
 def by_onnxruntime(op: str, x: np.ndarray, others: list[np.ndarray | None], **attributes: Any) -> np.ndarray:
-    """For cubic samples beyond a border, where the evaluator differs from onnxruntime and torch."""
+    """For cubic samples beyond a border, and for the nearest of two elements: the evaluator differs from onnxruntime
+    and torch there."""
     onnxruntime = pytest.importorskip("onnxruntime")
     model = one_node(op, x, others, **attributes).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
@@ -55,14 +59,18 @@ def by_onnxruntime(op: str, x: np.ndarray, others: list[np.ndarray | None], **at
 
 def check(x: np.ndarray, sizes: Any = None, scales: Any = None, roi: Any = None, **attributes: Any) -> None:
     """nn.resize and ONNX Resize have the same result."""
-    roi = [0.1, 0.23, 0.8, 1.3] if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize" else roi
+    coordinates = attributes.get("coordinate_transformation_mode")
+    roi = [0.1, 0.23, 0.8, 1.3] if coordinates == "tf_crop_and_resize" else roi
+    told = (scales, sizes)
+    if scales is not None and coordinates in OF_THE_LENGTH:
+        told = (None, [math.floor(size * scale) for size, scale in zip(x.shape[1:], scales, strict=True)])
     arrays = [
         None if given is None else np.array(given, element)
-        for given, element in ((roi, "f4"), (scales, "f4"), (sizes, "i8"))
+        for given, element in ((roi, "f4"), (told[0], "f4"), (told[1], "i8"))
     ]
-    expected = reference(
-        "Resize", x, arrays, axes=[1, 2], **{k: int(v) if isinstance(v, bool) else v for k, v in attributes.items()}
-    )
+    named = {k: int(v) if isinstance(v, bool) else v for k, v in attributes.items()}
+    by = by_onnxruntime if attributes["mode"] == "nearest" and scales is not None else reference
+    expected = by("Resize", x, arrays, axes=[1, 2], **named)
     exact = None if scales is None else [float(np.float32(scale)) for scale in scales]
     given_roi = None if roi is None else [float(np.float32(bound)) for bound in roi]
     got = run(lambda x: nn.resize(x, sizes, exact, (1, 2), roi=given_roi, **attributes), x)
@@ -87,6 +95,7 @@ def cases(mode: str) -> list[dict[str, Any]]:
         {**place, **option, "mode": mode, "coordinate_transformation_mode": coordinates, "extrapolation_value": 9.5}
         for place, option, coordinates in itertools.product(places, options, COORDINATES)
         if not (place.get("sizes") == (1, 12) and coordinates == "pytorch_half_pixel")
+        if not ("scales" in place and "antialias" in option and coordinates in OF_THE_LENGTH)
     ]
 
 
@@ -138,6 +147,30 @@ def test_interpolate_is_torchs() -> None:
     np.testing.assert_allclose(got, x.reshape(1, 2, 2, 2, 3, 2).mean((3, 5)), rtol=1e-5)
     got = run(lambda x: nn.interpolate(x[:, :, 0], size=11, mode="linear", align_corners=True), x)
     np.testing.assert_allclose(got[0, 0], np.interp(np.arange(11) / 2, np.arange(6), x[0, 0, 0]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.29, 0.57, 0.6, 0.7, 1.1, 1.2, 1.9, 2.3])
+def test_sizes_and_elements_by_scales_are_torchs(scale: float) -> None:
+    functional = pytest.importorskip("torch.nn.functional")
+    x = np.arange(63 * 10, dtype=np.float32).reshape(1, 1, 63, 10)
+    theirs = functional.torch.from_numpy(x)
+    for mode in ("nearest", "nearest-exact"):
+        expected = functional.interpolate(theirs, scale_factor=scale, mode=mode).numpy()
+        np.testing.assert_array_equal(
+            run(lambda x, mode=mode: nn.interpolate(x, scale_factor=scale, mode=mode), x), expected
+        )
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"])
+@pytest.mark.parametrize("scale", [0.29, 0.57, 0.7, 0.9, 1.2, 1.5, 2.3])
+def test_scales_of_models_give_the_results_of_onnxruntime(mode: str, coordinates: str, scale: float) -> None:
+    x = randn(1, 1, 7, 10)
+    operands = [None, np.array([1, 1, 1, scale], np.float32)]
+    named = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
+    expected = by_onnxruntime("Resize", x, operands, **named)
+    got = optimize_and_compile(one_node("Resize", x, operands, **named))(x=x)
+    np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
 
 
 def test_steps_of_indices() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from eqsat import nn
 from eqsat.frontends.onnx.operands import known_integers, malformed
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.lazy.known_value import known_value
-from eqsat.tensor import Tensor
+from eqsat.tensor import Tensor, constant
 from ir.frontend import STAGE
 
 
@@ -17,13 +21,22 @@ def known_floats(tensor: Tensor | None, what: str) -> list[float] | None:
     return [float(number) for number in known_value(tensor, what, STAGE).ravel()]
 
 
+def scaled_sizes(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
+    """The sizes times the scales, by numbers of fp32, rounded down: 10 · 0.7 is 7, though the fp32 next to 0.7 is less
+    than that. torch and onnxruntime give tensors of these sizes."""
+    if len(sizes) != len(scales):
+        malformed(f"{len(scales)} scales for {len(sizes)} axes")
+    return [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
+
+
 def _scale_up(x: Tensor, scales: list[float] | None, mode: str) -> Tensor:
     """Resize as it was before opset 11: the element at i is that at i / scale."""
     if scales is None:
         malformed("the scales are missing")
     kind = "linear" if mode in ("linear", "bilinear") else "nearest"
+    lengths = scaled_sizes(x.shape, scales)
     return nn.resize(
-        x, scales=scales, mode=kind, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+        x, lengths, scales, mode=kind, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     ).cast(x.dtype)
 
 
@@ -56,11 +69,14 @@ def _resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
     lengths = None if sizes is None or not sizes.size else known_integers(sizes, "the list of sizes")
+    factors = known_floats(scales, "the list of scales")
+    if factors is not None and lengths is None:
+        lengths = scaled_sizes([x.shape[axis] for axis in (range(x.ndim) if axes is None else axes)], factors)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
     return nn.resize(
         x,
         lengths,
-        known_floats(scales, "the list of scales"),
+        factors,
         axes,
         mode,
         coordinate_transformation_mode=coordinate_transformation_mode,
@@ -79,3 +95,22 @@ def _grid_sample(
     x: Tensor, grid: Tensor, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Tensor:
     return nn.grid_sample(x, grid, mode, padding_mode, bool(align_corners)).cast(x.dtype)
+
+
+@operator("AffineGrid", since=20)
+def _affine_grid(theta: Tensor, size: Tensor, *, align_corners: int = 0) -> Tensor:
+    """Points [N, …, axes] of a grid over an image of `size`, moved by theta [N, axes, axes + 1]: the last axis of the
+    image is the first coordinate."""
+    batch, _, *image = known_integers(size, "the size of the image")
+    axes = [_centres(length, bool(align_corners)) for length in reversed(image)]
+    along = np.meshgrid(*reversed(axes), indexing="ij")[::-1]
+    points = np.stack([*along, np.ones(image)], -1).reshape(-1, len(image) + 1)
+    grid = constant(points.astype(theta.dtype.numpy)) @ theta.swapaxes(1, 2)
+    return grid.reshape(batch, *image, len(image))
+
+
+def _centres(length: int, aligned: bool) -> np.ndarray:
+    """Coordinates of the elements of an axis from -1 to 1: of its corners, or of centres."""
+    if aligned:
+        return np.linspace(-1, 1, length) if length > 1 else np.zeros(length)
+    return (2 * np.arange(length) + 1) / length - 1

@@ -29,6 +29,12 @@ from ir.tiny.playback import playback
 OTHERWISE_TESTED = {("", name) for name in ("GlobalLpPool", "SimplifiedLayerNormalization")}
 """Operators without a case in ONNX's suite; those of other domains have none."""
 
+OF_FRACTIONAL_LENGTHS = {
+    "test_resize_downsample_scales_linear_align_corners",
+    "test_resize_downsample_scales_cubic_align_corners",
+}
+"""Cases whose results have 2.4 elements where corners are aligned; torch and onnxruntime, and so we, take 2."""
+
 Key = tuple[str, str]
 Case = Any
 """onnx.backend.test.case.test_case.TestCase: name, model, data_sets of (inputs, outputs), rtol, atol."""
@@ -41,7 +47,8 @@ def cases() -> Mapping[Key, Sequence[Case]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        within = [case for case in collect_testcases(None) if _is_within_reach(case.model)]
+        named = [case for case in collect_testcases(None) if case.name not in OF_FRACTIONAL_LENGTHS]
+        within = [case for case in named if _is_within_reach(case.model)]
     counts = Counter(operator for case in within for operator in _operators(case))
     actual: dict[Key, list[Case]] = defaultdict(list)
     for case in within:
