@@ -16,6 +16,7 @@ from eqsat.frontends.torch.lower_graph import outputs_of
 from eqsat.frontends.torch.memory_order import keep_orders
 from eqsat.frontends.torch.partition import compile_supported_parts
 from eqsat.frontends.torch.survey import TorchSurvey, listed
+from eqsat.frontends.torch.writes import is_write, take_writes, write, written_values
 from ir.diagnostics import EqsatError, EqsatWarning
 
 Compiled = Callable[[list[Any]], list[Any]]
@@ -44,13 +45,14 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         with torch._functorch.config.patch(recompute_views=True):
             forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, **keywords)
         draw_again(forward, backward)
-        keep_orders(outputs_of(forward)[: keywords["num_fwd_outputs"]])
+        keep_orders([*outputs_of(forward)[: keywords["num_fwd_outputs"]], *written_values(forward)])
+        keep_orders(outputs_of(backward))
         return forward, backward
 
     def compile_inference(graph: Any, _: Sequence[Any]) -> Compiled:
         draw_by_seed(graph)
         _check(graph, chosen, survey)
-        keep_orders(outputs_of(graph))
+        keep_orders([*outputs_of(graph), *written_values(graph)])
         return _boxed(graph, chosen, survey, parameters() if chosen.freezing else ())
 
     def compile_graph(graph: Any, _: Sequence[Any]) -> Compiled:
@@ -62,6 +64,7 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         inference_compiler=compile_inference,
         decompositions=decompositions(),
         partition_fn=partition,
+        keep_inference_input_mutations=True,
     )
     try:
         return compile_joint(module, example_inputs)
@@ -71,7 +74,7 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
 
 def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
     """Warns of operators that run in eager, or refuses them."""
-    nodes = [node for node in graph.graph.nodes if not is_assertion(node)]
+    nodes = [node for node in graph.graph.nodes if not is_assertion(node) and not is_write(node)]
     if options.fallback is False:
         survey.require_operators(nodes)
         return
@@ -84,7 +87,7 @@ def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
 def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Sequence[int] = ()) -> Compiled:
     """The graph as a function of a list, in kernels where eqsat has the operators. frozen: the places of arguments that
     become constants, if all of the graph is compiled."""
-    seeds, messages = take_seeds(graph), take_assertions(graph)
+    places, seeds, messages = take_writes(graph), take_seeds(graph), take_assertions(graph)
     if survey.missing_operators(graph.graph.nodes):
         run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options, survey)
     else:
@@ -94,8 +97,10 @@ def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Seq
         given = list(arguments)
         arguments.clear()
         results = list(run(*given, *([new_seeds(seeds)] if seeds else [])))
-        count = len(results) - len(messages)
-        require(results[count:], messages)
+        checked = len(results) - len(messages)
+        require(results[checked:], messages)
+        count = checked - len(places)
+        write(given, places, results[count:checked])
         return results[:count]
 
     call._boxed_call = True  # type: ignore[attr-defined]

@@ -42,6 +42,10 @@ _REPEATABLE = frozenset(
 """The operators from draws to a mask. To compute them again costs less than to store the mask and read it."""
 
 
+_OF_CHECKPOINTS = ("recompute", "ac_graph_id")
+"""What torch.utils.checkpoint says of a node: a backward graph computes it again. New seeds would be other numbers."""
+
+
 class DrawOperators(NamedTuple):
     """Overloads of torch.ops.eqsat. library: they stay registered as long as it lives."""
 
@@ -95,7 +99,8 @@ def draw_by_seed(module: Any) -> None:
     with graph.inserting_before(nodes[0]):
         seeds = graph.call_function(operators.seeds, (len(nodes),))
     value = nodes[0].meta["val"]
-    seeds.meta = {**nodes[0].meta, "val": value.new_empty((len(nodes),), dtype=torch.int64)}
+    kept = {key: known for key, known in nodes[0].meta.items() if key not in _OF_CHECKPOINTS}
+    seeds.meta = {**kept, "val": value.new_empty((len(nodes),), dtype=torch.int64)}
     for place, node in enumerate(nodes):
         with graph.inserting_before(node):
             bounds = _bounds_of(node)

@@ -145,3 +145,16 @@ def test_attention_drops_weights_forward_and_backward() -> None:
     torch.testing.assert_close(weights, expected * kept)
     weights.sum().backward()
     torch.testing.assert_close(v.grad, weights.detach().sum(-2).unsqueeze(-1).expand_as(v))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_drops_the_same_elements_when_it_computes_again(reentrant: bool) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    torch.manual_seed(0)
+    block = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Dropout(0.5), torch.nn.Linear(64, 2, bias=False))
+    compiled = torch.compile(lambda x: checkpoint(block, x, use_reentrant=reentrant), backend="eqsat")
+    result = compiled(torch.randn(8, 4, requires_grad=True))
+    result.sum().backward()
+    weight = block[2].weight
+    torch.testing.assert_close((weight * weight.grad).sum(), result.sum())  # the result is linear in the last weights
