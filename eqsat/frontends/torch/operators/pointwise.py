@@ -94,14 +94,19 @@ def _divide_and_round(x: Tensor, y: Tensor | Number, rounding_mode: str | None) 
 
 @pointwise("floor_divide", "floor_divide.Scalar", operands=2)
 def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
-    """⌊x / y⌋, from the quotient without its remainder, as Python does it; x / y where y is 0."""
+    """⌊x / y⌋, from the quotient without its remainder, as Python does it; x / y where y is 0.
+
+    Source: div_floor_floating of c10/util/generic_math.h.
+    """
     if not _is_float(x, y):
         return as_tensor(x) // y
     one, other = _in_one_dtype(x, y)
-    whole = (one - elementary.remainder_to_floor(one, other)) / other
+    rest, ratio = elementary.remainder_to_zero(one, other), one / other
+    whole = (one - rest) / other
+    whole = where((rest != 0) & ((other < 0) != (rest < 0)), whole - 1, whole)
     near = whole.floor()
     near = where(whole - near > 0.5, near + 1, near)
-    return where(other == 0, one / other, near)
+    return where(other == 0, ratio, where(whole == 0, ratio * 0.0, near))
 
 
 @pointwise(operands=2)
