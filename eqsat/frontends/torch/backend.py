@@ -13,7 +13,7 @@ from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.draws import draw_again, draw_by_seed, new_seeds, take_seeds
 from eqsat.frontends.torch.frozen import parameters
 from eqsat.frontends.torch.lower_graph import outputs_of
-from eqsat.frontends.torch.memory_order import keep_orders
+from eqsat.frontends.torch.memory_order import keep_orders, tell_orders
 from eqsat.frontends.torch.partition import compile_supported_parts
 from eqsat.frontends.torch.survey import TorchSurvey, listed
 from eqsat.frontends.torch.writes import is_write, take_writes, write, written_values
@@ -47,6 +47,7 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         draw_again(forward, backward)
         keep_orders([*outputs_of(forward)[: keywords["num_fwd_outputs"]], *written_values(forward)])
         keep_orders(outputs_of(backward))
+        tell_orders(outputs_of(forward), backward.graph.nodes)
         return forward, backward
 
     def compile_inference(graph: Any, _: Sequence[Any]) -> Compiled:

@@ -51,11 +51,13 @@ class _Result(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The programs for some values of frozen parameters. reads: the places of the arguments that they take."""
+    """The programs for some values of frozen parameters. reads: the places of the arguments that they take. orders: the
+    axes of arguments that lie in another order in memory, by position among these."""
 
     stamp: Stamp
     constants: Mapping[str, np.ndarray]
     reads: tuple[int, ...]
+    orders: Sequence[tuple[int, tuple[int, ...]]]
     programs: Variants[Program]
 
 
@@ -119,6 +121,8 @@ class CompiledGraph:
             state = self._freeze(arguments) if self._frozen else self._current
             program = self._program(state, arguments)
             given = [arguments[place] for place in state.reads]
+            for position, order in state.orders:
+                given[position] = given[position].permute(order)
             if self._answers_eagerly and not program.is_ready(*given, build=True):
                 return self._run_in_eager(arguments)
             results = program(*given)
@@ -135,7 +139,7 @@ class CompiledGraph:
                 return self._current
             self._changes += 1
             if self._changes <= MOST_CHANGES:
-                tensors = {self._given.names[place]: arguments[place] for place in self._frozen}
+                tensors = {self._given.names[place]: self._in_memory(place, arguments[place]) for place in self._frozen}
                 state = self._current = self._state(stamp, copies_of(tensors))
                 return state
             message = (
@@ -146,10 +150,17 @@ class CompiledGraph:
             state = self._current = self._state((), {})
             return state
 
+    def _in_memory(self, place: int, tensor: Any) -> Any:
+        """The argument at a place with its axes as they lie in memory."""
+        order = self._given.orders.get(place)
+        return tensor if order is None else tensor.permute(order)
+
     def _state(self, stamp: Stamp, constants: Mapping[str, np.ndarray]) -> _State:
         """No programs yet, with these constants."""
         reads = tuple(place for place in self._given.tensors if self._given.names[place] not in constants)
-        return _State(stamp, constants, reads, Variants(partial(self._make_program, constants), {}))
+        laid = self._given.orders
+        orders = [(position, laid[place]) for position, place in enumerate(reads) if place in laid]
+        return _State(stamp, constants, reads, orders, Variants(partial(self._make_program, constants), {}))
 
     def _program(self, state: _State, arguments: Sequence[Any]) -> Program:
         """The program for the numbers among the arguments, and for torch's present number of threads."""

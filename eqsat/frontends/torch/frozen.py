@@ -28,7 +28,7 @@ def parameters() -> tuple[int, ...]:
     metadata = context.fw_metadata if context is not None else None
     if metadata is None:
         return ()
-    changed = {*metadata.mutated_inp_runtime_indices}
+    changed = {*metadata.mutated_inp_runtime_indices, *metadata.mutated_graph_handled_indices}
     return tuple(place for place in metadata.static_input_indices if place not in changed)
 
 

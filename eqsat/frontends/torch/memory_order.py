@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _KEPT = "eqsat_order"
-"""The key in `meta` of nodes that lie in memory as torch says."""
+"""The key in `meta` of nodes that lie in memory as torch says, or, if it is False, in the order of their axes."""
 
 
 def keep_orders(results: Iterable[Any]) -> None:
@@ -25,6 +25,19 @@ def is_kept(node: Any) -> bool:
 def kept_order(node: Any) -> tuple[int, ...] | None:
     """The axes of a node's value from the outermost in memory to the innermost; None if that is their own order."""
     return order_of(node.meta["val"]) if is_kept(node) else None
+
+
+def tell_orders(forward: Iterable[Any], backward: Iterable[Any]) -> None:
+    """Tells the arguments of a backward graph which of them a forward graph returns in the order of their axes."""
+    computed = {node.name: is_kept(node) for node in forward if getattr(node, "op", None) == "call_function"}
+    for node in backward:
+        if node.op == "placeholder" and node.name in computed:
+            node.meta[_KEPT] = computed[node.name]
+
+
+def given_order(node: Any) -> tuple[int, ...] | None:
+    """The axes of an argument from the outermost in memory to the innermost; None if that is their own order."""
+    return order_of(node.meta["val"]) if node.meta.get(_KEPT, True) else None
 
 
 def order_of(tensor: Any) -> tuple[int, ...] | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph, outputs_of
-from eqsat.frontends.torch.memory_order import kept_order
+from eqsat.frontends.torch.memory_order import given_order, kept_order
 from eqsat.frontends.torch.result_views import views_among
 from eqsat.frontends.torch.size_names import names_of
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
@@ -43,7 +43,9 @@ class GraphArguments:
     nodes, names: of all arguments, in order. tensors: places of the tensors that the graph reads. sizes: the name of
     each symbol that a call reads from a shape. aliases: that name by all names of the symbol. numbers: places of other
     symbols that the graph reads, and of arguments that are numbers, by name. views: the results that no program
-    computes, since they are views, and the nodes that they view.
+    computes, since they are views, and the nodes that they view. orders: by place, the axes of a tensor from the
+    outermost in memory to the innermost, if that is another order than theirs: a program takes the tensor with its axes
+    in this order.
     """
 
     def __init__(self, module: Any) -> None:
@@ -54,6 +56,8 @@ class GraphArguments:
         self.names = [node.name for node in nodes]
         is_tensor = [isinstance(value, torch.Tensor) for value in self._values]
         self.tensors = [place for place, node in enumerate(nodes) if is_tensor[place] and node.users]
+        orders = {place: given_order(nodes[place]) for place in self.tensors}
+        self.orders = {place: order for place, order in orders.items() if order is not None}
         self.sizes: dict[Any, str] = {}
         self.aliases: dict[str, str] = {}
         for place in self.tensors:
@@ -74,15 +78,19 @@ class GraphArguments:
 
     @cached_property
     def inputs(self) -> dict[str, TensorInfo]:
-        """dtype and sizes of each tensor that the graph reads, by name. The name of a size that is computed from
-        symbols is `argument[axis]`."""
+        """dtype and sizes of each tensor that the graph reads, by name, with its axes as they lie in memory. The name
+        of a size that is computed from symbols is `argument[axis]`."""
         return {
             self.names[place]: TensorInfo(
                 element_type(self._values[place].dtype).name,
-                tuple(self._size(place, axis) for axis in range(self._values[place].ndim)),
+                tuple(self._size(place, axis) for axis in self._axes(place)),
             )
             for place in self.tensors
         }
+
+    def _axes(self, place: int) -> Sequence[int]:
+        """The axes of a tensor from the outermost in memory to the innermost."""
+        return self.orders.get(place) or range(self._values[place].ndim)
 
     def _size(self, place: int, axis: int) -> int | str:
         size = self._values[place].shape[axis]
@@ -96,7 +104,7 @@ class GraphArguments:
         return {
             name: self._values[place].shape[axis]
             for place in self.tensors
-            for axis, name in enumerate(self.inputs[self.names[place]].shape)
+            for axis, name in zip(self._axes(place), self.inputs[self.names[place]].shape, strict=True)
             if isinstance(name, str)
             and self._values[place].shape[axis].node.expr not in self.sizes
             and self._follows(self._values[place].shape[axis])
@@ -121,7 +129,7 @@ class GraphArguments:
         open_sizes = [
             SizePlace(place, axis)
             for place in self.tensors
-            for axis, size in enumerate(self.inputs[self.names[place]].shape)
+            for axis, size in zip(self._axes(place), self.inputs[self.names[place]].shape, strict=True)
             if isinstance(size, str)
         ]
         return [*self.numbers.values(), *open_sizes]
@@ -139,7 +147,9 @@ class GraphArguments:
     def values(self, dims: Mapping[str, int], numbers: Mapping[str, Number], constants: Constants) -> list[Any]:
         """A lazy tensor or a number for each argument, at these sizes. Arguments that nothing reads are None."""
         return [
-            constant(constants[name], name=name) if name in constants else self._value(place, dims, numbers)
+            self._from_memory(place, constant(constants[name], name=name))
+            if name in constants
+            else self._value(place, dims, numbers)
             for place, name in enumerate(self.names)
         ]
 
@@ -152,7 +162,13 @@ class GraphArguments:
         if name not in self.inputs:
             return number_of(value, {symbol: dims[size] for symbol, size in self.sizes.items()})
         info = self.inputs[name]
-        return input(name, [dims[size] if isinstance(size, str) else size for size in info.shape], info.dtype)
+        sizes = [dims[size] if isinstance(size, str) else size for size in info.shape]
+        return self._from_memory(place, input(name, sizes, info.dtype))
+
+    def _from_memory(self, place: int, tensor: Tensor) -> Tensor:
+        """The argument at a place, of the tensor whose axes are those of the argument as they lie in memory."""
+        order = self.orders.get(place)
+        return tensor if order is None else tensor.permute(*sorted(range(len(order)), key=order.__getitem__))
 
 
 class SizedGraph:
@@ -203,7 +219,13 @@ class SizedGraph:
         outputs = {
             f"out_{node.name}": _in_memory(results[node], node) for node in outputs_in_order(self._module, given.views)
         }
-        return tensor_to_tiny(outputs, [value for value in values if isinstance(value, Tensor) and value.array is None])
+        tensors = [value for value in values if isinstance(value, Tensor) and value.array is None]
+        return tensor_to_tiny(outputs, [_argument_of(tensor) for tensor in tensors])
+
+
+def _argument_of(value: Tensor) -> Tensor:
+    """The argument of a program that a value is, or whose axes it moves."""
+    return value if value.uop == "INPUT" else cast(Tensor, value.src[0])
 
 
 def _in_memory(result: Tensor, node: Any) -> Tensor:

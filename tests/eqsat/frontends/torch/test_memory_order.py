@@ -119,3 +119,45 @@ def test_a_tensor_is_copied_only_into_another_order() -> None:
         copy = laid_as(source, like)
         assert copy.stride() == like.stride()
         assert torch.equal(copy, source)
+
+
+def test_an_argument_in_another_order_is_read_where_it_lies() -> None:
+    """As channels last: a program takes the axes as they lie in memory, so that a call copies nothing."""
+    programs: list[Any] = []
+    x = torch.randn(2, 6, 4, 5).contiguous(memory_format=torch.channels_last)
+    weight = torch.randn(3, 6, 2, 2).contiguous(memory_format=torch.channels_last)
+
+    def convolve(x: Any, weight: Any) -> Any:
+        return torch.nn.functional.conv2d(x, weight).relu()
+
+    compiled = torch.compile(convolve, backend="eqsat", options={"on_program": programs.append})
+    torch.testing.assert_close(compiled(x, weight), convolve(x, weight), rtol=1e-4, atol=1e-5)
+    assert [array.shape for array in programs[0].random_inputs().values()] == [(2, 4, 5, 6), (3, 2, 2, 6)]
+    contiguous = [x.contiguous(), weight.contiguous()]
+    torch.testing.assert_close(compiled(*contiguous), convolve(x, weight), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("freezing", [False, True])
+def test_parameters_in_another_order(freezing: bool) -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).eval()
+    model = model.to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 6, 7).contiguous(memory_format=torch.channels_last)
+    compiled = torch.compile(model, backend="eqsat", options={"freezing": freezing})
+    with torch.no_grad():
+        result, expected = compiled(x), model(x)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+    assert result.stride() == expected.stride()
+
+
+def test_gradients_have_eagers_order() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+    model = model.to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 6, 7).contiguous(memory_format=torch.channels_last).requires_grad_()
+    torch.compile(model, backend="eqsat")(x).square().sum().backward()
+    found = [tensor.grad.clone(memory_format=torch.preserve_format) for tensor in (x, *model.parameters())]
+    x.grad = None
+    model.zero_grad()
+    model(x).square().sum().backward()
+    for gradient, tensor in zip(found, (x, *model.parameters()), strict=True):
+        torch.testing.assert_close(gradient, tensor.grad, rtol=1e-3, atol=1e-4)
+        assert gradient.stride() == tensor.grad.stride()

@@ -28,6 +28,10 @@ CASES: dict[str, Case] = {
         lambda x, y: [torch.div(x, y, rounding_mode=mode) for mode in (None, "floor", "trunc")],
         (torch.arange(-6, 6), torch.tensor(4)),
     ),
+    "division by infinity": (
+        lambda x, y: (x // y, torch.div(x, y, rounding_mode="floor"), x % y),
+        (torch.tensor([1.0, -1.0, 5.0, -5.0, 0.0]), torch.tensor([1.0, 1.0, -1.0, 1.0, -1.0]) * float("inf")),
+    ),
     "powers": (lambda x: (x**2, x**0.5, x**3, 2**x), (normal(3, 4).abs(),)),
     "clamp": (lambda x: (x.clamp(-0.5, 0.5), x.clamp(min=0)), (normal(3, 4),)),
     "functions": (lambda x: (x.exp(), x.abs().log(), x.tanh(), x.sigmoid(), x.erf(), F.silu(x)), (normal(20),)),
