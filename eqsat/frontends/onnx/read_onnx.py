@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,9 +35,15 @@ def read_onnx(source: Any) -> tuple[Any, Weights]:
             f"the ONNX {operators} not supported",
             at=missing[0].name or next(iter(missing[0].output), ""),
             op=names[0],
-            supported=supported_operators(),
+            hint=_way_out(names[0]),
         )
     return model, weights
+
+
+def _way_out(missing: str) -> str:
+    near = get_close_matches(missing.rpartition(".")[2], supported_operators(), 1, 0.8)
+    instead = f"{near[0]}, which is supported" if near else "operators that are supported"
+    return f"export the model with {instead}: `eqsat doctor` says which of a model's operators are"
 
 
 def parse_onnx(source: Any, weights: Weights | None = None) -> Any:

@@ -78,12 +78,13 @@ def slice_axes(
     axes: list[int] | tuple[int, ...] | range,
     steps: list[int] | tuple[int, ...],
 ) -> Tensor:
-    """NumPy's slices along these axes; ends that lie far outside are the end of the axis."""
+    """NumPy's slices along these axes; ends that lie far outside are the end of the axis. A start before the axis is
+    its first element, with a negative step too."""
     key = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         place = axis_in(axis, x.shape)
         before = step < 0 and end < -x.shape[place]
-        key[place] = slice(start, None if before else end, step)
+        key[place] = slice(max(start, -x.shape[place]), None if before else end, step)
     return x[tuple(key)]
 
 

@@ -24,8 +24,8 @@ def _fused_matmul(
     transBatchA: int = 0,  # noqa: N803 - ONNX's name
     transBatchB: int = 0,  # noqa: N803 - ONNX's name
 ) -> Tensor:
-    if transBatchA or transBatchB:
-        refuse("transBatchA or transBatchB")
+    a = a.moveaxis(0, -2) if transBatchA else a
+    b = b.moveaxis(0, -2) if transBatchB else b
     product = (a.swapaxes(-1, -2) if transA else a) @ (b.swapaxes(-1, -2) if transB else b)
     return product if alpha == 1 else product * alpha
 

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from eqsat import tensor
-from eqsat.frontends.onnx.operands import refuse
 from eqsat.frontends.onnx.operator_table import operator
+from eqsat.frontends.onnx.operators.named_activations import activations_by_name
 from eqsat.frontends.onnx.stepping import State, run_steps
 from eqsat.tensor import Tensor
 
@@ -107,22 +107,12 @@ def parts(x: Tensor, count: int) -> list[Tensor]:
     return [x[..., place * width : (place + 1) * width] for place in range(count)]
 
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "sigmoid": lambda x: x.sigmoid(),
-    "tanh": lambda x: x.tanh(),
-    "relu": lambda x: x.relu(),
-    "softsign": lambda x: x / (1 + abs(x)),
-}
-
-
 def activations_of(attributes: Attributes, usual: Sequence[str], place: int) -> list[Callable[[Tensor], Tensor]]:
     """The activations of one direction; their arguments are clipped to [-clip, clip]."""
     clip = attributes.clip
-    listed = list(attributes.activations or usual)[place * len(usual) :][: len(usual)] or list(usual)
-    for name in listed:
-        if name.lower() not in _ACTIVATIONS:
-            refuse(f"the activation {name} in a recurrent network")
-    functions = [_ACTIVATIONS[name.lower()] for name in listed]
+    names = attributes.activations or [*usual, *usual]
+    bound = activations_by_name(names, attributes.activation_alpha, attributes.activation_beta)
+    functions = bound[place * len(usual) :][: len(usual)]
     if clip is None:
         return functions
     return [lambda x, f=f: f(x.maximum(-clip).minimum(clip)) for f in functions]  # type: ignore[misc]

@@ -10,6 +10,7 @@ import msgspec
 from eqsat import nn, tensor
 from eqsat.frontends.onnx.operands import known_integers, refuse
 from eqsat.frontends.onnx.operator_table import operator
+from eqsat.frontends.onnx.operators.named_activations import activations_by_name
 from eqsat.frontends.onnx.operators.quantization import centre, quantize
 from eqsat.tensor import Tensor
 from ir.dtype import fp32
@@ -68,6 +69,34 @@ def _conv(
     attributes: ConvAttributes,
 ) -> Tensor:
     return convolve(x, weight, bias, attributes)
+
+
+class FusedConvAttributes(ConvAttributes, frozen=True):
+    """The attributes of a convolution with an activation."""
+
+    activation: str = ""
+    activation_params: list[float] | None = None
+
+
+@operator("FusedConv", domain="com.microsoft")
+def _fused_conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    more: Tensor | None = None,
+    *,
+    attributes: FusedConvAttributes,
+) -> Tensor:
+    """The activation of a convolution plus `more`, as onnxruntime saves optimized models."""
+    total = convolve(x, weight, bias, attributes)
+    total = total if more is None else total + more
+    name, numbers = attributes.activation, attributes.activation_params or []
+    if not name:
+        return total
+    if name == "Clip":
+        return total.maximum(numbers[0]).minimum(numbers[1])
+    (activation,) = activations_by_name([name], numbers[:1], numbers[1:])
+    return activation(total)
 
 
 @operator("CausalConvWithState", since=27)

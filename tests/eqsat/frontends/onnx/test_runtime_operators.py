@@ -31,6 +31,25 @@ CASES: dict[str, tuple[str, Arrays, dict[str, Any]]] = {
         {"a": normal(2, 4, 3), "b": normal(2, 5, 4)},
         {"alpha": 0.5, "transA": 1, "transB": 1},
     ),
+    "fused_matmul_of_batches": (
+        "FusedMatMul",
+        {"a": normal(4, 2, 3), "b": normal(5, 2, 3)},
+        {"transBatchA": 1, "transBatchB": 1, "transB": 1},
+    ),
+    **{
+        f"fused_conv_{name}": (
+            "FusedConv",
+            {"x": normal(2, 4, 6, 6), "w": normal(4, 2, 3, 3), "b": normal(4), "z": normal(2, 4, 6, 6)},
+            {"group": 2, "pads": [1, 1, 1, 1], "activation": name, **numbers},
+        )
+        for name, numbers in {
+            "Relu": {},
+            "Tanh": {},
+            "LeakyRelu": {"activation_params": [0.3]},
+            "Clip": {"activation_params": [-0.5, 1.5]},
+            "HardSigmoid": {"activation_params": [0.25, 0.4]},
+        }.items()
+    },
     "skip_layer_norm": ("SkipLayerNormalization", {"x": X, "s": normal(2, 5, 12), "g": ROW, "b": ROW + 1}, {}),
     "skip_layer_norm_bias": (
         "SkipLayerNormalization",
