@@ -95,6 +95,10 @@ class Target(msgspec.Struct, frozen=True):
         """A cycle: on a GPU one clock, on a CPU the time in which a core starts two vector operations."""
         return 1e9 / self.clock_hz if self.is_gpu else 4e9 * self.lanes * self.units / self.peak_flops["fp32"]
 
+    def cycles_in(self, seconds: float) -> float:
+        """Cycles of all units together in this time."""
+        return seconds * 1e9 / self.cycle_ns * self.units
+
     def per_cycle(self, dtype: str) -> float:
         """FLOPs of one unit in a cycle; those of fp32 if the machine lists no peak of the dtype."""
         return self.peak_flops.get(dtype, self.peak_flops["fp32"]) * self.cycle_ns * 1e-9 / self.units

@@ -117,8 +117,8 @@ def _time(work: Work, target: Target) -> float:
     """The estimate of seed 000 §11, in cycles of the whole machine."""
     per_cycle = target.per_cycle(work.compute_dtype) if work.compute_dtype in PEAK_DTYPES else 4 * target.lanes
     compute = (work.flops + work.recomputed) / (per_cycle * work.efficiency) + work.reread + work.layout
-    memory = work.bytes / target.bandwidth * 1e9 / target.cycle_ns
-    return max(compute / target.units, memory) / work.occupancy
+    memory = target.cycles_in(work.bytes / target.bandwidth)
+    return max(compute, memory) / target.units / work.occupancy
 
 
 def _is_worth_transposing(view: Contraction) -> bool:

@@ -444,7 +444,7 @@ class CpuContractionWork:
         read = sum((tensors[0] | tensors[1]).values())
         if hold_constants(read, self.target):
             return 0.0
-        return read / self.target.bandwidth * 1e9 / self.target.cycle_ns * self.target.units
+        return self.target.cycles_in(read / self.target.bandwidth)
 
     @cached_property
     def _far(self) -> tuple[int, int]:

@@ -81,7 +81,7 @@ def _rank(plan: CpuNestPlan, work: Work, target: Target) -> tuple[float, ...]:
     in order, a row at a time."""
     compute = (work.flops + work.recomputed) / (4 * target.lanes * work.efficiency)
     busy = (compute + work.reread + work.layout + work.fanout) / work.occupancy
-    memory = work.bytes / target.bandwidth * 1e9 / target.cycle_ns * target.units
+    memory = target.cycles_in(work.bytes / target.bandwidth)
     return max(busy, memory), plan.rows, busy
 
 

@@ -138,7 +138,7 @@ class CpuStreamWork:
         item = DTYPES[self.view.kind].bytes
         moved = self._points * item
         bandwidth = target.cache_bandwidth if moved <= target.last_level_bytes / 2 else target.bandwidth
-        return moved / bandwidth * 1e9 / target.cycle_ns * target.units
+        return target.cycles_in(moved / bandwidth)
 
     def _row_cycles(self, blocks: StreamBlocks) -> float:
         view = self.view

@@ -153,8 +153,7 @@ class GpuContractionWork:
         moved = stages * stage + 2 * part_bytes(self.view, tile)
         if moved <= self._bytes:
             return 0.0
-        excess = moved / self.target.cache_bandwidth - seconds
-        return max(0.0, excess) * 1e9 * self.target.units / self.target.cycle_ns
+        return self.target.cycles_in(max(0.0, moved / self.target.cache_bandwidth - seconds))
 
     @cached_property
     def _element_slots(self) -> tuple[float, float]:

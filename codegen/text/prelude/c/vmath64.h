@@ -4,9 +4,10 @@
    Polynomials of log, sin and cos: fdlibm (Sun Microsystems, 1993), e_log.c, k_sin.c and k_cos.c. That of exp is an
    interpolant at the nodes of Chebyshev. */
 
-#define EQ_POLY64_3(x, c0, c1, c2) eq_fma_f64h(eq_fma_f64h(eq_imm_f64h(c2), x, eq_imm_f64h(c1)), x, eq_imm_f64h(c0))
-#define EQ_POLY64_6(x, c0, c1, c2, c3, c4, c5) \
-  eq_fma_f64h(EQ_POLY64_3(x, c3, c4, c5), x * x * x, EQ_POLY64_3(x, c0, c1, c2))
+#define EQ_POLY64_2(x, c0, c1) eq_fma_f64h(eq_imm_f64h(c1), x, eq_imm_f64h(c0))
+#define EQ_POLY64_4(x, x2, c0, c1, c2, c3) eq_fma_f64h(EQ_POLY64_2(x, c2, c3), x2, EQ_POLY64_2(x, c0, c1))
+#define EQ_POLY64_6(x, x2, c0, c1, c2, c3, c4, c5) \
+  eq_fma_f64h(EQ_POLY64_4(x, x2, c2, c3, c4, c5), x2, EQ_POLY64_2(x, c0, c1))
 #define EQ_WHERE64(m, a, b) EQ_PICK(eq_i64h, eq_f64h, m, a, b)
 #define EQ_WITH_SIGN64(a, x) ((eq_f64h)((eq_i64h)(a) | ((eq_i64h)(x) & (eq_i64h)eq_imm_f64h(-0.0))))
 
@@ -19,12 +20,12 @@ EQ_FN eq_f64h eq_scale_f64h(eq_f64h x, eq_f64h n) {
 }
 /* e^r - 1 = r + r^2 q(r), |r| <= ln(2)/2; 4e-17. */
 EQ_FN eq_f64h eq_exp_less_1_f64h(eq_f64h r) {
-  eq_f64h low = EQ_POLY64_6(r, 0.50000000000000011, 0.16666666666666669, 0.04166666666662399, 0.0083333333333300511,
-                            0.0013888888917281794, 0.00019841269863105968);
-  eq_f64h high = eq_fma_f64h(EQ_POLY64_3(r, 2.4801521190217729e-05, 2.7557268378684192e-06, 2.7620138719733994e-07),
-                             eq_imm_f64h(1), r * r * r * 2.5100424157005067e-08);
-  eq_f64h cube = r * r * r;
-  return eq_fma_f64h(r * r, eq_fma_f64h(high, cube * cube, low), r);
+  eq_f64h square = r * r;
+  eq_f64h low = EQ_POLY64_6(r, square, 0.50000000000000011, 0.16666666666666669, 0.04166666666662399,
+                            0.0083333333333300511, 0.0013888888917281794, 0.00019841269863105968);
+  eq_f64h high = EQ_POLY64_4(r, square, 2.4801521190217729e-05, 2.7557268378684192e-06, 2.7620138719733994e-07,
+                             2.5100424157005067e-08);
+  return eq_fma_f64h(square, eq_fma_f64h(high, square * square * square, low), r);
 }
 /* x = n ln(2) + r; the first part of ln(2) has 33 bits. */
 EQ_FN eq_f64h eq_exp_split_f64h(eq_f64h x, eq_f64h *n) {
@@ -54,7 +55,7 @@ EQ_FN eq_f64h eq_log_split_f64h(eq_f64h x, eq_f64h *e, eq_f64h *f) {
        (eq_f64h)(large & (eq_i64h)eq_imm_f64h(1));
   *f = m - 1;
   eq_f64h s = *f / (2 + *f), z = s * s, half = *f * *f * 0.5;
-  eq_f64h q = EQ_POLY64_6(z, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01,
+  eq_f64h q = EQ_POLY64_6(z, z * z, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01,
                           1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01);
   return half - s * (half + z * eq_fma_f64h(q, z, eq_imm_f64h(6.666666666666735130e-01)));
 }
@@ -89,9 +90,9 @@ EQ_FN eq_f64h eq_sine_turned_f64h(eq_f64h x, double turn) {
   eq_f64h j = eq_round_f64h(x * 6.36619772367581382433e-01);
   eq_f64h r = ((x - j * 1.57079632673412561417) - j * 6.07710050630396597660e-11) - j * 2.02226624879595063154e-21;
   eq_f64h z = r * r;
-  eq_f64h s = EQ_POLY64_6(z, -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
+  eq_f64h s = EQ_POLY64_6(z, z * z, -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
                           2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10);
-  eq_f64h c = EQ_POLY64_6(z, 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
+  eq_f64h c = EQ_POLY64_6(z, z * z, 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
                           -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11);
   eq_i64h quadrant = (eq_i64h)(j + (0x1.8p52 + turn));
   eq_f64h sine = eq_fma_f64h(r * z, s, r), cosine = eq_fma_f64h(z * z, c, 1 - z * 0.5);
@@ -124,12 +125,12 @@ EQ_FN eq_f64 eq_cos_f64(eq_f64 x) {
    s = f / (2 + f), z = s^2; the last polynomial is that of e^r (2e-10). */
 EQ_FN eq_f64h eq_pow_half(eq_f64h e, eq_f64h f, eq_f64h b) {
   eq_f64h s = f / (2 + f), z = s * s;
-  eq_f64h q = EQ_POLY64_6(z, 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
+  eq_f64h q = EQ_POLY64_6(z, z * z, 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
                           2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01);
   eq_f64h power = b * eq_fma_f64h(s * eq_fma_f64h(q, z, eq_imm_f64h(2)), eq_imm_f64h(1.4426950408889634), e);
   power = eq_most_f64h(eq_imm_f64h(-200), eq_least_f64h(eq_imm_f64h(200), power));
   eq_f64h n = eq_round_f64h(power), r = (power - n) * 0.69314718055994531;
-  eq_f64h p = EQ_POLY64_6(r, 0.50000000134981781, 0.16666666681659179, 0.04166646460202654, 0.0083333108895820764,
+  eq_f64h p = EQ_POLY64_6(r, r * r, 0.50000000134981781, 0.16666666681659179, 0.04166646460202654, 0.0083333108895820764,
                           0.0013933685862617174, 0.00019891030654370327);
   return (1 + eq_fma_f64h(r * r, p, r)) * eq_power_of_2_f64h(n);
 }
