@@ -90,7 +90,7 @@ def _of_all(f: Function) -> Callable[[Floats], Floats]:
 
 
 def _table(name: str, values: Floats) -> str:
-    rows = [", ".join(f"{value:#.9g}f" for value in np.float32(half)) for half in np.split(values, 4)]
+    rows = [", ".join(f"{value:#.9g}f" for value in part.astype(np.float32)) for part in np.split(values, 4)]
     return f"EQ_TABLE {name} = {{\n" + ",\n".join(f"  {row}" for row in rows) + "};\n"
 
 
