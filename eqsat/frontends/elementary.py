@@ -64,6 +64,12 @@ def expm1(x: Tensor) -> Tensor:
     return where(abs(x) < 1, 2 * half / (1 - half), x.exp() - 1)
 
 
+def log_add(a: Tensor, b: Tensor) -> Tensor:
+    """ln(eᵃ + eᵇ) in the dtype of a and b."""
+    greatest = a.maximum(b)
+    return where(abs(greatest) == math.inf, greatest, greatest + log1p((a.minimum(b) - greatest).exp()))
+
+
 @in_fp64
 def log10(x: Tensor) -> Tensor:
     return x.log() * (1 / math.log(10))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from eqsat.frontends import elementary
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import axes_in, axis_in
-from eqsat.tensor import Tensor, extremum_position, iota, where
+from eqsat.tensor import Tensor, barrier, extremum_position
 from ir.dtype import DType
 
 Axes = int | list[int] | None
@@ -130,17 +131,19 @@ def _running_product(x: Tensor, dim: int, *, dtype: DType | None = None, result:
 
 @aten("logcumsumexp")
 def _running_log_sum(x: Tensor, dim: int) -> Tensor:
-    """log Σ exp of the elements so far, relative to the greatest one so far: n² terms for n elements."""
+    """log Σ exp of the elements so far. In step k, each element takes in the sum of the 2^k elements that end 2^k places
+    before it (Hillis and Steele, "Data parallel algorithms", 1986)."""
     if not x.ndim or not x.size:
         return x
     place = axis_in(dim, x.shape)
-    rows = x.cast(x.dtype.accumulator).swapaxes(place, -1)
-    greatest = Tensor("CUMMAX", [rows], {"axis": rows.ndim - 1, "dtype": rows.dtype.name})
-    shift = where(abs(greatest) == math.inf, 0.0, greatest).unsqueeze(-1)
-    grid = (rows.shape[-1], rows.shape[-1])
-    reached = iota(grid, 1, "i64") <= iota(grid, 0, "i64")
-    terms = where(reached, (rows.unsqueeze(-2) - shift).exp(), 0.0)
-    return (terms.sum(-1).log() + shift.squeeze(-1)).swapaxes(place, -1).cast(x.dtype)
+    total = x.cast(x.dtype.accumulator)
+    reach = 1
+    while reach < x.shape[place]:
+        widths = [(reach, 0) if axis == place else (0, 0) for axis in range(x.ndim)]
+        before = total.pad(widths, -math.inf).narrow(place, 0, x.shape[place])
+        total = barrier(elementary.log_add(total, before))
+        reach *= 2
+    return total.cast(x.dtype)
 
 
 @aten("linalg_vector_norm")

@@ -85,7 +85,15 @@ CASES: dict[str, Case] = {
     "modes": (lambda x: x.mode(1), (torch.tensor([[1, 2, 2, 1, 0], [3, 3, 3, 0, 0]]),)),
     "running extrema": (lambda x: (*x.cummax(1), *x.cummin(1)), (WITH_NAN,)),
     "running extrema of ints": (lambda x: (*x.cummax(0), *x.cummin(0)), (torch.tensor([3, -(2**63), 3, 2**63 - 1]),)),
-    "running log of sums": (lambda x: x.logcumsumexp(1), (normal(3, 6) * 50,)),
+    "running log of sums": (lambda x: (x.logcumsumexp(1), x.logcumsumexp(0)), (normal(3, 37) * 50,)),
+    "running log of infinities": (
+        lambda x: x.logcumsumexp(0),
+        (
+            torch.tensor(
+                [[-torch.inf, -torch.inf, 1.0, 2.0], [1.0, torch.inf, 2.0, -torch.inf], [1.0, torch.nan, 2.0, 3.0]]
+            ).T,
+        ),
+    ),
     "search": (
         lambda x, y: (torch.searchsorted(x, y), torch.searchsorted(x, y, right=True), torch.bucketize(y, x[0])),
         (normal(2, 5).sort(1).values, normal(2, 3)),
