@@ -131,8 +131,8 @@ def _running_product(x: Tensor, dim: int, *, dtype: DType | None = None, result:
 
 @aten("logcumsumexp")
 def _running_log_sum(x: Tensor, dim: int) -> Tensor:
-    """log Σ exp of the elements so far. In step k, each element takes in the sum of the 2^k elements that end 2^k places
-    before it (Hillis and Steele, "Data parallel algorithms", 1986)."""
+    """log Σ exp of the elements so far. In step k, each element takes in the sum of the 2^k elements that end 2^k
+    places before it (Hillis and Steele, "Data parallel algorithms", 1986)."""
     if not x.ndim or not x.size:
         return x
     place = axis_in(dim, x.shape)
