@@ -44,7 +44,7 @@ _VECTOR_HEADERS = (
 OPTIONAL_HEADERS = {
     "reduce": r"\beq_h(sum|prod|max|min)_",
     "scan": r"\beq_(last_|(run|prefix)[a-z]+_)",
-    "vmath64": r"\beq_(far_)?((exp2?|log2?|sin|cos|tanh|sigmoid)_f64|pow_f32)\b",
+    "vmath64": r"\beq_(far_)?((exp|log|sin|cos|tanh|sigmoid|power_of_2|scale)\w*_f64h?|pow_(f32|half))\b",
     "random": r"\beq_(far_)?(random_|philox\b|product_of_words\b)",
     "transpose": r"\beq_transpose_",
     "cells": r"\beq_(pair|quad|dot_pairs|dot_quads)_",
