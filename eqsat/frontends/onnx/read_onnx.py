@@ -41,7 +41,7 @@ def read_onnx(source: Any) -> tuple[Any, Weights]:
 
 
 def _way_out(missing: str) -> str:
-    near = get_close_matches(missing.rpartition(".")[2], supported_operators(), 1, 0.8)
+    near = get_close_matches(missing.rpartition(".")[2], supported_operators(), 1, 0.75)
     instead = f"{near[0]}, which is supported" if near else "operators that are supported"
     return f"export the model with {instead}: `eqsat doctor` says which of a model's operators are"
 
