@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,9 +56,8 @@ def resize_rows(size: int, length: int, scale: float, roi: tuple[float, float], 
     scale: elements of the result per element of the axis. roi: the part of the axis, in fractions of it, that
     tf_crop_and_resize reads.
     """
-    precision = (
-        np.float32 if sampling.mode == "nearest" else np.float64
-    )  # as in onnxruntime, a step decides the element
+    # In fp32 as in onnxruntime: rounding decides which element is nearest.
+    precision = np.float32 if sampling.mode == "nearest" else np.float64
     places = np.arange(length, dtype=precision)
     coordinates = _coordinates(size, places, scale, roi, sampling.coordinate_transformation_mode)
     outside = np.zeros(length, bool)
@@ -73,22 +72,25 @@ def resize_rows(size: int, length: int, scale: float, roi: tuple[float, float], 
     return ResizedAxis(*_keep_inside(*_merge(np.clip(index, 0, size - 1), weights), size), outside)
 
 
-def nearest_rows_of_torch(size: int, length: int, scale: float, exact: bool) -> ResizedAxis:
+def nearest_rows_of_torch(
+    size: int, length: int, scale: float, exact: bool, precision: type[np.floating[Any]] = np.float32
+) -> ResizedAxis:
     """The rows of torch's modes "nearest" and, if `exact`, "nearest-exact": the element at the start or in the middle
-    of an element of the result. torch multiplies by the inverse of the scale in fp32, and rounds down.
+    of an element of the result. torch multiplies by the inverse of the scale in fp32, or in fp64 for tensors of fp64,
+    and rounds down.
 
     Source: nearest_neighbor_compute_source_index of ATen/native/UpSample.h.
     """
     of_sizes = bool(length) and scale == length / size
-    step = np.float32(size) / np.float32(length) if of_sizes else np.float32(1 / scale)
+    step = precision(size) / precision(length) if of_sizes else precision(1 / scale)
     places = np.arange(length) + (0.5 if exact else 0.0)
-    index = np.minimum(np.floor((places * np.float64(step)).astype(np.float32)), size - 1).astype(np.int64)
+    index = np.minimum(np.floor((places * np.float64(step)).astype(precision)), size - 1).astype(np.int64)
     return ResizedAxis(index, np.ones((length, 1)), np.zeros(length, bool))
 
 
 def _coordinates(size: int, places: np.ndarray, scale: float, roi: tuple[float, float], mode: str) -> np.ndarray:
-    """The coordinate in the axis of every element of the result. Its length is a whole number, as in torch and
-    onnxruntime; onnx's own evaluator takes the product of size and scale for it."""
+    """The coordinate in the axis of every element of the result. The length of the result is a whole number, as in
+    torch and onnxruntime; onnx's own evaluator takes the product of size and scale for it."""
     one_of(mode, COORDINATES, "coordinate_transformation_mode")
     length = len(places)
     if mode == "align_corners":
@@ -104,8 +106,10 @@ def _coordinates(size: int, places: np.ndarray, scale: float, roi: tuple[float, 
         return start * (size - 1) + places * (stop - start) * (size - 1) / (length - 1)
     if mode == "pytorch_half_pixel" and length <= 1:
         return places * 0
-    centred = (places + 0.5) / scale - 0.5
-    return centred + size / 2 * (1 - length / (scale * size)) if mode == "half_pixel_symmetric" else centred
+    if mode == "half_pixel_symmetric":
+        exact = places.dtype.type(scale) * places.dtype.type(size)
+        return size / 2 * (1 - length / exact) + (places + 0.5) / scale - 0.5
+    return (places + 0.5) / scale - 0.5
 
 
 def _neighbours(coordinates: np.ndarray, scale: float, sampling: Sampling) -> tuple[np.ndarray, np.ndarray]:

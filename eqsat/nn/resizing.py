@@ -20,6 +20,7 @@ from eqsat.nn.operands import floats_of, image_of
 from eqsat.nn.resize_rows import ResizedAxis, Sampling, nearest_rows_of_torch, resize_rows
 from eqsat.tensor import Tensor, as_tensor, constant, where
 from ir.diagnostics import Kind, fail
+from ir.dtype import fp64
 
 _POLICIES = ("stretch", "not_larger", "not_smaller")
 _MOST_TERMS = 4
@@ -134,8 +135,9 @@ def resize_as_torch(
 
 def _nearest_as_torch(x: Tensor, sizes: Sequence[int], scales: Sequence[float] | None, exact: bool) -> Tensor:
     axes = tuple(range(2, x.ndim))
+    precision = np.float64 if x.dtype == fp64 else np.float32
     for axis, length, scale in zip(axes, *_lengths(x, axes, sizes, scales, "stretch"), strict=True):
-        x = _resize_axis(x, axis, nearest_rows_of_torch(x.shape[axis], length, scale, exact))
+        x = _resize_axis(x, axis, nearest_rows_of_torch(x.shape[axis], length, scale, exact, precision))
     return x
 
 

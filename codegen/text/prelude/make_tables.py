@@ -24,7 +24,8 @@ Function = Callable[[float], float]
 _TOP = """\
 /* Coefficients by interval of the argument, for registers of 16 lanes. `python -m codegen.text.prelude.make_tables`
    writes this file and says how they are found. */
-#if EQ_X86 == 512
+#define EQ_TABLES (EQ_X86 == 512 && EQ_FLUSH)
+#if EQ_TABLES
 #define EQ_TABLE static const __attribute__((unused)) eq_f32
 """
 
@@ -57,7 +58,7 @@ def inverse_mantissas() -> Floats:
 def odd_function(f: Function, spacing: float, degree: int, top: float) -> Floats:
     """Coefficients of f around the multiples of `spacing`: row i holds those of x - i·spacing, the lowest first.
 
-    The polynomials interpolate f at the nodes of Chebyshev. The first is odd, so that its relative error stays small
+    The polynomials interpolate f at Chebyshev nodes. The first is odd, so that its relative error stays small
     beside 0. The last one rises to 1 at `top`, where the distance of f from 1 is below half an ulp of fp32.
     """
     half = spacing / 2

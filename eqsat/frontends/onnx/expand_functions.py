@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
+from ir.diagnostics import Kind, fail
+from ir.frontend import STAGE
 
 STORED = "Constant"
 """The operator that becomes a constant of the graph, and has no lowering."""
@@ -50,14 +52,25 @@ def expand_functions(model: Any) -> Any:
 
 
 def _inline_own_functions(model: Any) -> Any:
-    from onnx.inliner import inline_local_functions
+    """The model with the bodies of its own functions: callers before the functions that they call, since a caller may
+    leave an attribute of these to its default."""
+    from onnx.inliner import inline_selected_functions
 
     model = _copy(model)
-    defaults = {(plain_domain(f.domain), f.name): f.attribute_proto for f in model.functions}
-    for graph in (model.graph, *model.functions):
-        for node in all_nodes(graph):
-            _add_defaults(node, defaults.get((plain_domain(node.domain), node.op_type), ()))
-    return inline_local_functions(model)
+    while model.functions:
+        functions = {(plain_domain(f.domain), f.name): f for f in model.functions}
+        called = {(plain_domain(node.domain), node.op_type) for f in model.functions for node in all_nodes(f)}
+        outer = [key for key in functions if key not in called]
+        if not outer:
+            fail(Kind.MALFORMED_GRAPH, STAGE, f"functions call one another in a circle: {sorted(functions)}")
+        for node in all_nodes(model.graph):
+            function = functions.get((plain_domain(node.domain), node.op_type))
+            _add_defaults(node, function.attribute_proto if function else ())
+        model = inline_selected_functions(model, [(functions[key].domain, functions[key].name) for key in outer])
+        left = [f for f in model.functions if (plain_domain(f.domain), f.name) not in outer]
+        del model.functions[:]
+        model.functions.extend(left)
+    return model
 
 
 def _operators_with_body(model: Any) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.draws import draw_again, draw_by_seed, new_seeds, take_seeds
 from eqsat.frontends.torch.frozen import parameters
 from eqsat.frontends.torch.lower_graph import outputs_of
-from eqsat.frontends.torch.memory_order import keep_orders, tell_orders
+from eqsat.frontends.torch.memory_order import keep_orders, pass_orders_to_backward
 from eqsat.frontends.torch.partition import compile_supported_parts
 from eqsat.frontends.torch.survey import TorchSurvey, listed
 from eqsat.frontends.torch.writes import is_write, take_writes, write, written_values
@@ -47,7 +47,7 @@ def eqsat(module: Any, example_inputs: Sequence[Any], *, mode: str | None = None
         draw_again(forward, backward)
         keep_orders([*outputs_of(forward)[: keywords["num_fwd_outputs"]], *written_values(forward)])
         keep_orders(outputs_of(backward))
-        tell_orders(outputs_of(forward), backward.graph.nodes)
+        pass_orders_to_backward(outputs_of(forward), backward.graph.nodes)
         return forward, backward
 
     def compile_inference(graph: Any, _: Sequence[Any]) -> Compiled:
@@ -86,9 +86,10 @@ def _check(graph: Any, options: BackendOptions, survey: TorchSurvey) -> None:
 
 
 def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Sequence[int] = ()) -> Compiled:
-    """The graph as a function of a list, in kernels where eqsat has the operators. frozen: the places of arguments that
-    become constants, if all of the graph is compiled."""
-    places, seeds, messages = take_writes(graph), take_seeds(graph), take_assertions(graph)
+    """The graph as a function of a list, in kernels where eqsat has the operators. Values that the graph writes into
+    arguments are copied there after the run. frozen: the places of arguments that become constants, if all of the graph
+    is compiled."""
+    written, seeds, messages = take_writes(graph), take_seeds(graph), take_assertions(graph)
     if survey.missing_operators(graph.graph.nodes):
         run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options, survey)
     else:
@@ -100,8 +101,8 @@ def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Seq
         results = list(run(*given, *([new_seeds(seeds)] if seeds else [])))
         checked = len(results) - len(messages)
         require(results[checked:], messages)
-        count = checked - len(places)
-        write(given, places, results[count:checked])
+        count = checked - len(written)
+        write(given, written, results[count:checked])
         return results[:count]
 
     call._boxed_call = True  # type: ignore[attr-defined]

@@ -43,7 +43,8 @@ _REPEATABLE = frozenset(
 
 
 _OF_CHECKPOINTS = ("recompute", "ac_graph_id")
-"""What torch.utils.checkpoint says of a node: a backward graph computes it again. New seeds would be other numbers."""
+"""Keys of `meta` by which torch.utils.checkpoint asks the backward graph to compute a node again. Seeds that are drawn
+again are other numbers."""
 
 
 class DrawOperators(NamedTuple):

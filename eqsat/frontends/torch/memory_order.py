@@ -27,7 +27,7 @@ def kept_order(node: Any) -> tuple[int, ...] | None:
     return order_of(node.meta["val"]) if is_kept(node) else None
 
 
-def tell_orders(forward: Iterable[Any], backward: Iterable[Any]) -> None:
+def pass_orders_to_backward(forward: Iterable[Any], backward: Iterable[Any]) -> None:
     """Tells the arguments of a backward graph which of them a forward graph returns in the order of their axes."""
     computed = {node.name: is_kept(node) for node in forward if getattr(node, "op", None) == "call_function"}
     for node in backward:

@@ -224,7 +224,7 @@ class SizedGraph:
 
 
 def _argument_of(value: Tensor) -> Tensor:
-    """The argument of a program that a value is, or whose axes it moves."""
+    """The program's INPUT: the value itself, or the tensor whose axes the value moves."""
     return value if value.uop == "INPUT" else cast(Tensor, value.src[0])
 
 

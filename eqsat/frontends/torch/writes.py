@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eqsat.frontends.torch.memory_order import keep_orders
 from eqsat.frontends.torch.operator_table import name_of
+from eqsat.frontends.torch.result_views import viewed_by
 
 
 def is_write(node: Any) -> bool:
@@ -21,20 +23,45 @@ def written_values(module: Any) -> list[Any]:
 
 
 def take_writes(module: Any) -> list[int]:
-    """Makes the values that a GraphModule writes its last results. Returns the places of the arguments to write."""
+    """Makes the values that a GraphModule writes its last results. Returns the places of the arguments to write.
+
+    A result that is an argument to write, or a view of one, becomes a copy: a backward graph needs the old value.
+    """
     writes = [node for node in module.graph.nodes if is_write(node)]
     if not writes:
         return []
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     arguments = [node for node in module.graph.nodes if node.op == "placeholder"]
+    written = {node.args[0] for node in writes}
     places = [arguments.index(node.args[0]) for node in writes]
     for node in writes:
         node.replace_all_uses_with(node.args[1])
-    output.args = (type(output.args[0])([*output.args[0], *(node.args[1] for node in writes)]), *output.args[1:])
+    results = [_copy(output, node) if _argument_of(node) in written else node for node in output.args[0]]
+    output.args = (type(output.args[0])([*results, *(node.args[1] for node in writes)]), *output.args[1:])
     for node in writes:
         module.graph.erase_node(node)
     module.recompile()
     return places
+
+
+def _argument_of(node: Any) -> Any:
+    """The node of which a node is a view, or a view of a view: itself, if it is none."""
+    if not hasattr(node, "op"):
+        return node
+    while (source := viewed_by(node)) is not None:
+        node = source
+    return node
+
+
+def _copy(output: Any, node: Any) -> Any:
+    """A node that copies another one, before the output of its graph."""
+    import torch
+
+    with output.graph.inserting_before(output):
+        copy = output.graph.call_function(torch.ops.aten.clone.default, (node,))
+    copy.meta = dict(node.meta)
+    keep_orders([copy])
+    return copy
 
 
 def write(arguments: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> None:

@@ -57,7 +57,7 @@ def _at(index: int, t: str) -> str:
     return f"p[{index}] + i * {np.dtype(STORAGE[t]).itemsize}"
 
 
-FLUSHED = ("exp", "exp2", "sigmoid", "tanh", "erf")
+FLUSHED = ("exp", "exp2", "log", "log2", "sigmoid", "tanh", "erf")
 """Functions of f32 whose text depends on `EQ_FLUSH`. With it, they are `flushed_<op>_f32` in the test library."""
 
 

@@ -32,7 +32,8 @@
 #define EQ_X86 0
 #endif
 
-/* EQ_FLUSH: whether functions may return 0 in place of denormals. */
+/* EQ_FLUSH: whether functions may return 0 in place of denormals, and other last bits than with other instruction sets.
+*/
 #ifndef EQ_FLUSH
 #define EQ_FLUSH 0
 #endif

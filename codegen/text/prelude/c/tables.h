@@ -1,6 +1,7 @@
 /* Coefficients by interval of the argument, for registers of 16 lanes. `python -m codegen.text.prelude.make_tables`
    writes this file and says how they are found. */
-#if EQ_X86 == 512
+#define EQ_TABLES (EQ_X86 == 512 && EQ_FLUSH)
+#if EQ_TABLES
 #define EQ_TABLE static const __attribute__((unused)) eq_f32
 EQ_TABLE EQ_POWERS = {
   1.00000000f, 1.04427373f, 1.09050775f, 1.13878858f,

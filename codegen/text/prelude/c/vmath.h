@@ -1,5 +1,5 @@
-/* Transcendental functions of f32: eq_<op>_f32, op in exp exp2 log log2 sin cos tanh erf sigmoid; and mod of f32, and erf
-   pow mod of f64. The other functions of f64, and pow of f32, stand in vmath64.h.
+/* Transcendental functions: eq_<op>_<T> for exp exp2 log log2 sin cos tanh erf sigmoid mod of f32, and for erf pow mod of
+   f64. The other functions of f64, and pow of f32, stand in vmath64.h.
 
    f32: polynomials of our own. A sweep over the arguments found relative errors below 2.2e-7. NaN, infinities,
    zeros and denormals are right.
@@ -37,7 +37,7 @@ EQ_FN eq_f32 eq_log_split(eq_f32 x, eq_f32 *e) {
   return EQ_FLOAT((bits & 0x7fffff) + 0x3f3504f3) - 1;
 }
 
-#if EQ_X86 != 512 /* vmath_tables.h has these functions for AVX-512 */
+#if !EQ_TABLES /* else vmath_tables.h has these functions */
 /* e^r - 1 = r + r^2 q(r) for -ln(2)/2 <= r <= ln(2); 2.6e-9 of e^r. */
 EQ_FN eq_f32 eq_exp_less_1(eq_f32 r) {
   eq_f32 q = eq_fma_f32(EQ_POLY4(r, 1.666671932e-01f, 4.166670889e-02f, 8.325845003e-03f, 1.392582781e-03f,

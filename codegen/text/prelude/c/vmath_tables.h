@@ -2,7 +2,7 @@
    the argument. One instruction picks the coefficients of all lanes out of a table in a register, so that these
    functions take a third to two thirds of the time of those of vmath.h. A sweep over the arguments found relative
    errors below 2e-7. NaN, infinities, zeros and denormals are right. */
-#if EQ_X86 == 512
+#if EQ_TABLES
 
 /* The coefficient of each lane: `place` holds the number of the interval in its lowest four bits. */
 EQ_FN eq_f32 eq_of_interval(eq_f32 place, eq_f32 table) {

@@ -14,7 +14,7 @@ Activation = Callable[[Tensor], Tensor]
 
 
 class _Named(NamedTuple):
-    """An activation of x and of as many numbers as it has defaults."""
+    """A function of x, then alpha, then beta; `defaults` holds one number for each that it takes."""
 
     function: Callable[..., Tensor]
     defaults: tuple[float, ...] = ()
@@ -41,15 +41,15 @@ def activations_by_name(
 ) -> list[Activation]:
     """The activations of these names. Those with an alpha, and those with a beta, take the next number of the lists,
     and their defaults where the lists end. Raises EqsatError, UnsupportedOp, for other names."""
-    rests = [iter(alphas or ()), iter(betas or ())]
-    found: list[Activation] = []
+    lists = [iter(alphas or ()), iter(betas or ())]
+    activations: list[Activation] = []
     for name in names:
         if name.lower() not in _ACTIVATIONS:
             refuse(f"the activation {name}", f"one of {', '.join(_ACTIVATIONS)}")
         function, defaults = _ACTIVATIONS[name.lower()]
-        numbers = [next(rest, default) for rest, default in zip(rests, defaults, strict=False)]
-        found.append(partial(_apply, function, numbers))
-    return found
+        numbers = [next(rest, default) for rest, default in zip(lists, defaults, strict=False)]
+        activations.append(partial(_apply, function, numbers))
+    return activations
 
 
 def _apply(function: Callable[..., Tensor], numbers: Sequence[float], x: Tensor) -> Tensor:

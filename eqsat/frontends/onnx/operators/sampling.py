@@ -112,5 +112,5 @@ def _affine_grid(theta: Tensor, size: Tensor, *, align_corners: int = 0) -> Tens
 def _centres(length: int, aligned: bool) -> np.ndarray:
     """Coordinates of the elements of an axis from -1 to 1: of its corners, or of centres."""
     if aligned:
-        return np.linspace(-1, 1, length) if length > 1 else np.zeros(length)
+        return np.linspace(-1, 1, length)
     return (2 * np.arange(length) + 1) / length - 1

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from eqsat import nn, tensor
-from eqsat.frontends.onnx.operands import known_integers, refuse
+from eqsat.frontends.onnx.operands import known_integers, malformed, refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.frontends.onnx.operators.named_activations import activations_by_name
 from eqsat.frontends.onnx.operators.quantization import centre, quantize
@@ -94,6 +94,8 @@ def _fused_conv(
     if not name:
         return total
     if name == "Clip":
+        if len(numbers) != 2:
+            malformed("Clip without two activation_params", "the least and the greatest number")
         return total.maximum(numbers[0]).minimum(numbers[1])
     (activation,) = activations_by_name([name], numbers[:1], numbers[1:])
     return activation(total)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from eqsat import optimize_and_compile
+from eqsat import EqsatError, optimize_and_compile
 
 OPSET = helper.make_opsetid("", 23)
 X = np.array([[-1.0, 2.0, -3.0], [4.0, -5.0, 6.0]], np.float32)
@@ -64,6 +65,26 @@ def test_a_function_that_calls_another_leaves_its_default_in_place() -> None:
     outer = helper.make_function("own", "G", ["a"], ["o"], [call], [OPSET, helper.make_opsetid("own", 1)])
     source = model([helper.make_node("G", ["x"], ["y"], domain="own")], X, functions=[inner, outer])
     assert_allclose(optimize_and_compile(source)(x=X), np.where(X < 0, 0.25 * X, X))
+
+
+def test_an_attribute_that_a_caller_passes_on_may_be_left_out() -> None:
+    leaky = helper.make_node("LeakyRelu", ["a"], ["o"])
+    leaky.attribute.append(reference("alpha", "slope", AttributeProto.FLOAT))
+    inner = function([leaky], helper.make_attribute("slope", 0.25))
+    call = helper.make_node("F", ["a"], ["o"], domain="own")
+    call.attribute.append(reference("slope", "steep", AttributeProto.FLOAT))
+    opsets = [OPSET, helper.make_opsetid("own", 1)]
+    outer = helper.make_function("own", "G", ["a"], ["o"], [call], opsets, ["steep"])
+    for given, slope in (({}, 0.25), ({"steep": 0.5}, 0.5)):
+        source = model([helper.make_node("G", ["x"], ["y"], domain="own", **given)], X, functions=[inner, outer])
+        assert_allclose(optimize_and_compile(source)(x=X), np.where(X < 0, slope * X, X))
+
+
+def test_functions_in_a_circle_are_refused() -> None:
+    call = helper.make_node("F", ["a"], ["o"], domain="own")
+    circle = helper.make_function("own", "F", ["a"], ["o"], [call], [OPSET, helper.make_opsetid("own", 1)])
+    with pytest.raises(EqsatError, match="in a circle"):
+        optimize_and_compile(called(circle))
 
 
 def test_an_operator_with_a_body_has_its_default() -> None:
