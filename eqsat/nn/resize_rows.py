@@ -107,7 +107,7 @@ def _coordinates(size: int, places: np.ndarray, scale: float, roi: tuple[float, 
     if mode == "pytorch_half_pixel" and length <= 1:
         return places * 0
     if mode == "half_pixel_symmetric":
-        exact = places.dtype.type(scale) * places.dtype.type(size)
+        exact = np.full_like(places, scale) * size
         return size / 2 * (1 - length / exact) + (places + 0.5) / scale - 0.5
     return (places + 0.5) / scale - 0.5
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from codegen.compile.library import build
+from codegen.compile.machine import machine, restrict
 from ir.uop.table import FUNCTIONS
 from tests.support.cpu.lanes import (
     BINARY,
@@ -22,9 +25,12 @@ from tests.support.cpu.lanes import (
     UNARY,
     Array,
     Lanes,
+    arches,
     assert_same,
     floats,
+    units,
 )
+from tests.support.cpu.quick_flags import quick_flags
 from tests.support.oracles.meanings import MEANINGS
 from tests.support.programs.philox_answers import ANSWERS, COUNTERS_AND_KEYS
 
@@ -89,6 +95,19 @@ def test_functions_that_flush_denormals(lanes: Lanes, op: str) -> None:
     denormal = np.abs(exact) < np.finfo(np.float32).smallest_normal
     assert (np.abs(got[denormal] - exact[denormal]) <= np.abs(exact[denormal])).all()
     _assert_near(got[~denormal], exact[~denormal], op)
+
+
+@pytest.mark.slow
+def test_functions_have_the_same_bits_with_every_instruction_set(tmp_path: Path) -> None:
+    """Without `EQ_FLUSH`, as at `exactness="exact"`."""
+    machines = [restrict(machine(), arch) for arch in arches()]
+    texts = {"ops": units()["ops"]}
+    sets = [Lanes(on, build(texts, on, flags=quick_flags(on), cache=tmp_path / str(on.lanes))) for on in machines]
+    x = np.concatenate([floats("f32"), np.random.default_rng(0).normal(size=20_000).astype(np.float32) * 9])
+    for op in FLUSHED:
+        first, *others = (lanes.map(f"{op}_f32", x.dtype, x).view(np.int32) for lanes in sets)
+        for other in others:
+            np.testing.assert_array_equal(first[~np.isnan(x)], other[~np.isnan(x)], op)
 
 
 @pytest.mark.parametrize(("op", "t"), BINARY)

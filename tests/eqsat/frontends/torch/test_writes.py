@@ -64,7 +64,7 @@ def test_a_parameter_that_is_only_written_has_no_gradient() -> None:
     torch.testing.assert_close(teacher.detach(), torch.full((3,), 4.0))
 
 
-class Counting(torch.nn.Module):
+class Counting(torch.nn.Module):  # type: ignore[misc]
     """A module that multiplies by what it writes, or by what it is about to write."""
 
     def __init__(self, is_old: bool) -> None:
