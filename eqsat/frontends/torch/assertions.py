@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eqsat.frontends.torch.graph_results import return_instead
 from eqsat.frontends.torch.operator_table import name_of
 
 
@@ -18,13 +19,8 @@ def take_assertions(module: Any) -> list[str]:
     assertions = [node for node in module.graph.nodes if is_assertion(node)]
     if not assertions:
         return []
-    (output,) = (node for node in module.graph.nodes if node.op == "output")
-    operands = [node.args[0] for node in assertions]
-    output.args = (type(output.args[0])([*output.args[0], *operands]), *output.args[1:])
     messages = [node.args[1] for node in assertions]
-    for node in assertions:
-        module.graph.erase_node(node)
-    module.recompile()
+    return_instead(module, assertions, [node.args[0] for node in assertions])
     return messages
 
 

@@ -12,7 +12,7 @@ from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.draws import draw_again, draw_by_seed, new_seeds, take_seeds
 from eqsat.frontends.torch.frozen import parameters
-from eqsat.frontends.torch.lower_graph import outputs_of
+from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.memory_order import keep_orders, pass_orders_to_backward
 from eqsat.frontends.torch.partition import compile_supported_parts
 from eqsat.frontends.torch.survey import TorchSurvey, listed

@@ -17,7 +17,7 @@ import numpy as np
 from eqsat.api import optimize_and_compile
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.frozen import MOST_CHANGES, Stamp, copies_of, stamp_of
-from eqsat.frontends.torch.lower_graph import outputs_of
+from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.memory_order import kept_order, laid_as, lay_in_order
 from eqsat.frontends.torch.result_views import view_again
 from eqsat.frontends.torch.sized_graph import GraphArguments, SizedGraph, number_of, outputs_in_order

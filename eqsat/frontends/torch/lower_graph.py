@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.lower_node import Value, lower_node
 from eqsat.frontends.torch.module_path import tag_of
 from eqsat.lazy.known_value import known_value
@@ -41,13 +42,6 @@ def lower_graph(module: Any, arguments: Sequence[Value]) -> list[Value]:
                 known.add(node)
                 values[node] = _fold(values[node])
     return [values.get(result) for result in outputs_of(module)]
-
-
-def outputs_of(module: Any) -> list[Any]:
-    """The nodes that a GraphModule returns, in order; None stays None."""
-    (output,) = (node for node in module.graph.nodes if node.op == "output")
-    results = output.args[0]
-    return list(results) if isinstance(results, tuple | list) else [results]
 
 
 def _attribute(module: Any, path: str) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
-from eqsat.frontends.torch.lower_graph import outputs_of
+from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.memory_order import keep_orders
 from eqsat.frontends.torch.survey import TorchSurvey
 

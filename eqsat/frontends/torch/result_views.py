@@ -21,7 +21,7 @@ def views_among(results: Iterable[Any], symbols: Collection[Any]) -> dict[Any, A
     """Result → the node that it views: an argument of the graph, or a result in eager's order of axes that the graph
     computes. symbols: those whose values a call knows."""
     tensors = dict.fromkeys(node for node in results if hasattr(node, "op"))
-    bases = {node: _base_of(node, tensors) for node in tensors}
+    bases = {node: base_of(node, tensors) for node in tensors}
     return {
         node: base
         for node, base in bases.items()
@@ -47,10 +47,10 @@ def _number(size: Any, number: Callable[[Any], Any]) -> Any:
     return number(size) if hasattr(size, "node") else size
 
 
-def _base_of(node: Any, results: Collection[Any]) -> Any:
+def base_of(node: Any, results: Collection[Any]) -> Any:
     """The first argument or result of the chain of views that ends in a node: the node itself, if there is no other."""
     base = source = node
-    while (source := viewed_by(source)) is not None:
+    while (source := _viewed(source)) is not None:
         if source in results or source.op == "placeholder":
             base = source
     return base
@@ -66,12 +66,12 @@ def _sizes_of_views(node: Any, base: Any) -> list[Any]:
     return sizes
 
 
-def viewed_by(node: Any) -> Any:
+def _viewed(node: Any) -> Any:
     """The node that a view of torch, or an element of a list of views, is taken of; None for another node."""
     if node.op != "call_function" or not node.args or not hasattr(node.args[0], "op"):
         return None
     source = node.args[0]
     if node.target is operator.getitem:
-        return source if viewed_by(source) is not None else None
+        return source if _viewed(source) is not None else None
     is_view = getattr(node.target, "is_view", False) and node.target.name().split(".")[0] not in _MAY_COPY
     return source if is_view else None

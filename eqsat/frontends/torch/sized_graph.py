@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.lower_graph import lower_graph, outputs_of
+from eqsat.frontends.torch.graph_results import outputs_of
+from eqsat.frontends.torch.lower_graph import lower_graph
 from eqsat.frontends.torch.memory_order import given_order, kept_order
 from eqsat.frontends.torch.result_views import views_among
 from eqsat.frontends.torch.size_names import names_of

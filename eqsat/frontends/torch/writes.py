@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eqsat.frontends.torch.graph_results import outputs_of, return_instead
 from eqsat.frontends.torch.memory_order import keep_orders
 from eqsat.frontends.torch.operator_table import name_of
-from eqsat.frontends.torch.result_views import viewed_by
+from eqsat.frontends.torch.result_views import base_of
 
 
 def is_write(node: Any) -> bool:
@@ -25,32 +26,24 @@ def written_values(module: Any) -> list[Any]:
 def take_writes(module: Any) -> list[int]:
     """Makes the values that a GraphModule writes its last results. Returns the places of the arguments to write.
 
-    A result that is an argument to write, or a view of one, becomes a copy: a backward graph needs the old value.
+    A result that is an argument to write, or a view of one, becomes a copy: a backward graph needs the old value. So
+    does such a value that is written.
     """
     writes = [node for node in module.graph.nodes if is_write(node)]
     if not writes:
         return []
-    (output,) = (node for node in module.graph.nodes if node.op == "output")
     arguments = [node for node in module.graph.nodes if node.op == "placeholder"]
-    written = {node.args[0] for node in writes}
-    places = [arguments.index(node.args[0]) for node in writes]
+    written = [node.args[0] for node in writes]
     for node in writes:
         node.replace_all_uses_with(node.args[1])
-    results = [_copy(output, node) if _argument_of(node) in written else node for node in output.args[0]]
-    output.args = (type(output.args[0])([*results, *(node.args[1] for node in writes)]), *output.args[1:])
-    for node in writes:
-        module.graph.erase_node(node)
-    module.recompile()
-    return places
-
-
-def _argument_of(node: Any) -> Any:
-    """The node of which a node is a view, or a view of a view: itself, if it is none."""
-    if not hasattr(node, "op"):
-        return node
-    while (source := viewed_by(node)) is not None:
-        node = source
-    return node
+    values = written_values(module)
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    old = [node for node in (*outputs_of(module), *values) if hasattr(node, "op") and base_of(node, ()) in written]
+    copies = {node: _copy(output, node) for node in dict.fromkeys(old)}
+    for node, copy in copies.items():
+        output.replace_input_with(node, copy)
+    return_instead(module, writes, [copies.get(value, value) for value in values])
+    return [arguments.index(node) for node in written]
 
 
 def _copy(output: Any, node: Any) -> Any:
