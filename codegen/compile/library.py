@@ -54,10 +54,12 @@ OPTIONAL_HEADERS = {
 read them as to compile a small kernel."""
 
 
-def vector_prelude(text: str | None = None) -> str:
+def vector_prelude(text: str | None = None, flush: bool = False) -> str:
     """The vector functions of `prelude/c/`, as text to stand at the top of a translation unit: those that the unit's
-    text may call, or all."""
-    return "".join(_header(name) for name in _VECTOR_HEADERS if text is None or _may_call(text, name))
+    text may call, or all. With `flush`, they may return 0 in place of denormals, and other last bits than with other
+    instruction sets."""
+    headers = [_header(name) for name in _VECTOR_HEADERS if text is None or _may_call(text, name)]
+    return "".join((f"#define EQ_FLUSH {int(flush)}\n", *headers))
 
 
 def _may_call(text: str, header: str) -> bool:

@@ -65,7 +65,7 @@ def _functions() -> Iterator[tuple[str, str, str, str]]:
 def _source() -> str:
     copies = (_loop(kind, "copy", "v") for kind in _C_TYPES)
     loops = (_loop(kind, fn, call) for _, kind, fn, call in _functions())
-    return "".join(("#define EQ_FLUSH 1\n", vector_prelude(), *copies, *loops))
+    return "".join((vector_prelude(flush=True), *copies, *loops))
 
 
 def _loop(kind: str, fn: str, call: str) -> str:

@@ -72,7 +72,7 @@ def c_units(texts: Mapping[str, str], table: LaunchTable, flush: bool) -> dict[s
 
 def _unit(text: str, flush: bool) -> str:
     """A translation unit with this text of kernels."""
-    return f"#define EQ_FLUSH {int(flush)}\n" + vector_prelude(text) + pool_declarations() + SUPPORT + "\n" + text
+    return vector_prelude(text, flush) + pool_declarations() + SUPPORT + "\n" + text
 
 
 def _kernels(lowered: Iterable[LoweredCpuKernel]) -> Iterator[CpuKernel]:

@@ -73,7 +73,7 @@ def resize_rows(size: int, length: int, scale: float, roi: tuple[float, float], 
 
 
 def nearest_rows_of_torch(
-    size: int, length: int, scale: float, exact: bool, precision: type[np.floating[Any]] = np.float32
+    size: int, length: int, scale: float, exact: bool, precision: type[np.floating[Any]]
 ) -> ResizedAxis:
     """The rows of torch's modes "nearest" and, if `exact`, "nearest-exact": the element at the start or in the middle
     of an element of the result. torch multiplies by the inverse of the scale in fp32, or in fp64 for tensors of fp64,

@@ -51,13 +51,11 @@ class _Result(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The programs for some values of frozen parameters. reads: the places of the arguments that they take. orders: the
-    axes of arguments that lie in another order in memory, by position among these."""
+    """The programs for some values of frozen parameters. reads: the places of the arguments that they take."""
 
     stamp: Stamp
     constants: Mapping[str, np.ndarray]
     reads: tuple[int, ...]
-    orders: Sequence[tuple[int, tuple[int, ...]]]
     programs: Variants[Program]
 
 
@@ -121,8 +119,8 @@ class CompiledGraph:
             state = self._freeze(arguments) if self._frozen else self._current
             program = self._program(state, arguments)
             given = [arguments[place] for place in state.reads]
-            for position, order in state.orders:
-                given[position] = given[position].permute(order)
+            if self._given.orders:
+                given = list(map(self._in_memory, state.reads, given))
             if self._answers_eagerly and not program.is_ready(*given, build=True):
                 return self._run_in_eager(arguments)
             results = program(*given)
@@ -158,9 +156,7 @@ class CompiledGraph:
     def _state(self, stamp: Stamp, constants: Mapping[str, np.ndarray]) -> _State:
         """No programs yet, with these constants."""
         reads = tuple(place for place in self._given.tensors if self._given.names[place] not in constants)
-        laid = self._given.orders
-        orders = [(position, laid[place]) for position, place in enumerate(reads) if place in laid]
-        return _State(stamp, constants, reads, orders, Variants(partial(self._make_program, constants), {}))
+        return _State(stamp, constants, reads, Variants(partial(self._make_program, constants), {}))
 
     def _program(self, state: _State, arguments: Sequence[Any]) -> Program:
         """The program for the numbers among the arguments, and for torch's present number of threads."""

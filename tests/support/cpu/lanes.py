@@ -141,7 +141,7 @@ def units() -> dict[str, str]:
     casts.append(_wrap("first", f"eq_store_bool({_at(0, 'bool')}, eq_first(k));"))
     top = vector_prelude()
     texts = {name: top + "\n".join(text) for name, text in (("ops", ops), ("moves", moves), ("casts", casts))}
-    return {**texts, "flushed": "#define EQ_FLUSH 1\n" + top + "\n".join(flushed)}
+    return {**texts, "flushed": vector_prelude(flush=True) + "\n".join(flushed)}
 
 
 def arches() -> list[str]:

@@ -32,11 +32,8 @@
 #define EQ_X86 0
 #endif
 
-/* EQ_FLUSH: whether functions may return 0 in place of denormals, and other last bits than with other instruction sets.
-*/
-#ifndef EQ_FLUSH
-#define EQ_FLUSH 0
-#endif
+/* EQ_FLUSH stands above: whether functions may return 0 in place of denormals, and other last bits than with other
+   instruction sets. */
 
 #define EQ_FN static inline __attribute__((always_inline, unused))
 #define EQ_CALL static __attribute__((noinline, unused))

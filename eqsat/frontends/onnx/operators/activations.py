@@ -12,7 +12,7 @@ from eqsat.tensor import Tensor
 
 
 @operator("LeakyRelu")
-def _leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None) -> Tensor:
+def leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None) -> Tensor:
     return nn.leaky_relu(x, alpha)
 
 
@@ -29,7 +29,7 @@ def _prelu_broadcast(x: Tensor, slope: Tensor) -> Tensor:
 
 
 @operator("Elu")
-def _elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = None) -> Tensor:
+def elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = None) -> Tensor:
     return nn.elu(x, alpha)
 
 
@@ -50,7 +50,7 @@ def _celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 
 @operator("HardSigmoid")
-def _hard_sigmoid(
+def hard_sigmoid(
     x: Tensor, *, alpha: float = 0.2, beta: float = 0.5, consumed_inputs: list[int] | None = None
 ) -> Tensor:
     return (x * alpha + beta).maximum(0).minimum(1)
@@ -72,12 +72,12 @@ def _softplus(x: Tensor) -> Tensor:
 
 
 @operator("Softsign")
-def _softsign(x: Tensor) -> Tensor:
+def softsign(x: Tensor) -> Tensor:
     return nn.softsign(x)
 
 
 @operator("ThresholdedRelu", since=10)
-def _thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return tensor.where(x > alpha, x, 0)
 
 

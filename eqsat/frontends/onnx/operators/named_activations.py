@@ -6,34 +6,42 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from eqsat import nn, tensor
 from eqsat.frontends.onnx.operands import refuse
+from eqsat.frontends.onnx.operators import activations
 from eqsat.tensor import Tensor
 
 Activation = Callable[[Tensor], Tensor]
 
 
+def _affine(x: Tensor, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
+    return x * alpha + beta
+
+
+def _scaled_tanh(x: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
+    return alpha * (beta * x).tanh()
+
+
 class _Named(NamedTuple):
-    """A function of x, then alpha, then beta; `defaults` holds one number for each that it takes."""
+    """A function of x, and of as many of the numbers alpha and beta."""
 
     function: Callable[..., Tensor]
-    defaults: tuple[float, ...] = ()
+    numbers: int = 0
 
 
 _ACTIVATIONS = {
-    "sigmoid": _Named(lambda x: x.sigmoid()),
-    "tanh": _Named(lambda x: x.tanh()),
-    "relu": _Named(lambda x: x.relu()),
-    "softsign": _Named(lambda x: x / (1 + abs(x))),
-    "softplus": _Named(lambda x: nn.softplus(x)),
-    "elu": _Named(lambda x, alpha: nn.elu(x, alpha), (1.0,)),
-    "leakyrelu": _Named(lambda x, alpha: nn.leaky_relu(x, alpha), (0.01,)),
-    "thresholdedrelu": _Named(lambda x, alpha: tensor.where(x > alpha, x, 0.0), (1.0,)),
-    "affine": _Named(lambda x, alpha, beta: x * alpha + beta, (1.0, 0.0)),
-    "scaledtanh": _Named(lambda x, alpha, beta: alpha * (beta * x).tanh(), (1.0, 1.0)),
-    "hardsigmoid": _Named(lambda x, alpha, beta: (x * alpha + beta).maximum(0).minimum(1), (0.2, 0.5)),
+    "sigmoid": _Named(Tensor.sigmoid),
+    "tanh": _Named(Tensor.tanh),
+    "relu": _Named(Tensor.relu),
+    "softsign": _Named(activations.softsign),
+    "softplus": _Named(activations.softplus),
+    "elu": _Named(activations.elu, 1),
+    "leakyrelu": _Named(activations.leaky_relu, 1),
+    "thresholdedrelu": _Named(activations.thresholded_relu, 1),
+    "affine": _Named(_affine, 2),
+    "scaledtanh": _Named(_scaled_tanh, 2),
+    "hardsigmoid": _Named(activations.hard_sigmoid, 2),
 }
-"""By name in lower case: ONNX reads any case. Their numbers are alpha, or alpha and beta."""
+"""By name in lower case: ONNX reads any case."""
 
 
 def activations_by_name(
@@ -41,16 +49,12 @@ def activations_by_name(
 ) -> list[Activation]:
     """The activations of these names. Those with an alpha, and those with a beta, take the next number of the lists,
     and their defaults where the lists end. Raises EqsatError, UnsupportedOp, for other names."""
-    lists = [iter(alphas or ()), iter(betas or ())]
-    activations: list[Activation] = []
+    lists = {"alpha": iter(alphas or ()), "beta": iter(betas or ())}
+    bound: list[Activation] = []
     for name in names:
         if name.lower() not in _ACTIVATIONS:
             refuse(f"the activation {name}", f"one of {', '.join(_ACTIVATIONS)}")
-        function, defaults = _ACTIVATIONS[name.lower()]
-        numbers = [next(rest, default) for rest, default in zip(lists, defaults, strict=False)]
-        activations.append(partial(_apply, function, numbers))
-    return activations
-
-
-def _apply(function: Callable[..., Tensor], numbers: Sequence[float], x: Tensor) -> Tensor:
-    return function(x, *numbers)
+        function, numbers = _ACTIVATIONS[name.lower()]
+        taken = {letter: next(lists[letter], None) for letter in [*lists][:numbers]}
+        bound.append(partial(function, **{letter: number for letter, number in taken.items() if number is not None}))
+    return bound

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from eqsat import tensor
+from eqsat.frontends.onnx.operands import malformed
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.frontends.onnx.operators.named_activations import activations_by_name
 from eqsat.frontends.onnx.stepping import State, run_steps
@@ -110,7 +111,10 @@ def parts(x: Tensor, count: int) -> list[Tensor]:
 def activations_of(attributes: Attributes, usual: Sequence[str], place: int) -> list[Callable[[Tensor], Tensor]]:
     """The activations of one direction; their arguments are clipped to [-clip, clip]."""
     clip = attributes.clip
-    names = attributes.activations or [*usual, *usual]
+    given = attributes.activations or ()
+    if len(given) % len(usual):
+        malformed(f"{len(given)} activations", f"{len(usual)} of them for each direction")
+    names = [*given, *usual, *usual]
     bound = activations_by_name(names, attributes.activation_alpha, attributes.activation_beta)
     functions = bound[place * len(usual) :][: len(usual)]
     if clip is None:

@@ -21,7 +21,7 @@ def known_floats(tensor: Tensor | None, what: str) -> list[float] | None:
     return [float(number) for number in known_value(tensor, what, STAGE).ravel()]
 
 
-def scaled_sizes(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
+def _scaled_sizes(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
     """The sizes times the scales, by numbers of fp32, rounded down: 10 · 0.7 is 7, though the fp32 next to 0.7 is less
     than that. torch and onnxruntime give tensors of these sizes."""
     if len(sizes) != len(scales):
@@ -34,7 +34,7 @@ def _scale_up(x: Tensor, scales: list[float] | None, mode: str) -> Tensor:
     if scales is None:
         malformed("the scales are missing")
     kind = "linear" if mode in ("linear", "bilinear") else "nearest"
-    lengths = scaled_sizes(x.shape, scales)
+    lengths = _scaled_sizes(x.shape, scales)
     return nn.resize(
         x, lengths, scales, mode=kind, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     ).cast(x.dtype)
@@ -71,7 +71,7 @@ def _resize(
     lengths = None if sizes is None or not sizes.size else known_integers(sizes, "the list of sizes")
     factors = known_floats(scales, "the list of scales")
     if factors is not None and lengths is None:
-        lengths = scaled_sizes([x.shape[axis] for axis in (range(x.ndim) if axes is None else axes)], factors)
+        lengths = _scaled_sizes([x.shape[axis] for axis in (range(x.ndim) if axes is None else axes)], factors)
     crops = coordinate_transformation_mode == "tf_crop_and_resize"
     return nn.resize(
         x,
@@ -102,15 +102,15 @@ def _affine_grid(theta: Tensor, size: Tensor, *, align_corners: int = 0) -> Tens
     """Points [N, …, axes] of a grid over an image of `size`, moved by theta [N, axes, axes + 1]: the last axis of the
     image is the first coordinate."""
     batch, _, *image = known_integers(size, "the size of the image")
-    axes = [_centres(length, bool(align_corners)) for length in reversed(image)]
-    along = np.meshgrid(*reversed(axes), indexing="ij")[::-1]
-    points = np.stack([*along, np.ones(image)], -1).reshape(-1, len(image) + 1)
+    along = np.meshgrid(*(_coordinates(length, bool(align_corners)) for length in image), indexing="ij")
+    points = np.stack([*reversed(along), np.ones(image)], -1).reshape(-1, len(image) + 1)
     grid = constant(points.astype(theta.dtype.numpy)) @ theta.swapaxes(1, 2)
     return grid.reshape(batch, *image, len(image))
 
 
-def _centres(length: int, aligned: bool) -> np.ndarray:
-    """Coordinates of the elements of an axis from -1 to 1: of its corners, or of centres."""
+def _coordinates(length: int, aligned: bool) -> np.ndarray:
+    """The coordinates of the elements of an axis from -1 to 1: their centres, or, if `aligned`, from -1 of the first
+    element to 1 of the last."""
     if aligned:
         return np.linspace(-1, 1, length)
     return (2 * np.arange(length) + 1) / length - 1

@@ -10,7 +10,7 @@ import numpy as np
 from eqsat.frontends.torch.operator_table import OperandMemory, aten
 from eqsat.lazy.argument_checks import Number, axis_in
 from eqsat.lazy.known_value import is_known, known_value
-from eqsat.tensor import Tensor, concatenate, constant, full, iota, where
+from eqsat.tensor import Tensor, constant, full, iota, where
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType, fp16, fp32, i64
 from ir.frontend import STAGE
@@ -46,21 +46,26 @@ def _embedding_bag(
     if weights is not None:
         rows = rows * weights.cast(rows.dtype).unsqueeze(1)
     is_counted = index != padding if padding >= 0 else full((count,), True, "bool")
+    if with_last_offset:
+        is_counted = is_counted & (iota((count,), 0, i64) < offsets[bags].cast(i64))
     is_short = mode == _SUM and weight.dtype in (fp32, fp16) and padding < 0 and memory.strides[1] == 1
     first = full((0,), 0, offsets.dtype) if is_short else bag_of_position
-    even = _are_even(offsets, bags, count)
+    are_even = _are_even(offsets, bags, count)
     if mode in (_SUM, _MEAN):
-        add = _sums_of_even_bags if even else _sums_of_bags
-        total, sizes = add(rows, is_counted, offsets, bags, with_last_offset)
+        total, sizes = (
+            _sums_of_even_bags(rows, is_counted, bags)
+            if are_even
+            else _sums_of_bags(rows, is_counted, bag_of_position, bags)
+        )
         divisor = sizes.maximum(1).cast(rows.dtype).unsqueeze(1)
         numbers = sizes.cast(offsets.dtype)
         return (total / divisor if mode == _MEAN else total).cast(weight.dtype), first, numbers, numbers
-    if even:
+    if are_even:
         chosen, grouped = is_counted.reshape(bags, -1), rows.reshape(bags, -1, width)
         start = iota((bags, 1), 0, i64) * (count // bags)
     else:
-        chosen, grouped = _are_inside(offsets, bags, count, with_last_offset) & is_counted, rows.unsqueeze(0)
-        start = constant(0, i64)
+        chosen = (bag_of_position == iota((bags, count), 0, offsets.dtype)) & is_counted
+        grouped, start = rows.unsqueeze(0), constant(0, i64)
     values, sizes = where(chosen.unsqueeze(2), grouped, -math.inf), chosen.cast(i64).sum(1)
     has_rows = (sizes > 0).unsqueeze(1)
     greatest = where(has_rows, values.amax(1), 0.0).cast(weight.dtype)
@@ -75,32 +80,19 @@ def _are_even(offsets: Tensor, bags: int, count: int) -> bool:
     return np.array_equal(known_value(offsets, "the offsets", STAGE)[:bags], np.arange(bags) * (count // bags))
 
 
-def _sums_of_even_bags(
-    rows: Tensor, is_counted: Tensor, offsets: Tensor, bags: int, with_last_offset: bool
-) -> tuple[Tensor, Tensor]:
+def _sums_of_even_bags(rows: Tensor, is_counted: Tensor, bags: int) -> tuple[Tensor, Tensor]:
+    """As `_sums_of_bags`, of bags with the same number of positions."""
     chosen = where(is_counted.unsqueeze(1), rows, 0.0)
     return chosen.reshape(bags, -1, rows.shape[1]).sum(1), is_counted.cast(i64).reshape(bags, -1).sum(1)
 
 
-def _sums_of_bags(
-    rows: Tensor, is_counted: Tensor, offsets: Tensor, bags: int, with_last_offset: bool
-) -> tuple[Tensor, Tensor]:
+def _sums_of_bags(rows: Tensor, is_counted: Tensor, bag_of_position: Tensor, bags: int) -> tuple[Tensor, Tensor]:
     """The sums [bags, width], and the numbers [bags] of rows that are counted: rows are added to the results of their
     bags, so that the work does not grow with the number of bags."""
     count, width = rows.shape
-    if with_last_offset:
-        is_counted = is_counted & (iota((count,), 0, i64) < offsets[bags].cast(i64))
-    bag = where(is_counted, _bag_of_positions(offsets, bags, count).cast(i64), -1)
+    bag = where(is_counted, bag_of_position.cast(i64), -1)
     total = full((bags, width), 0, rows.dtype).scatter(0, bag.unsqueeze(1).expand(count, width), rows, "add")
     return total, full((bags,), 0, i64).scatter(0, bag, full((count,), 1, i64), "add")
-
-
-def _are_inside(offsets: Tensor, bags: int, count: int, with_last_offset: bool) -> Tensor:
-    """Whether a position lies in a bag: bool[bags, count]."""
-    starts = offsets.cast(i64)
-    ends = starts[1:] if with_last_offset else concatenate([starts[1:], full((1,), count, i64)])
-    place = iota((bags, count), 1, i64)
-    return (place >= starts[:bags].unsqueeze(1)) & (place < ends.unsqueeze(1))
 
 
 @aten("_embedding_bag_forward_only")
