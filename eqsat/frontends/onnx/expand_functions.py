@@ -3,40 +3,21 @@ that the table lacks and ONNX defines by a function."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
+from eqsat.frontends.onnx.model_operators import (
+    all_nodes,
+    has_body,
+    missing_operators,
+    operator_of,
+    opset_of,
+    opsets,
+    schema_of,
+)
+from eqsat.frontends.onnx.operator_table import plain_domain
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE
-
-STORED = "Constant"
-"""The operator that becomes a constant of the graph, and has no lowering."""
-
-
-def opsets(model: Any) -> Mapping[str, int]:
-    """The opset that the model uses of each domain."""
-    return {plain_domain(opset.domain): opset.version for opset in model.opset_import}
-
-
-def all_nodes(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph and of the graphs in their attributes."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                yield from all_nodes(inner)
-
-
-def missing_operators(model: Any) -> list[Any]:
-    """The nodes whose operators are not in the table."""
-    versions = opsets(model)
-    return [
-        node
-        for node in all_nodes(model.graph)
-        if (plain_domain(node.domain), node.op_type) != ("", STORED)
-        and find_operator(node.domain, node.op_type, versions.get(plain_domain(node.domain), 1)) is None
-    ]
 
 
 def expand_functions(model: Any) -> Any:
@@ -58,19 +39,24 @@ def _inline_own_functions(model: Any) -> Any:
 
     model = _copy(model)
     while model.functions:
-        functions = {(plain_domain(f.domain), f.name): f for f in model.functions}
-        called = {(plain_domain(node.domain), node.op_type) for f in model.functions for node in all_nodes(f)}
+        functions = {_key(function): function for function in model.functions}
+        called = {operator_of(node) for function in model.functions for node in all_nodes(function)}
         outer = [key for key in functions if key not in called]
         if not outer:
             fail(Kind.MALFORMED_GRAPH, STAGE, f"functions call one another in a circle: {sorted(functions)}")
         for node in all_nodes(model.graph):
-            function = functions.get((plain_domain(node.domain), node.op_type))
-            _add_defaults(node, function.attribute_proto if function else ())
+            if operator_of(node) in functions:
+                _add_defaults(node, functions[operator_of(node)].attribute_proto)
         model = inline_selected_functions(model, [(functions[key].domain, functions[key].name) for key in outer])
-        left = [f for f in model.functions if (plain_domain(f.domain), f.name) not in outer]
+        left = [function for function in model.functions if _key(function) not in outer]
         del model.functions[:]
         model.functions.extend(left)
     return model
+
+
+def _key(function: Any) -> tuple[str, str]:
+    """Domain and name, as `operator_of` gives them for a call."""
+    return plain_domain(function.domain), function.name
 
 
 def _operators_with_body(model: Any) -> list[tuple[str, str]]:
@@ -79,7 +65,7 @@ def _operators_with_body(model: Any) -> list[tuple[str, str]]:
     missing = {
         (node.domain, node.op_type)
         for node in missing_operators(model)
-        if has_body(node.domain, node.op_type, versions.get(plain_domain(node.domain), 1))
+        if has_body(node.domain, node.op_type, opset_of(node, versions))
     }
     return sorted(missing)
 
@@ -91,8 +77,7 @@ def _inline_operators(model: Any, operators: Sequence[tuple[str, str]]) -> Any |
     model, versions = _copy(model), opsets(model)
     for node in all_nodes(model.graph):
         if (node.domain, node.op_type) in operators:
-            opset = versions.get(plain_domain(node.domain), 1)
-            _add_defaults(node, _defaults_of_operator(node.domain, node.op_type, opset))
+            _add_defaults(node, _defaults_of_operator(node.domain, node.op_type, opset_of(node, versions)))
     _add_types_of_initializers(model.graph)
     try:
         return inline_selected_functions(model, list(operators), inline_schema_functions=True)
@@ -101,7 +86,7 @@ def _inline_operators(model: Any, operators: Sequence[tuple[str, str]]) -> Any |
 
 
 def _defaults_of_operator(domain: str, op: str, opset: int) -> list[Any]:
-    schema = _schema(domain, op, opset)
+    schema = schema_of(domain, op, opset)
     defaults = [attribute.default_value for attribute in schema.attributes.values()] if schema else []
     return [default for default in defaults if default.name]
 
@@ -129,19 +114,3 @@ def _copy(model: Any) -> Any:
     copy = type(model)()
     copy.CopyFrom(model)
     return copy
-
-
-def has_body(domain: str, op: str, opset: int) -> bool:
-    """Whether ONNX defines the operator by a function."""
-    schema = _schema(domain, op, opset)
-    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
-
-
-def _schema(domain: str, op: str, opset: int) -> Any | None:
-    """ONNX's definition of an operator; None if it has none at this opset."""
-    from onnx import defs
-
-    try:
-        return defs.get_schema(op, opset, plain_domain(domain))
-    except defs.SchemaError:
-        return None

@@ -16,8 +16,8 @@ import numpy as np
 from eqsat.failure.internal_error import public_call
 from eqsat.frontends.onnx.decode import constant_of, decode_array, decode_attribute
 from eqsat.frontends.onnx.element_types import element_type
-from eqsat.frontends.onnx.expand_functions import STORED, opsets
 from eqsat.frontends.onnx.lift_weights import Weights
+from eqsat.frontends.onnx.model_operators import STORED, opsets
 from eqsat.frontends.onnx.module_of import module_of
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
 from eqsat.frontends.onnx.read_onnx import read_onnx

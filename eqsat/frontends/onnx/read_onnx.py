@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from eqsat.frontends.onnx import operators as operators  # fills the table
-from eqsat.frontends.onnx.expand_functions import expand_functions, missing_operators
+from eqsat.frontends.onnx.expand_functions import expand_functions
 from eqsat.frontends.onnx.lift_weights import Weights, WireError, lift_weights
-from eqsat.frontends.onnx.operator_table import plain_domain, supported_operators
+from eqsat.frontends.onnx.model_operators import missing_operators, operator_name
+from eqsat.frontends.onnx.operator_table import supported_operators
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE
 
@@ -130,8 +131,3 @@ def _texts_of_node(node: Any) -> Iterator[str | bytes]:
         yield from (attribute.name, attribute.ref_attr_name)
         for inner in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
             yield from _texts_of_graph(inner)
-
-
-def operator_name(domain: str, name: str) -> str:
-    """The operator's name, with its domain if that is not ONNX's own."""
-    return f"{plain_domain(domain)}.{name}" if plain_domain(domain) else name

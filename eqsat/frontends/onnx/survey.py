@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 from eqsat.failure.internal_error import public_call
 from eqsat.frontends.onnx.element_types import element_type
-from eqsat.frontends.onnx.expand_functions import STORED, all_nodes, has_body, opsets
+from eqsat.frontends.onnx.model_operators import STORED, all_nodes, has_body, operator_name, opsets
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
-from eqsat.frontends.onnx.read_onnx import operator_name, parse_onnx
+from eqsat.frontends.onnx.read_onnx import parse_onnx
 from ir.diagnostics import EqsatError
 
 Support = Literal["supported", "by its function", "missing"]
