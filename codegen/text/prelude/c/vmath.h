@@ -1,5 +1,5 @@
-/* Transcendental functions: eq_<op>_<T> for exp exp2 log log2 sin cos tanh erf sigmoid mod of f32, and for erf pow mod of
-   f64. The other functions of f64, and pow of f32, stand in vmath64.h.
+/* Transcendental functions: eq_<op>_<T> for exp exp2 log log2 sin cos tanh erf sigmoid mod of f32, and for erf pow mod
+   of f64. The other functions of f64, and pow of f32, stand in vmath64.h.
 
    f32: polynomials of our own. A sweep over the arguments found relative errors below 2.2e-7. NaN, infinities,
    zeros and denormals are right.
