@@ -16,6 +16,7 @@ import msgspec
 
 from codegen.plan.stream_view import stream_dtype
 from ir.index.map import AxisMap, axis_map, identity, project, support
+from ir.names import new_name
 from ir.region.region import Definition, Number, Op, Operand, Region
 
 
@@ -112,8 +113,7 @@ class _StreamReplacer:
         return value.dtype if isinstance(value, Number) else self.dtypes[value.value]
 
     def _let(self, name: str, op: Op, lets: list[Definition]) -> str:
-        while name in self.dtypes:
-            name += "_"
+        name = new_name(name, self.dtypes)
         self.dtypes[name] = op.dtype
         lets.append(Definition(name, op))
         return name

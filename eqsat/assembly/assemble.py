@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from eqsat.egraph.view import EGraphView
 from eqsat.extraction.cover import Cover, CoverKernel
 from eqsat.extraction.enumeration.kernel_tree import rules_of, subtrees
 from ir.module.module import KernelCall, Module, Role, Slot
+from ir.names import new_name
 from ir.pricer import Price
 from ir.region.order import reorder
 from ir.region.region import MemRef, Region
@@ -70,11 +70,10 @@ def _kernel_names(kernels: Sequence[CoverKernel]) -> list[str]:
     """A name per kernel, from its ops and a number: `dot_add`, `dot_add_2`, …. Kernels that run when the program is
     built are numbered after the others."""
     names: dict[int, str] = {}
-    counts = Counter[str]()
+    taken: set[str] = set()
     for place in sorted(range(len(kernels)), key=lambda place: kernels[place].price is None):
-        title = kernels[place].region.name
-        counts[title] += 1
-        names[place] = title if counts[title] == 1 else f"{title}_{counts[title]}"
+        names[place] = new_name(kernels[place].region.name, taken)
+        taken.add(names[place])
     return [names[place] for place in range(len(kernels))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ir.names import new_name
 from ir.region.region import Region
 
 
@@ -19,10 +20,7 @@ class DistinctRegions:
         """The region under its name."""
         bare = msgspec.structs.replace(region, name="")
         if bare not in self._named:
-            name, count = region.name, 1
-            while name in self._taken:
-                count += 1
-                name = f"{region.name}_{count}"
+            name = new_name(region.name, self._taken)
             self._taken.add(name)
             self._named[bare] = msgspec.structs.replace(region, name=name)
         return self._named[bare]

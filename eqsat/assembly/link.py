@@ -13,6 +13,7 @@ from eqsat.looping.parts import LoopElement, Part, PartLoop, State, Steps, parts
 from ir.dtype import TensorType
 from ir.module.loop import Copy, Loop, LoopWindow
 from ir.module.module import KernelCall, Module, Slot
+from ir.names import new_name
 from ir.region.region import MemRef
 from ir.tiny.graph import Graph, Ref
 
@@ -56,7 +57,8 @@ class _Linker:
         self.once: list[KernelCall] = []
         self.calls: list[KernelCall] = []
         self._regions = DistinctRegions()
-        self._names: set[str] = set()
+        self._call_names: set[str] = set()
+        self._slot_names = {*graph.inputs}
         for name, node in graph.inputs.items():
             type_ = graph.types[node.id]
             self.held[node.id] = name
@@ -100,6 +102,7 @@ class _Linker:
                 names[slot.name] = self.held[part.reads[slot.name]]
                 if names[slot.name] not in self.slots:
                     self.slots[slot.name] = slot
+                    self._slot_names.add(slot.name)
         for call in module.calls:
             args = tuple(names[arg] for arg in call.args)
             named = msgspec.structs.replace(
@@ -110,19 +113,14 @@ class _Linker:
         return {names[name] for call in module.running for name in call.writes}
 
     def _fresh(self, wish: str) -> str:
-        name = wish
-        while name in self.slots or name in self.graph.inputs:
-            name += "_"
+        name = new_name(wish, self._slot_names)
+        self._slot_names.add(name)
         return name
 
     def _call_name(self, call: KernelCall) -> str:
         """A name for a call that no other call has: `dot_add`, `dot_add_2`, …."""
-        base, count = call.name, 1
-        name = base
-        while name in self._names:
-            count += 1
-            name = f"{base}_{count}"
-        self._names.add(name)
+        name = new_name(call.name, self._call_names)
+        self._call_names.add(name)
         return name
 
     # loops

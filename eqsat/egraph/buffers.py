@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from eqsat.egraph.view import STEPS, EGraphView
+from ir.names import new_name
 from ir.term.language import Sort
 
 
@@ -25,11 +26,8 @@ def buffer_names(view: EGraphView, inputs: Mapping[str, int], roots: Iterable[in
         by_class.setdefault(buffer, tiny)
     for buffer in [*roots, *by_class, *view.classes]:
         if buffer not in names and view.sorts[buffer] is Sort.BUF:
-            name = by_class.get(buffer, f"{prefix}t{buffer}")
-            while name in taken:
-                name += "_"
-            names[buffer] = name
-            taken.add(name)
+            names[buffer] = new_name(by_class.get(buffer, f"{prefix}t{buffer}"), taken)
+            taken.add(names[buffer])
     return names
 
 

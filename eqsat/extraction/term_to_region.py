@@ -10,6 +10,7 @@ from eqsat.extraction.enumeration.kernel_tree import Tree, used_axes
 from ir.dtype import dtype as dtype_of
 from ir.index.expr import axis, box_of
 from ir.index.map import AxisMap, axis_map, compose, project, support
+from ir.names import new_name
 from ir.post_order import post_order
 from ir.region.region import Buffer, Definition, Number, Op, Operand, OpKind, Region, Yield
 from ir.term.text import parse_number
@@ -314,10 +315,7 @@ class _Builder:
         """The let of an op; equal ops of several domains share one."""
         if op in self._lets:
             return _Value(self._lets[op], axes)
-        base = f"{_NAMES.get(op.kind, op.fn)}_{len(self.body)}"
-        name = base
-        while name in self._taken:
-            name += "_"
+        name = new_name(f"{_NAMES.get(op.kind, op.fn)}_{len(self.body)}", self._taken)
         self._taken.add(name)
         self.body.append(Definition(name, op))
         self._lets[op] = name

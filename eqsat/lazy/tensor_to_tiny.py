@@ -11,6 +11,7 @@ import numpy as np
 from eqsat.tensor import Tensor
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_article
+from ir.names import new_name
 from ir.post_order import post_order
 from ir.tiny.graph import check_id
 from ir.tiny.loop_graphs import graphs_json, name_bodies
@@ -96,9 +97,6 @@ def _constant_names(tensors: Sequence[Tensor]) -> dict[int, str]:
     names: dict[int, str] = {}
     for tensor in tensors:
         if tensor.array is not None:
-            name = tensor.arg.get("tensor_id", f"const{len(names)}")
-            while name in taken:
-                name += "_"
+            names[id(tensor)] = name = new_name(tensor.arg.get("tensor_id", f"const{len(names)}"), taken)
             taken.add(name)
-            names[id(tensor)] = name
     return names

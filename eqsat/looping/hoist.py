@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from eqsat.looping.batch import batched_arg, can_batch
+from ir.names import new_name
 from ir.tiny.graph import Graph, Imm, Node, Ref
 from ir.uop.args import Arg
 from ir.uop.loop import loop_shape
@@ -162,9 +163,7 @@ class _Hoisted:
         return all_
 
     def _fresh(self, wish: str) -> Ref:
-        name = wish
-        while name in self.taken:
-            name += "_"
+        name = new_name(wish, self.taken)
         self.taken.add(name)
         return name
 

@@ -16,6 +16,7 @@ from eqsat.looping.hoist import hoist
 from eqsat.looping.merge_equal import merge_equal
 from eqsat.looping.parts import MAIN, LoopElement, Part, PartLoop, State, Steps
 from eqsat.looping.stored import free_values, live_uops, stored_sources
+from ir.names import new_name
 from ir.tiny.graph import Graph, Imm, Node, Ref
 from ir.uop.args import Arg
 from ir.uop.loop import loop_shape
@@ -47,9 +48,7 @@ class _Names:
     given: frozenset[Ref]
 
     def fresh(self, wish: str) -> str:
-        name = wish
-        while name in self.taken:
-            name += "_"
+        name = new_name(wish, self.taken)
         self.taken.add(name)
         return name
 
@@ -61,10 +60,7 @@ class _Names:
 
     def part(self, wish: str) -> str:
         """A name for a part that no other part has: `main`, `main.2`, …."""
-        name, count = wish, 1
-        while name in self.parts:
-            count += 1
-            name = f"{wish}.{count}"
+        name = new_name(wish, self.parts, ".")
         self.parts.add(name)
         return name
 

@@ -15,6 +15,7 @@ import msgspec
 from ir.diagnostics import Diagnostic, EqsatError, Kind, Severity, fail, note
 from ir.dtype import TensorType, bf16, fp16, fp32
 from ir.grammar import with_count
+from ir.names import new_name
 from ir.tiny.align import common_type, places, symbolic_shape
 from ir.tiny.call_to_uops import call_to_uops
 from ir.tiny.check_calls import outputs_of
@@ -353,10 +354,7 @@ class _BindingPass:
         return self._inserted[key]
 
     def _fresh(self, wish: str) -> Ref:
-        name, count = wish, 1
-        while name in self._taken:
-            count += 1
-            name = f"{wish}{count}"
+        name = new_name(wish, self._taken)
         self._taken.add(name)
         return name
 

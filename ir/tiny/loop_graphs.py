@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ir.names import new_name
 from ir.tiny.node import Node, StatedType
 from ir.tiny.uops_to_text import body_lines, count_parameters, graph_lines
 from ir.uop.loop_body import LoopBody
@@ -37,12 +38,8 @@ def name_bodies(bodies: Iterable[LoopBody]) -> dict[LoopBody, str]:
         for body in bodies:
             if body not in names:
                 visit(bodies_of(body.graph.nodes))
-                name, count = body.name, 1
-                while name in taken:
-                    count += 1
-                    name = f"{body.name}_{count}"
-                taken.add(name)
-                names[body] = name
+                names[body] = new_name(body.name, taken)
+                taken.add(names[body])
 
     visit(bodies)
     return names

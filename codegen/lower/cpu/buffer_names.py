@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.plan.contraction_view import Contraction
+from ir.names import new_name
 from ir.region.region import Region
 
 
@@ -12,8 +13,5 @@ def packed_name(view: Contraction, side: int) -> str:
 
 
 def unused_name(name: str, region: Region) -> str:
-    """`name`, or `name` with underscores if a buffer of the region has the name."""
-    taken = {buffer.name for buffer in (*region.inputs, *region.outputs)}
-    while name in taken:
-        name += "_"
-    return name
+    """`name`, or `name` with a number if a buffer of the region has the name."""
+    return new_name(name, {buffer.name for buffer in (*region.inputs, *region.outputs)})

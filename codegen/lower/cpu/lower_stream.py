@@ -66,7 +66,7 @@ class _CpuStreamTemplate:
         self.tile = ScoreTile(
             view=view,
             blocks=self.blocks,
-            tile=self._buffer("scores"),
+            tile=self._buffer("score_tile"),
             fresh=self._buffer("fresh"),
             base=self._buffer("base"),
             shrink=self._buffer("shrink"),

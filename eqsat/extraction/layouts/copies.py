@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from eqsat.extraction.cover import Cover, CoverKernel
 from ir.index.map import identity
+from ir.names import new_name
 from ir.region.order import Order, in_orders
 from ir.region.region import Buffer, Definition, MemRef, Op, Operand, Region, Yield
 
@@ -55,10 +56,7 @@ def name_copies(
 
 def copy_name(source: str, order: Order, taken: Collection[str]) -> str:
     """A name for the copy of a buffer in an order, unlike those that are taken."""
-    name = f"{source}_{''.join(map(str, order))}"
-    while name in taken:
-        name += "_"
-    return name
+    return new_name(f"{source}_{''.join(map(str, order))}", taken)
 
 
 def copy_region(source: str, name: str, memref: MemRef, *, constant: bool = False, cold: bool = False) -> Region:

@@ -34,6 +34,7 @@ from ir.frontend import (
     TensorInfo,
     verify_frontend,
 )
+from ir.names import new_name
 
 Names = dict[str, str]
 """The name in Frontend IR of every tensor that a graph may read."""
@@ -148,7 +149,5 @@ def _symbol(name: str, symbols: dict[str, str]) -> str:
     """`name` as an identifier that no other name has."""
     if name not in symbols:
         symbol = re.sub(r"\W", "_", name) if not name[0].isdigit() else "_" + re.sub(r"\W", "_", name)
-        while symbol in symbols.values():
-            symbol += "_"
-        symbols[name] = symbol
+        symbols[name] = new_name(symbol, symbols.values())
     return symbols[name]

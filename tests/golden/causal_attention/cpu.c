@@ -13,7 +13,7 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
   float *restrict queries = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread], 64);
   float *restrict keys = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 1600, 64);
   float *restrict stream_3_sums = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 2624, 64);
-  float *restrict scores = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 3392, 64);
+  float *restrict score_tile = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 3392, 64);
   float *restrict fresh = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 4928, 64);
   float *restrict base = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5056, 64);
   float *restrict shrink = __builtin_assume_aligned(((char *const *)buf[5])[1 + thread] + 5184, 64);
@@ -90,18 +90,18 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
             const eq_f32 a_12 = eq_splat_f32(queries + k_3 + 352);
             c11_0 = eq_fma_f32(a_12, b0, c11_0);
           }
-          eq_store_f32(scores + n_2, c0_0);
-          eq_store_f32(scores + n_2 + 32, c1_0);
-          eq_store_f32(scores + n_2 + 64, c2_0);
-          eq_store_f32(scores + n_2 + 96, c3_0);
-          eq_store_f32(scores + n_2 + 128, c4_0);
-          eq_store_f32(scores + n_2 + 160, c5_0);
-          eq_store_f32(scores + n_2 + 192, c6_0);
-          eq_store_f32(scores + n_2 + 224, c7_0);
-          eq_store_f32(scores + n_2 + 256, c8_0);
-          eq_store_f32(scores + n_2 + 288, c9_0);
-          eq_store_f32(scores + n_2 + 320, c10_0);
-          eq_store_f32(scores + n_2 + 352, c11_0);
+          eq_store_f32(score_tile + n_2, c0_0);
+          eq_store_f32(score_tile + n_2 + 32, c1_0);
+          eq_store_f32(score_tile + n_2 + 64, c2_0);
+          eq_store_f32(score_tile + n_2 + 96, c3_0);
+          eq_store_f32(score_tile + n_2 + 128, c4_0);
+          eq_store_f32(score_tile + n_2 + 160, c5_0);
+          eq_store_f32(score_tile + n_2 + 192, c6_0);
+          eq_store_f32(score_tile + n_2 + 224, c7_0);
+          eq_store_f32(score_tile + n_2 + 256, c8_0);
+          eq_store_f32(score_tile + n_2 + 288, c9_0);
+          eq_store_f32(score_tile + n_2 + 320, c10_0);
+          eq_store_f32(score_tile + n_2 + 352, c11_0);
         }
       }
       /* scores, and the maximum of each row */
@@ -113,12 +113,12 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
         for (int64_t c = 0; c < 12; c += 16) {
           const int64_t n_3 = eq_less(-c + 12, 16);
           const eq_bool exists = eq_first(n_3);
-          const eq_f32 sum = eq_load_f32(scores + 32 * r + c);
+          const eq_f32 sum = eq_load_f32(score_tile + 32 * r + c);
           const eq_bool n5_2 = eq_load_n_bool(n5 + 12 * r + c, n_3);
           const eq_f32 mul_1 = eq_mul_f32(sum, eq_imm_f32(0.25f));
           const eq_f32 where_2 = eq_where_f32(n5_2, mul_1, eq_imm_f32(-INFINITY));
           const eq_f32 score = eq_where_f32(exists, where_2, eq_imm_f32(-INFINITY));
-          eq_store_f32(scores + 32 * r + c, score);
+          eq_store_f32(score_tile + 32 * r + c, score);
           top_2 = eq_max_f32(top_2, score);
         }
         eq_store_n_f32(fresh + r, eq_imm_f32(eq_hmax_f32(eq_max_f32(eq_max_f32(top_2, top_3), eq_max_f32(top_4, top_5)))), 1);
@@ -143,8 +143,8 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
         for (int64_t c_2 = 0; c_2 < 12; c_2 += 16) {
           const int64_t n_4 = eq_less(-c_2 + 12, 16);
           const eq_bool exists_2 = eq_first(n_4);
-          const eq_f32 p = eq_exp_f32(eq_sub_f32(eq_load_f32(scores + 32 * r_2 + c_2), base_3));
-          eq_store_f32(scores + 32 * r_2 + c_2, p);
+          const eq_f32 p = eq_exp_f32(eq_sub_f32(eq_load_f32(score_tile + 32 * r_2 + c_2), base_3));
+          eq_store_f32(score_tile + 32 * r_2 + c_2, p);
           stream_4 = eq_add_f32(stream_4, eq_where_f32(exists_2, p, eq_imm_f32(0.0f)));
         }
         eq_store_n_f32(stream_4_sum + r_2, eq_add_f32(eq_splat_f32(stream_4_sum + r_2), eq_imm_f32(eq_hsum_f32(eq_add_f32(eq_add_f32(stream_4, stream_4_2), eq_add_f32(stream_4_3, stream_4_4))))), 1);
@@ -169,29 +169,29 @@ static void eq_mul_where_stream_fdiv_cast_phase0(void *ctx, int32_t task, int32_
           for (int64_t k_4 = 0; k_4 < 12; k_4++) {
             const eq_f32 V_2 = eq_load_f16(V + 192 * b_2 + column + 16 * k_4);
             const eq_f32 b0_2 = eq_pin_f32(V_2);
-            const eq_f32 a_13 = eq_splat_f32(scores + k_4);
+            const eq_f32 a_13 = eq_splat_f32(score_tile + k_4);
             c0_0_2 = eq_fma_f32(a_13, b0_2, c0_0_2);
-            const eq_f32 a_14 = eq_splat_f32(scores + k_4 + 32);
+            const eq_f32 a_14 = eq_splat_f32(score_tile + k_4 + 32);
             c1_0_2 = eq_fma_f32(a_14, b0_2, c1_0_2);
-            const eq_f32 a_15 = eq_splat_f32(scores + k_4 + 64);
+            const eq_f32 a_15 = eq_splat_f32(score_tile + k_4 + 64);
             c2_0_2 = eq_fma_f32(a_15, b0_2, c2_0_2);
-            const eq_f32 a_16 = eq_splat_f32(scores + k_4 + 96);
+            const eq_f32 a_16 = eq_splat_f32(score_tile + k_4 + 96);
             c3_0_2 = eq_fma_f32(a_16, b0_2, c3_0_2);
-            const eq_f32 a_17 = eq_splat_f32(scores + k_4 + 128);
+            const eq_f32 a_17 = eq_splat_f32(score_tile + k_4 + 128);
             c4_0_2 = eq_fma_f32(a_17, b0_2, c4_0_2);
-            const eq_f32 a_18 = eq_splat_f32(scores + k_4 + 160);
+            const eq_f32 a_18 = eq_splat_f32(score_tile + k_4 + 160);
             c5_0_2 = eq_fma_f32(a_18, b0_2, c5_0_2);
-            const eq_f32 a_19 = eq_splat_f32(scores + k_4 + 192);
+            const eq_f32 a_19 = eq_splat_f32(score_tile + k_4 + 192);
             c6_0_2 = eq_fma_f32(a_19, b0_2, c6_0_2);
-            const eq_f32 a_20 = eq_splat_f32(scores + k_4 + 224);
+            const eq_f32 a_20 = eq_splat_f32(score_tile + k_4 + 224);
             c7_0_2 = eq_fma_f32(a_20, b0_2, c7_0_2);
-            const eq_f32 a_21 = eq_splat_f32(scores + k_4 + 256);
+            const eq_f32 a_21 = eq_splat_f32(score_tile + k_4 + 256);
             c8_0_2 = eq_fma_f32(a_21, b0_2, c8_0_2);
-            const eq_f32 a_22 = eq_splat_f32(scores + k_4 + 288);
+            const eq_f32 a_22 = eq_splat_f32(score_tile + k_4 + 288);
             c9_0_2 = eq_fma_f32(a_22, b0_2, c9_0_2);
-            const eq_f32 a_23 = eq_splat_f32(scores + k_4 + 320);
+            const eq_f32 a_23 = eq_splat_f32(score_tile + k_4 + 320);
             c10_0_2 = eq_fma_f32(a_23, b0_2, c10_0_2);
-            const eq_f32 a_24 = eq_splat_f32(scores + k_4 + 352);
+            const eq_f32 a_24 = eq_splat_f32(score_tile + k_4 + 352);
             c11_0_2 = eq_fma_f32(a_24, b0_2, c11_0_2);
           }
           eq_store_f32(stream_3_sums + n_5, c0_0_2);

@@ -8,7 +8,7 @@ static void eq_stream_fdiv_phase0(void *ctx, int32_t task, int32_t thread) {
   const float *restrict values = buf[1];
   float *restrict n17 = buf[2];
   float *restrict stream_0_sums = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread], 64);
-  float *restrict scores_ = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread] + 384, 64);
+  float *restrict score_tile = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread] + 384, 64);
   float *restrict fresh = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread] + 1536, 64);
   float *restrict base = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread] + 1664, 64);
   float *restrict shrink = __builtin_assume_aligned(((char *const *)buf[3])[1 + thread] + 1792, 64);
@@ -31,7 +31,7 @@ static void eq_stream_fdiv_phase0(void *ctx, int32_t task, int32_t thread) {
         const eq_bool exists = eq_first(n);
         const eq_f32 scores_2 = eq_load_n_f32(scores + 20 * r + c, n);
         const eq_f32 score = eq_where_f32(exists, scores_2, eq_imm_f32(-INFINITY));
-        eq_store_f32(scores_ + 48 * r + c, score);
+        eq_store_f32(score_tile + 48 * r + c, score);
         top_2 = eq_max_f32(top_2, score);
       }
       eq_store_n_f32(fresh + r, eq_imm_f32(eq_hmax_f32(eq_max_f32(eq_max_f32(top_2, top_3), eq_max_f32(top_4, top_5)))), 1);
@@ -56,8 +56,8 @@ static void eq_stream_fdiv_phase0(void *ctx, int32_t task, int32_t thread) {
       for (int64_t c_2 = 0; c_2 < 20; c_2 += 16) {
         const int64_t n_2 = eq_less(-c_2 + 20, 16);
         const eq_bool exists_2 = eq_first(n_2);
-        const eq_f32 p = eq_exp_f32(eq_sub_f32(eq_load_f32(scores_ + 48 * r_2 + c_2), base_3));
-        eq_store_f32(scores_ + 48 * r_2 + c_2, p);
+        const eq_f32 p = eq_exp_f32(eq_sub_f32(eq_load_f32(score_tile + 48 * r_2 + c_2), base_3));
+        eq_store_f32(score_tile + 48 * r_2 + c_2, p);
         stream_1 = eq_add_f32(stream_1, eq_where_f32(exists_2, p, eq_imm_f32(0.0f)));
       }
       eq_store_n_f32(stream_1_sum + r_2, eq_add_f32(eq_splat_f32(stream_1_sum + r_2), eq_imm_f32(eq_hsum_f32(eq_add_f32(eq_add_f32(stream_1, stream_1_2), eq_add_f32(stream_1_3, stream_1_4))))), 1);
@@ -77,17 +77,17 @@ static void eq_stream_fdiv_phase0(void *ctx, int32_t task, int32_t thread) {
         for (int64_t k = 0; k < 20; k++) {
           const eq_f32 values_2 = eq_load_n_f32(values + column + 8 * k, n_4);
           const eq_f32 b0 = eq_pin_f32(values_2);
-          const eq_f32 a = eq_splat_f32(scores_ + k);
+          const eq_f32 a = eq_splat_f32(score_tile + k);
           c0_0 = eq_fma_f32(a, b0, c0_0);
-          const eq_f32 a_2 = eq_splat_f32(scores_ + k + 48);
+          const eq_f32 a_2 = eq_splat_f32(score_tile + k + 48);
           c1_0 = eq_fma_f32(a_2, b0, c1_0);
-          const eq_f32 a_3 = eq_splat_f32(scores_ + k + 96);
+          const eq_f32 a_3 = eq_splat_f32(score_tile + k + 96);
           c2_0 = eq_fma_f32(a_3, b0, c2_0);
-          const eq_f32 a_4 = eq_splat_f32(scores_ + k + 144);
+          const eq_f32 a_4 = eq_splat_f32(score_tile + k + 144);
           c3_0 = eq_fma_f32(a_4, b0, c3_0);
-          const eq_f32 a_5 = eq_splat_f32(scores_ + k + 192);
+          const eq_f32 a_5 = eq_splat_f32(score_tile + k + 192);
           c4_0 = eq_fma_f32(a_5, b0, c4_0);
-          const eq_f32 a_6 = eq_splat_f32(scores_ + k + 240);
+          const eq_f32 a_6 = eq_splat_f32(score_tile + k + 240);
           c5_0 = eq_fma_f32(a_6, b0, c5_0);
         }
         eq_store_f32(stream_0_sums + n_3, c0_0);
