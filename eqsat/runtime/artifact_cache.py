@@ -14,7 +14,7 @@ import msgspec
 from eqsat.model import BoundModel
 from eqsat.options import Options
 from eqsat.runtime.artifact import Artifact
-from eqsat.runtime.artifact_verify import verify_execution
+from eqsat.runtime.artifact_verify import verify
 from ir.diagnostics import Diagnostic, Kind, Severity, note
 from ir.host.checked_file import read_checked, write_checked
 from ir.serde import from_json, to_json
@@ -58,7 +58,7 @@ def recall(path: Path, bound: BoundModel, make: Callable[[], Artifact]) -> tuple
     notes = []
     try:
         artifact = from_json(read_checked(path), Artifact)
-        verify_execution(artifact, bound)  # the key covers graph and source, so the parts fit
+        verify(artifact, bound)  # the key covers graph and source, so the parts fit
         return artifact, ()
     except FileNotFoundError:
         pass

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from eqsat.looping.parts import parts_of, values_of
-from eqsat.looping.split import split
+from eqsat.looping.parts import Steps, parts_of, values_of
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact, Recipe, contract_of
 from ir.diagnostics import Kind, fail
@@ -24,33 +23,12 @@ STAGE = "artifact"
 
 
 def verify(artifact: Artifact, bound: BoundModel) -> None:
-    """Check an artifact with its texts.
+    """Check an artifact with its texts: all that a run relies on. What `verify_parts` checks is only shown to people.
 
     Raises:
         EqsatError: MalformedGraph that names the part that is wrong or does not fit.
     """
-    verify_execution(artifact, bound)
-    _verify_parts(artifact, bound)
-
-
-def verify_recipe(recipe: Recipe, bound: BoundModel) -> None:
-    """Check all of an artifact but its texts.
-
-    Raises:
-        EqsatError: as `verify`.
-    """
-    _verify_module(recipe, bound)
-    _verify_parts(recipe, bound)
-
-
-def verify_execution(artifact: Artifact, bound: BoundModel) -> None:
-    """Check all that running an artifact relies on. The uops and the part of each call are not checked: that takes as
-    long as all other checks together, and only what is shown to people depends on it.
-
-    Raises:
-        EqsatError: as `verify`.
-    """
-    _verify_module(artifact, bound)
+    verify_recipe(artifact, bound)
     verify_table(artifact.table, artifact.module, artifact.target.is_gpu)
     for launch in artifact.table.launches:
         _require(launch.function in artifact.kernels, launch.function, "a launch of a kernel that is not there")
@@ -66,7 +44,12 @@ def verify_execution(artifact: Artifact, bound: BoundModel) -> None:
     )
 
 
-def _verify_module(recipe: Recipe, bound: BoundModel) -> None:
+def verify_recipe(recipe: Recipe, bound: BoundModel) -> None:
+    """Check what kernels are written from.
+
+    Raises:
+        EqsatError: as `verify`.
+    """
     _verify_target(recipe.target)
     _require(recipe.tiny == bound.graph.to_json(), "tiny", "is the graph of another model")
     verify_module(recipe.module)
@@ -77,9 +60,12 @@ def _verify_module(recipe: Recipe, bound: BoundModel) -> None:
         _require(count == calls, name, f"{count} for {calls} calls")
 
 
-def _verify_parts(recipe: Recipe, bound: BoundModel) -> None:
-    """Check that each call belongs to a part of the program, and computes uops of the program."""
-    steps = split(bound.graph, bound.constants)
+def verify_parts(recipe: Recipe, steps: Steps) -> None:
+    """Check that each call belongs to a part of the program, and computes uops of the program. steps: of the program.
+
+    Raises:
+        EqsatError: as `verify`.
+    """
     _verify_uops(recipe.module, values_of(steps))
     parts = len(list(parts_of(steps)))
     _require(all(0 <= part < parts for part in recipe.parts), "parts", f"a call of a part beyond the {parts} parts")

@@ -13,6 +13,7 @@ from eqsat.looping.parts import Part
 from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.runtime.artifact import Artifact
+from eqsat.runtime.artifact_verify import verify_parts
 from ir.diagnostics import Kind, fail
 from ir.plan.plan import Plan
 from ir.plan.plan_to_schedule import plan_to_schedule
@@ -145,8 +146,14 @@ class Stages:
 
     @cached_property
     def named_parts(self) -> dict[str, Part]:
-        """The parts of the program by name; one, unless it has loops or calls that are optimized by themselves."""
-        return named_parts(split(self._bound.graph, self._bound.constants))
+        """The parts of the program by name; one, unless it has loops or calls that are optimized by themselves.
+
+        Raises:
+            EqsatError: MalformedGraph if calls of a stored artifact belong to no part.
+        """
+        steps = split(self._bound.graph, self._bound.constants)
+        verify_parts(self._artifact, steps)
+        return named_parts(steps)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from eqsat import Program
+from eqsat.looping.split import split
 from eqsat.runtime.artifact import Artifact, contract_of, seal
-from eqsat.runtime.artifact_verify import verify
+from eqsat.runtime.artifact_verify import verify, verify_parts
 from ir.diagnostics import EqsatError, Kind
 from ir.serde import from_builtins, to_builtins
 from tests.support.damage.damaged_files import compiled
@@ -73,7 +74,6 @@ BOTH: dict[str, tuple[Edit, str]] = {
     "a machine of no cores": (lambda r: r["target"].update(units=0), "units = 0"),
     "a machine of no speed": (lambda r: r["target"].update(bandwidth=0.0), "bandwidth = 0.0"),
     "the graph of another model": (lambda r: r["tiny"]["uops"].pop(), "is the graph of another model"),
-    "uops of another graph": (lambda r: r["module"]["calls"][1]["uops"].append("n99"), "which the graph does not have"),
     "a number of no dtype": (
         lambda r: r["module"]["calls"][0]["region"]["body"][1]["op"]["inputs"][1].update(dtype="x"),
         "a number of no dtype",
@@ -123,6 +123,18 @@ def test_what_is_refused_for_one_target(case: str, program: Program) -> None:
     if case in cases:
         edit, said = cases[case]
         assert said in refusal(program, edit)
+
+
+@pytest.mark.parametrize("named", ["uops", "parts"])
+def test_parts_are_checked_before_they_are_shown(named: str, program: Program) -> None:
+    record = to_builtins(artifact_of(program))
+    if named == "uops":
+        record["module"]["calls"][1]["uops"].append("n99")
+    else:
+        record["parts"][0] = 7
+    bound = program._compiled.bound
+    with pytest.raises(EqsatError, match="does not have" if named == "uops" else "beyond the 1 parts"):
+        verify_parts(from_builtins(record, Artifact), split(bound.graph, bound.constants))
 
 
 def test_an_artifact_is_what_its_contract_says(program: Program) -> None:
