@@ -1,12 +1,17 @@
-"""The positions of the first elements of an order along an axis."""
+"""The positions of the first elements of an order along an axis, and of the element of a rank."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from eqsat.lazy.order_keys import Keys, is_less, positions_of, unique_keys
-from eqsat.lazy.shuffle_sort import sort_keys, sorted_size, steps_to_sort
+import numpy as np
+
+from eqsat.lazy.least_keys import least_keys, least_keys_by_groups
+from eqsat.lazy.order_costs import RowsToOrder
+from eqsat.lazy.order_keys import integers_in_order, positions_of, unique_keys
+from eqsat.lazy.rank_search import key_of_rank, position_of_rank
+from eqsat.lazy.shuffle_sort import sort_keys, sorted_size
 
 Tensor = Any
 """`eqsat.tensor.Tensor`, whose file imports this one."""
@@ -19,46 +24,97 @@ def first_positions(x: Tensor, axis: int, count: int, descending: bool) -> Tenso
     """The positions (i64) of the first `count` elements along an axis in a stable order. NaN is greater than all
     numbers, and −0 equals 0.
 
-    A few elements are found one after the other, `count` passes over the axis; else all are sorted.
+    A few elements are found one after the other, some hundred by a search for the last of them; else all are sorted.
     """
-    size, before, after = x.shape[axis], math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    rows = _rows_of(x, axis)
+    before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     result = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    if not before * count * after:
+    if not rows.count * count:
         return x[(slice(None),) * axis + (slice(count),)].cast("i64")
-    if count <= steps_to_sort(size):
-        keys = unique_keys(x.reshape(before, size, after), descending, size)
-        return positions_of(_least(keys, count), size).swapaxes(0, 1).reshape(result)
-    last = x.ndim - 1
-    if after >= _COLUMNS:
-        return _first_of_sorted(x.reshape(before, size, after), count, descending).reshape(result)
+    ways = {
+        _by_passes: rows.passes(count),
+        _by_groups: rows.groups(count),
+        _by_search: rows.search_of_first(count),
+        _by_sort: rows.sort(),
+    }
+    way = min(ways, key=ways.__getitem__)
+    if way is not _by_sort or after >= _COLUMNS:
+        return way(x.reshape(before, rows.size, after), count, descending).reshape(result)
     if before * after >= _COLUMNS:
         columns = x.swapaxes(0, axis)
-        first = _first_of_sorted(columns.reshape(1, size, -1), count, descending)
+        first = _by_sort(columns.reshape(1, rows.size, -1), count, descending)
         return first.reshape(count, *columns.shape[1:]).swapaxes(0, axis)
-    rows = x.swapaxes(axis, last)
-    first = _first_of_sorted(rows.reshape(-1, size, 1), count, descending)
-    return first.reshape(*rows.shape[:-1], count).swapaxes(axis, last)
+    last = x.swapaxes(axis, x.ndim - 1)
+    first = _by_sort(last.reshape(-1, rows.size, 1), count, descending)
+    return first.reshape(*last.shape[:-1], count).swapaxes(axis, x.ndim - 1)
 
 
-def _first_of_sorted(x: Tensor, count: int, descending: bool) -> Tensor:
+def position_at_rank(x: Tensor, axis: int, rank: Tensor | int) -> Tensor:
+    """The position (i64) of the element that has `rank` elements before it along an axis, which has size 1 in the
+    result; the first position of several equal elements. rank: one for all rows, or one per row, with size 1 along the
+    axis."""
+    rows = _rows_of(x, axis)
+    one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    columns = x.reshape(math.prod(x.shape[:axis]), rows.size, -1)
+    keys = integers_in_order(columns)
+    if isinstance(rank, type(x)):
+        rank = rank.expand(one).reshape(keys.shape[0], 1, keys.shape[2])
+    if rows.search() < rows.sort():
+        key = key_of_rank(keys, rank)
+    else:
+        order = first_positions(columns, 1, rows.size, False)
+        key = keys.gather(1, order[:, rank : rank + 1] if isinstance(rank, int) else order.gather(1, rank))
+    positions = keys._choose(keys == key, keys._positions(keys.shape, 1, "i32"), rows.size)
+    return positions.amin(1).cast("i64").reshape(one)
+
+
+def _rows_of(x: Tensor, axis: int) -> RowsToOrder:
+    return RowsToOrder(math.prod(x.shape[:axis]) * math.prod(x.shape[axis + 1 :]), x.shape[axis], x.dtype.bits)
+
+
+def _by_passes(x: Tensor, count: int, descending: bool) -> Tensor:
+    size = x.shape[1]
+    return positions_of(least_keys(unique_keys(x, descending, size), count), size).swapaxes(0, 1)
+
+
+def _by_groups(x: Tensor, count: int, descending: bool) -> Tensor:
+    group = _rows_of(x, 1).group(count)
+    size = -(-x.shape[1] // group) * group
+    keys = unique_keys(x, descending, size)
+    return positions_of(least_keys_by_groups(keys, count, group), size).swapaxes(0, 1)
+
+
+def _by_search(x: Tensor, count: int, descending: bool) -> Tensor:
+    """The last of the first elements is found by its rank; the elements before it, and those equal to it up to its
+    position, are sorted."""
+    key = integers_in_order(x)
+    key = ~key if descending else key
+    last = key_of_rank(key, count - 1)
+    before, equal = key < last, key == last
+    end = position_of_rank(equal, count - 1 - before.sum(1, keepdims=True, dtype="i32"))
+    taken = _positions_of_taken(before | (equal & (key._positions(key.shape, 1, "i32") <= end)), count)
+    return taken.gather(1, first_positions(x.gather(1, taken), 1, count, descending))
+
+
+def _positions_of_taken(taken: Tensor, count: int) -> Tensor:
+    """The positions [a, count, b] in ascending order of the elements that are taken, `count` in each row of bools
+    [a, n, b]: by binary searches in the number of elements taken so far."""
+    a, size, b = taken.shape
+    so_far = taken.cast("i32").cumsum(1, dtype="i32")
+    place = taken._positions((a, count, b), 1, "i32")
+
+    def step(position: Tensor, stride: Tensor) -> tuple[Tensor, None]:
+        further = position + stride
+        comes_later = (further <= size) & (so_far.gather(1, (further - 1).minimum(size - 1)) <= place)
+        return taken._choose(comes_later, further, position), None
+
+    strides = taken._constant(2 ** np.arange(size.bit_length())[::-1], "i64")
+    result: Tensor = taken._loop(step, taken._constant(0, "i64").expand((a, count, b)), strides)[0]
+    return result
+
+
+def _by_sort(x: Tensor, count: int, descending: bool) -> Tensor:
     """The positions [a, count, b] of the first elements of x [a, n, b]."""
     size = sorted_size(x.shape[1])
     ordered = sort_keys(unique_keys(x, descending, size))
     return positions_of(tuple([key[:, :count] for key in ordered]), size)
-
-
-def _least(keys: Keys, count: int) -> Keys:
-    """The least keys [count, a, b] of [a, n, b] in order: every one is the least that is not below a bound, and its
-    successor is the next bound."""
-
-    def step(bound: Keys, _: None) -> tuple[Keys, Keys]:
-        stays, least = ~is_less(keys, tuple([key.unsqueeze(1) for key in bound])), []
-        for key in keys:
-            least.append(key._choose(stays, key, int(key.dtype.highest)).amin(1))
-            stays = stays & (key == least[-1].unsqueeze(1))
-        return (*least[:-1], least[-1] + 1), tuple(least)
-
-    one = (keys[0].shape[0], keys[0].shape[2])
-    lowest = tuple([key._constant(int(key.dtype.lowest), key.dtype).expand(one) for key in keys])
-    result: Keys = keys[0]._loop(step, lowest, length=count)[1]
-    return result

@@ -21,14 +21,19 @@ Keys: TypeAlias = "tuple[Tensor, ...]"
 
 def unique_keys(x: Tensor, descending: bool, size: int) -> Keys:
     """The keys of elements [a, n, b], padded along axis 1 to `size` keys, of which the added keys are the greatest."""
-    key, missing = _integers(x), size - x.shape[1]
+    key, missing = integers_in_order(x), size - x.shape[1]
     key = ~key if descending else key
     if missing:
         key = key.pad([(0, 0), (0, missing), (0, 0)], value=int(key.dtype.highest))
-    for word in (DTYPES["i32"], DTYPES["i64"]):
-        if key.dtype.bits + _position_bits(size) <= word.bits:
-            return ((key.cast(word) << _position_bits(size)) | key._positions(key.shape, 1, word),)
-    return key, key._positions(key.shape, 1)
+    if words_of_key(key.dtype.bits, size) == 2:
+        return key, key._positions(key.shape, 1)
+    word = DTYPES["i32" if key.dtype.bits + _position_bits(size) <= 32 else "i64"]
+    return ((key.cast(word) << _position_bits(size)) | key._positions(key.shape, 1, word),)
+
+
+def words_of_key(bits: int, size: int) -> int:
+    """How many integers a key is, of an element of so many bits among `size`: one or two."""
+    return 1 if bits + _position_bits(size) <= 64 else 2
 
 
 def positions_of(keys: Keys, size: int) -> Tensor:
@@ -55,8 +60,8 @@ def _position_bits(size: int) -> int:
     return max(0, size - 1).bit_length()
 
 
-def _integers(x: Tensor) -> Tensor:
-    """Signed integers in the order of the elements."""
+def integers_in_order(x: Tensor) -> Tensor:
+    """Signed integers in the order of the elements, as wide as these; those of equal elements are equal."""
     if x.dtype.is_bool:
         return x.cast("i8")
     word: DType = DTYPES[f"i{x.dtype.bits}"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self, SupportsIndex, Unpack, overload
 
 from eqsat.lazy.argument_checks import STAGE, axis_in, flag, integer
-from eqsat.lazy.first_elements import first_positions
-from eqsat.lazy.keyword_names import Dim, takes_torchs_names
+from eqsat.lazy.first_elements import first_positions, position_at_rank
+from eqsat.lazy.keyword_names import Dim, DimAndKeep, takes_torchs_names
 from eqsat.lazy.parts import CopiesAndParts
 from eqsat.lazy.reductions import Reductions
 from eqsat.lazy.two_meanings import Library, two_meanings
@@ -45,8 +45,8 @@ class Orders(CopiesAndParts, Reductions):
         """The k greatest (or least) elements along `axis` in order, and their positions, i64. Of equal elements the
         first one comes first. NaN is greater than all numbers.
 
-        A few elements are found one after the other, k passes over the axis; else all are sorted, in about (log₂ n)²
-        passes.
+        A few elements are found one after the other, and some hundred by a search for the last of them; else all are
+        sorted, in about (log₂ n)² passes over the axis.
 
         Raises:
             EqsatError: MalformedGraph for a k beyond the axis.
@@ -58,6 +58,25 @@ class Orders(CopiesAndParts, Reductions):
             fail(Kind.MALFORMED_GRAPH, STAGE, message, op="topk", shape=self.shape)
         positions = first_positions(self, place, count, flag(largest, "largest"))
         return Ordered(self.gather(place, positions), positions)
+
+    @takes_torchs_names
+    def kthvalue(
+        self, k: SupportsIndex, axis: SupportsIndex = -1, keepdims: bool = False, **torch: Unpack[DimAndKeep]
+    ) -> Ordered:
+        """The k-th least element along `axis`, from 1 on, and the position of the first element that equals it, i64.
+        NaN is greater than all numbers.
+
+        Raises:
+            EqsatError: MalformedGraph for a k beyond the axis.
+        """
+        place = axis_in(axis, self.shape)
+        rank = integer(k, "k") - 1
+        if not 0 <= rank < self.shape[place]:
+            message = f"there is no {k}-th element along axis {axis}"
+            fail(Kind.MALFORMED_GRAPH, STAGE, message, op="kthvalue", shape=self.shape)
+        positions = position_at_rank(self, place, rank)
+        values = self.gather(place, positions)
+        return Ordered(values, positions) if keepdims else Ordered(values.squeeze(place), positions.squeeze(place))
 
     @overload
     def sort(self, *, axis: SupportsIndex, descending: bool = False, stable: bool = True) -> Self: ...

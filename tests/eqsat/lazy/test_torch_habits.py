@@ -153,6 +153,7 @@ ON_FLOATS: list[Call] = [
     lambda x: x.sort(dim=1),
     lambda x: x.sort(dim=-1, descending=True),
     lambda x: x.argsort(dim=1),
+    lambda x: x.kthvalue(2, dim=0, keepdim=True),
     lambda x: x.argsort(descending=True),
     lambda x: x.double().float().half().float(),
     lambda x: (x * 3).int(),

@@ -7,6 +7,7 @@ import numpy as np
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number, axis_in
+from eqsat.lazy.first_elements import position_at_rank
 from eqsat.tensor import Tensor, as_tensor, constant, full, iota, scan, where
 from ir.dtype import i32, i64
 
@@ -38,7 +39,8 @@ def _stable_sort(
 def _kth(x: Tensor, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not x.ndim:
         return x, as_tensor(0)
-    return _element(x, axis, iota((1,), 0, i64) + (k - 1), keepdim)
+    values, positions = x.kthvalue(k, axis, keepdim)
+    return values, positions
 
 
 @aten("median.dim")
@@ -47,8 +49,9 @@ def _median(x: Tensor, axis: int, keepdim: bool = False) -> tuple[Tensor, Tensor
     if not x.ndim:
         return x, as_tensor(0)
     size = x.shape[axis_in(axis, x.shape)]
-    middle = iota((1,), 0, i64) + (size - 1) // 2
-    return _element(x, axis, where(_nan_count(x, axis) > 0, size - _nan_count(x, axis), middle), keepdim)
+    middle = (size - 1) // 2
+    rank = where(_nan_count(x, axis) > 0, size - _nan_count(x, axis), middle) if x.dtype.is_float else middle
+    return _element(x, axis, rank, keepdim)
 
 
 @aten("nanmedian.dim")
@@ -143,11 +146,10 @@ def _bucketize(values: Tensor | Number, bounds: Tensor, *, out_int32: bool = Fal
     return _search(bounds, values, out_int32=out_int32, right=right)
 
 
-def _element(x: Tensor, axis: int, rank: Tensor, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """The element of this rank in each row along the axis, and its position."""
+def _element(x: Tensor, axis: int, rank: Tensor | int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The element of this rank in each row along the axis, and its first position."""
     place = axis_in(axis, x.shape)
-    kept = tuple(1 if k == place else size for k, size in enumerate(x.shape))
-    position = nn.top_k(x, x.shape[place], place, False)[1].gather(place, rank.expand(kept))
+    position = position_at_rank(x, place, rank)
     value = x.gather(place, position)
     return (value, position) if keepdim else (value.squeeze(place), position.squeeze(place))
 
