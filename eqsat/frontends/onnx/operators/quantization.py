@@ -6,7 +6,7 @@ import math
 
 from eqsat import tensor
 from eqsat.frontends.onnx.element_types import element_type
-from eqsat.frontends.onnx.operands import refuse
+from eqsat.frontends.onnx.operands import malformed
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.lazy.argument_checks import axis_in
 from eqsat.lazy.known_value import is_known, known_value
@@ -15,6 +15,7 @@ from ir.dtype import DType, fp32, i32, u8
 
 
 @operator("QuantizeLinear", since=10)
+@operator("QuantizeLinear", domain="com.microsoft")
 def _quantize(
     x: Tensor,
     scale: Tensor,
@@ -40,6 +41,7 @@ def quantize(x: Tensor, scale: Tensor, zero: Tensor | None, to: DType) -> Tensor
 
 
 @operator("DequantizeLinear", since=10)
+@operator("DequantizeLinear", domain="com.microsoft")
 def _dequantize(
     x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Tensor:
@@ -72,16 +74,23 @@ def in_fp32(scale: Tensor) -> Tensor | float:
 
 
 def spread(value: Tensor | None, x: Tensor, axis: int, block_size: int) -> Tensor | None:
-    """A scale or zero point, shaped to broadcast with x: one for all, one per slice along `axis`, or one per block."""
+    """A scale or zero point, shaped to broadcast with x: one for all, one per slice along `axis`, or one per block.
+    The last block may be shorter."""
     if value is None or value.size == 1:
         return value if value is None else value.reshape(())
     place = axis_in(axis, x.shape)
     if not block_size:
         return value.reshape(value.size, *(1,) * (x.ndim - place - 1))
-    if value.shape[place] * block_size != x.shape[place]:
-        refuse(f"a last block shorter than {block_size}")
-    shape = [*value.shape[: place + 1], block_size, *value.shape[place + 1 :]]
-    return value.unsqueeze(place + 1).expand(shape).reshape(x.shape)
+    before, after = x.shape[:place], x.shape[place + 1 :]
+    expected = (*before, -(-x.shape[place] // block_size), *after)
+    if value.shape != expected:
+        malformed(
+            f"blocks of {block_size} along axis {place} of {list(x.shape)} need scales {list(expected)}, not "
+            f"{list(value.shape)}"
+        )
+    blocks = value.unsqueeze(place + 1).expand((*expected[: place + 1], block_size, *after))
+    whole = blocks.reshape(*before, expected[place] * block_size, *after)
+    return whole[(*[slice(None)] * place, slice(x.shape[place]))]
 
 
 @operator("DynamicQuantizeLinear", since=11)
