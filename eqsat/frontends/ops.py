@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Literal
 
 from eqsat import nn, tensor
+from eqsat.frontends.unpacking import unpack
 from eqsat.frontends.windows import Padding, Pair
 from eqsat.lazy.argument_checks import axis_in
 from eqsat.lazy.broadcasting import broadcast_shape
 from eqsat.tensor import Tensor, extremum_position
 from ir.diagnostics import Kind, fail
-from ir.dtype import dtype, promote
+from ir.dtype import dtype, promote, u8
 from ir.frontend import STAGE
 from ir.grammar import with_count
 from ir.uop.table import FUNCTIONS, UOPS
@@ -237,6 +238,16 @@ def _concat(x: Tensor, *others: Tensor, axis: int) -> Tensor:
 @op("Cast")
 def _cast(x: Tensor, *, to: str) -> Tensor:
     return x.cast(to)
+
+
+@op("Unpack")
+def _unpack(x: Tensor, *, bits: Literal[2, 4], shape: tuple[int, ...], signed: bool = False) -> Tensor:
+    """The integers of `bits` bits that the bytes x hold in row-major order, the low bits of a byte first, as u8 or i8.
+    Bits after the last integer are left over."""
+    count = math.prod(shape)
+    if x.dtype != u8 or x.shape != (-(-count * bits // 8),):
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"{count} integers of {bits} bits in {x.type}", op="Unpack")
+    return unpack(x, bits, signed)[:count].reshape(shape)
 
 
 @op("Identity")

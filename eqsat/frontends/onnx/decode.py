@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.element_types import PACKED_TYPES, element_type
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import dtype
 from ir.frontend import STAGE
@@ -52,6 +52,22 @@ def decode_array(proto: Any, at: str, raw: np.ndarray | None = None) -> np.ndarr
         return np.asarray(to_array(proto))
     except Exception as error:  # onnx raises many types for a damaged tensor
         fail(Kind.MALFORMED_GRAPH, STAGE, f"a constant cannot be read: {error}", at=at)
+
+
+def packed_bytes(proto: Any, at: str, raw: np.ndarray | None = None) -> np.ndarray:
+    """The bytes of a TensorProto of packed integers, u8. raw: the raw data, if it was left out of the TensorProto.
+
+    Raises:
+        EqsatError: MalformedGraph for a tensor with too few or too many bytes.
+    """
+    if raw is None:
+        raw = np.frombuffer(proto.raw_data, np.uint8) if proto.raw_data else np.asarray(proto.int32_data, np.int32)
+    data = raw.astype(np.uint8, copy=False)
+    bits, count = PACKED_TYPES[proto.data_type].bits, math.prod(proto.dims)
+    if min(proto.dims, default=0) < 0 or data.size != -(-count * bits // 8):
+        message = f"{list(proto.dims)} integers of {bits} bits in {data.size} bytes"
+        fail(Kind.MALFORMED_GRAPH, STAGE, f"a constant cannot be read: {message}", at=at)
+    return data
 
 
 def decode_attribute(attribute: Any, at: str) -> Any:

@@ -1,6 +1,7 @@
 """A ModelProto → Frontend IR: a node per node, whose op is an operator of the table (`onnx.Slice-10`).
 
-Initializers and `Constant` nodes become constants. A graph in an attribute becomes a `Subgraph`: the tensors that it
+Initializers and `Constant` nodes become constants. Integers of 2 and 4 bits stay packed: a node `Unpack` makes their
+tensor of the bytes. A graph in an attribute becomes a `Subgraph`: the tensors that it
 reads from outside are further inputs of its node.
 """
 
@@ -14,8 +15,8 @@ import msgspec
 import numpy as np
 
 from eqsat.failure.internal_error import public_call
-from eqsat.frontends.onnx.decode import constant_of, decode_array, decode_attribute
-from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.decode import constant_of, decode_array, decode_attribute, packed_bytes
+from eqsat.frontends.onnx.element_types import PACKED_TYPES, element_type
 from eqsat.frontends.onnx.lift_weights import Weights
 from eqsat.frontends.onnx.model_operators import STORED, opsets
 from eqsat.frontends.onnx.module_of import module_of
@@ -40,6 +41,13 @@ Names = dict[str, str]
 """The name in Frontend IR of every tensor that a graph may read."""
 
 
+_PACKED_OPERANDS = {
+    ("", "QuantizeLinear"): (2, "output_dtype"),
+    ("com.microsoft", "QuantizeLinear"): (2, "output_dtype"),
+}
+"""Operators that must know whether an operand was packed: its place, and the attribute that takes its type."""
+
+
 @public_call()
 def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     """The model from a path, bytes or a ModelProto, and its constants by tensor name.
@@ -53,7 +61,10 @@ def load_onnx(source: Any) -> tuple[FrontendGraph, dict[str, np.ndarray]]:
     nodes = reader.read(model.graph, names, "")
     read = {name for node in nodes for name in node.inputs} | {output.name for output in model.graph.output}
     constants = {name: value for name, value in reader.constants.items() if name in read}
-    data = [value for value in model.graph.input if value.name not in reader.constants]
+    stored = {tensor.name for tensor in model.graph.initializer}
+    data = [value for value in model.graph.input if value.name not in stored]
+    _refuse_packed(data, "an argument")
+    _refuse_packed(model.graph.output, "a result")
     graph = FrontendGraph(_signature(data, constants, model.graph.output), _tensors(data, constants), nodes)
     verify_frontend(graph)
     return graph, constants
@@ -66,28 +77,43 @@ class _NodeReader:
         """versions: the opset of each domain. weights: the raw data of initializers of the model's own graph."""
         self._versions, self._weights = versions, weights
         self.constants: dict[str, np.ndarray] = {}
+        self._packed: dict[str, int] = {}
 
     def read(self, graph: Any, names: Names, prefix: str) -> tuple[FrontendNode, ...]:
         """The nodes of a graph. Adds the tensors that the graph defines to `names`, with this prefix."""
         if graph.sparse_initializer:
             fail(Kind.UNSUPPORTED_OP, STAGE, "sparse initializers are not supported", at=graph.name)
+        nodes = []
         for tensor in graph.initializer:
             raw = None if prefix else self._weights.get(tensor.name)
-            self._keep(tensor.name, decode_array(tensor, tensor.name, raw), names, prefix)
-        nodes = []
+            if tensor.data_type in PACKED_TYPES:
+                nodes.append(self._unpack(tensor, tensor.name, names, prefix, raw))
+            else:
+                self._keep(tensor.name, decode_array(tensor, tensor.name, raw), names, prefix)
         for position, proto in enumerate(graph.node):
             name = prefix + (proto.name or f"{proto.op_type.lower()}_{position}")
             if not any(proto.output):
                 fail(Kind.MALFORMED_GRAPH, STAGE, "the node has no output", at=name, op=proto.op_type)
-            if proto.op_type == STORED and not plain_domain(proto.domain):
+            if proto.op_type != STORED or plain_domain(proto.domain):
+                nodes.append(self._node(proto, name, names, prefix))
+            elif proto.attribute[:1] and proto.attribute[0].t.data_type in PACKED_TYPES:
+                nodes.append(self._unpack(proto.attribute[0].t, proto.output[0], names, prefix))
+            else:
                 self._keep(proto.output[0], constant_of(proto, name), names, prefix)
-                continue
-            nodes.append(self._node(proto, name, names, prefix))
         return tuple(nodes)
 
     def _keep(self, name: str, value: np.ndarray, names: Names, prefix: str) -> None:
         names[name] = prefix + name
         self.constants[prefix + name] = value
+
+    def _unpack(self, proto: Any, name: str, names: Names, prefix: str, raw: np.ndarray | None = None) -> FrontendNode:
+        """Keeps the bytes of packed integers. The node makes the tensor `name` of them."""
+        own, packed = prefix + name, PACKED_TYPES[proto.data_type]
+        names[name] = own
+        self._packed[own] = proto.data_type
+        self.constants[f"{own}/packed_bytes"] = packed_bytes(proto, name, raw)
+        attrs = {"bits": packed.bits, "signed": packed.signed, "shape": tuple(proto.dims)}
+        return FrontendNode("Unpack", own, (f"{own}/packed_bytes",), (own,), attrs=attrs)
 
     def _node(self, proto: Any, name: str, names: Names, prefix: str) -> FrontendNode:
         domain = plain_domain(proto.domain)
@@ -100,6 +126,9 @@ class _NodeReader:
         for key, body in inner.items():
             attrs[key] = msgspec.to_builtins(msgspec.structs.replace(body, captures=captures))
         inputs = tuple(names.get(name, prefix + name) if name else "" for name in proto.input)
+        place, attribute = _PACKED_OPERANDS.get((domain, proto.op_type), (len(inputs), ""))
+        if place < len(inputs) and inputs[place] in self._packed:
+            attrs[attribute] = self._packed[inputs[place]]
         for output in filter(None, proto.output):
             names[output] = prefix + output
         outputs = tuple(prefix + output if output else "" for output in proto.output)
@@ -127,6 +156,16 @@ def _tensors(data: Sequence[Any], constants: Mapping[str, np.ndarray]) -> dict[s
     symbols: dict[str, str] = {}
     infos = {value.name: _info(value, symbols) for value in data}
     return infos | {name: TensorInfo(str(dtype(array.dtype)), array.shape) for name, array in constants.items()}
+
+
+def _refuse_packed(values: Sequence[Any], what: str) -> None:
+    """Raises EqsatError, UnsupportedOp, for an argument or a result of packed integers."""
+    for value in values:
+        if value.type.tensor_type.elem_type in PACKED_TYPES:
+            packed = PACKED_TYPES[value.type.tensor_type.elem_type]
+            message = f"{what} of {packed.bits}-bit integers is not supported"
+            hint = f"a Cast between it and {packed.dtype.numpy.name} in the model, or an initializer"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=value.name, hint=hint)
 
 
 def _info(value: Any, symbols: dict[str, str]) -> TensorInfo:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from eqsat.failure.internal_error import public_call
-from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.element_types import PACKED_TYPES, element_type
 from eqsat.frontends.onnx.model_operators import STORED, all_nodes, has_body, operator_name, opsets
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
 from eqsat.frontends.onnx.read_onnx import parse_onnx
@@ -70,7 +70,9 @@ def _support(domain: str, name: str, versions: Mapping[str, int], own: set[tuple
 
 def _missing_types(model: Any) -> dict[str, str]:
     tensors = [(value.name, value.type.tensor_type.elem_type) for value in model.graph.input]
-    tensors += [(tensor.name, tensor.data_type) for tensor in model.graph.initializer]
+    tensors += [
+        (tensor.name, tensor.data_type) for tensor in model.graph.initializer if tensor.data_type not in PACKED_TYPES
+    ]
     missing: dict[str, str] = {}
     for name, number in tensors:
         try:

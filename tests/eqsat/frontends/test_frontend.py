@@ -15,6 +15,7 @@ from eqsat import optimize_and_compile
 from eqsat.frontends.ops import supported_ops
 from eqsat.model import read_model
 from ir.diagnostics import EqsatError, Kind
+from ir.dtype import dtype
 from ir.frontend import parse_frontend
 from ir.tiny.playback import playback
 from tests.eqsat import nn_numpy
@@ -50,7 +51,9 @@ def graph(op: str, inputs: Mapping[str, np.ndarray], fn: str | None = None, **at
     """A model of one node."""
     return {
         "signature": {"inputs": [{"tensor": name} for name in inputs], "outputs": [{"tensor": "y"}]},
-        "tensors": {name: {"dtype": "fp32", "shape": list(buffer.shape)} for name, buffer in inputs.items()},
+        "tensors": {
+            name: {"dtype": str(dtype(buffer.dtype)), "shape": list(buffer.shape)} for name, buffer in inputs.items()
+        },
         "graph": [
             {"op": op, "name": "node", "inputs": list(inputs), "outputs": ["y"], "attrs": attrs}
             | ({"fn": fn} if fn else {})
@@ -148,6 +151,12 @@ CASES: list[tuple[str, dict[str, np.ndarray], str | None, dict[str, Any], Any]] 
     ("Concat", {"a": normal(2, 3), "b": normal(2, 1), "c": normal(2, 2)}, None, {"axis": -1},
      lambda *x: np.concatenate(x, -1)),
     ("Cast", {"x": normal(3)}, None, {"to": "fp16"}, lambda x: x.astype(np.float16)),
+    ("Unpack", {"x": np.asarray([0x21, 0x87, 0xFE], np.uint8)}, None, {"bits": 4, "shape": [5]},
+     lambda x: np.asarray([1, 2, 7, 8, 14], np.uint8)),
+    ("Unpack", {"x": np.asarray([0x21, 0x87, 0xFE], np.uint8)}, None, {"bits": 4, "shape": [2, 3], "signed": True},
+     lambda x: np.asarray([[1, 2, 7], [-8, -2, -1]], np.int8)),
+    ("Unpack", {"x": np.asarray([0b11_10_01_00], np.uint8)}, None, {"bits": 2, "shape": [4], "signed": True},
+     lambda x: np.asarray([0, 1, -2, -1], np.int8)),
     ("Identity", {"x": normal(3)}, None, {}, lambda x: x),
 ]  # fmt: skip
 

@@ -1,11 +1,11 @@
-"""Quantized tensors: y = (q - zero point) · scale, with 8- and 16-bit q."""
+"""Quantized tensors: y = (q - zero point) · scale, with q of 4, 8 or 16 bits."""
 
 from __future__ import annotations
 
 import math
 
 from eqsat import tensor
-from eqsat.frontends.onnx.element_types import element_type
+from eqsat.frontends.onnx.element_types import PACKED_TYPES, PackedType, element_type
 from eqsat.frontends.onnx.operands import malformed
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.lazy.argument_checks import axis_in
@@ -27,17 +27,26 @@ def _quantize(
     precision: int = 0,
     saturate: int = 1,
 ) -> Tensor:
-    to = zero.dtype if zero is not None else element_type(output_dtype) if output_dtype else u8
+    to: DType | PackedType = u8 if zero is None else zero.dtype
+    if output_dtype in PACKED_TYPES:
+        to = PACKED_TYPES[output_dtype]
+    elif output_dtype and zero is None:
+        to = element_type(output_dtype)
     factor, offset = (spread(value, x, axis, block_size) for value in (scale, zero))
     assert factor is not None
     return quantize(x, factor, offset, to)
 
 
-def quantize(x: Tensor, scale: Tensor, zero: Tensor | None, to: DType) -> Tensor:
-    """x / scale to the nearest integer, half to even, plus the zero point, saturated to `to`."""
+def quantize(x: Tensor, scale: Tensor, zero: Tensor | None, to: DType | PackedType) -> Tensor:
+    """x / scale to the nearest integer, half to even, plus the zero point, saturated to `to`. Integers of less than
+    8 bits are bytes."""
     whole = (x.cast(fp32) / in_fp32(scale)).round()
     shifted = whole if zero is None else whole + in_fp32(zero)
-    return shifted.maximum(float(to.lowest)).minimum(float(to.highest)).cast(to)
+    return (
+        shifted.maximum(float(to.lowest))
+        .minimum(float(to.highest))
+        .cast(to.dtype if isinstance(to, PackedType) else to)
+    )
 
 
 @operator("DequantizeLinear", since=10)
