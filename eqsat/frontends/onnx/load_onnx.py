@@ -44,6 +44,7 @@ Names = dict[str, str]
 _PACKED_OPERANDS = {
     ("", "QuantizeLinear"): (2, "output_dtype"),
     ("com.microsoft", "QuantizeLinear"): (2, "output_dtype"),
+    ("com.microsoft", "GatherBlockQuantized"): (0, "data_type"),
 }
 """Operators that must know whether an operand was packed: its place, and the attribute that takes its type."""
 
