@@ -85,7 +85,8 @@ def optimize_and_compile(
         dims: sizes of symbolic dims. If some stay free, the program compiles a variant at each new shape. Several sizes
             (`Buckets(1, 2, 4, 8)`, a list, a range) leave a dim free, and name the sizes that `program.prepare()`
             builds ahead of calls, and that `when_missing="pad"` pads to.
-        constants: arrays by input name; they leave the signature, are folded, and packed.
+        constants: arrays by input name; they leave the signature, are folded, and packed. None makes an argument of a
+            constant that the source holds, such as an initializer of an ONNX model.
         rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of your own rules. None
             means every family, and so does a list without family names. An empty list means no rules: the program runs
             as written. Your own rules are checked first.

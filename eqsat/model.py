@@ -117,7 +117,8 @@ class Model(ABC):
         fail(Kind.UNBOUND_DIM, "program", f"no size is known for {', '.join(free)}", hint=hint, missing=free)
 
     def with_constants(self, given: Mapping[str, Any]) -> Model:
-        """The model with copies of these arrays in place of arguments.
+        """The model with copies of these arrays in place of arguments and of its own constants. None makes an argument
+        of a constant.
 
         Raises:
             EqsatError: InputMismatch for a name that is no input, another dtype or shape; ResourceExceeded where the
@@ -139,12 +140,14 @@ class Model(ABC):
                 f"constants= names no input: {', '.join(map(str, unknown))}",
                 expected=list(self.declared),
             )
-        arrays = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in given.items()}
+        values = {name: value for name, value in given.items() if value is not None}
+        arrays = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in values.items()}
         with memory_for(
             sum(array.nbytes for array in arrays.values()), STAGE, "a copy of the constants", names=list(arrays)
         ):
             copies = {name: np.array(array) for name, array in arrays.items()}
-        return replace(self, constants={**self.constants, **copies})
+        kept = {name: array for name, array in self.constants.items() if given.get(name, array) is not None}
+        return replace(self, constants={**kept, **copies})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -15,10 +15,11 @@ RESERVED = ("out", "repeats", "seed")
 
 
 class CallArguments:
-    """Puts the arguments of calls in order. names: of the inputs, in order."""
+    """Puts the arguments of calls in order. names: of the inputs, in order. constants: names of inputs whose values the
+    program holds."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    def __init__(self, names: Sequence[str], constants: Collection[str] = ()) -> None:
+        self._names, self._constants = names, constants
         self._take = tuple_getter(names)
 
     def in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
@@ -71,7 +72,10 @@ class CallArguments:
         if not errors:
             return
         reserved = next((name for name in errors.get("missing", ()) if name in RESERVED), None)
+        constant = next((name for name in errors.get("unknown", ()) if name in self._constants), None)
         hint = reserved and f"an input named {reserved!r} is given in a mapping: program({{{reserved!r}: …}})"
+        if constant is not None:
+            hint = f"compile with constants={{{constant!r}: None}}, which makes an argument of this constant"
         raise EqsatError(
             Diagnostic(
                 kind=Kind.INPUT_MISMATCH,

@@ -83,7 +83,7 @@ class Program:
         self._serving = serving
         self._stand_in = StandIn(model, self._variants, serving) if serving.stands_in else None
         self._keys = ShapeKeys(model)
-        self._of_call = CallArguments(self._arguments)
+        self._of_call = CallArguments(self._arguments, model.constants)
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """The outputs, as arrays of the caller's library: one array, or a tuple in signature order.

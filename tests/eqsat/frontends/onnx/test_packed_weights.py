@@ -131,11 +131,14 @@ def test_other_sizes_are_refused_with_both(part: str, says: str) -> None:
 
 
 @pytest.mark.slow
-def test_compiled_products_of_constants_agree() -> None:
+def test_compiled_products_of_constants_and_of_arguments_agree() -> None:
     weights, a = Weights(96, 200, 32, 4, "bytes"), normal(1, 200)
     model, expected = product_model(weights, a), a @ weights.dequantized().T
     near = {"rtol": 1e-3, "atol": 1e-4 * abs(expected).max()}
     np.testing.assert_allclose(optimize_and_compile(model, threads=1)(a=a), expected, **near)
+    program = optimize_and_compile(model, threads=1, constants={"b_weight": None})
+    np.testing.assert_allclose(program(a=a, b_weight=weights.b), expected, **near)
+    assert any("b_weight" in kernel.reads for kernel in program.kernels)
 
 
 @pytest.mark.parametrize("kind", [ml_dtypes.int4, ml_dtypes.uint4])
