@@ -91,12 +91,14 @@ def _lowering(node: FrontendNode) -> Lowering:
 
 
 def _check_operands(node: FrontendNode, lowering: Lowering, inputs: Sequence[Tensor | None]) -> None:
-    """Checks the number of inputs, and that no mandatory input is absent."""
+    """Checks the number of inputs, and that no mandatory input is absent. An input in front of a mandatory one may be
+    left out if its annotation allows None."""
     places = [p for p in _parameters(lowering) if p.kind is not p.KEYWORD_ONLY]
     many = any(p.kind is p.VAR_POSITIONAL for p in places)
     least = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in places)
     absent = [p.name for p, given in zip(places, [*inputs, *[None] * least], strict=False) if given is None]
-    missing = [name for name in absent if name in {p.name for p in places[:least]}]
+    needed = {p.name for p in places[:least]} if absent else ()
+    missing = [name for name in absent if name in needed and not _may_be_none(_hints(lowering).get(name))]
     if missing or (len(inputs) > len(places) and not many):
         wanted = f"{least} to {len(places)} inputs" if least < len(places) and not many else with_count(least, "input")
         fail(
@@ -106,6 +108,10 @@ def _check_operands(node: FrontendNode, lowering: Lowering, inputs: Sequence[Ten
             op=node.op,
             expected=[p.name for p in places],
         )
+
+
+def _may_be_none(annotation: Any) -> bool:
+    return type(None) in typing.get_args(annotation)
 
 
 def _attributes(node: FrontendNode, lowering: Lowering, given: Mapping[str, Any]) -> dict[str, Any]:

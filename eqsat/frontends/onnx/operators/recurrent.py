@@ -190,7 +190,14 @@ def _lstm(
     *,
     attributes: Attributes,
 ) -> tuple[Tensor, ...]:
-    """Gates i, o, f, c; `p` are the peepholes of i, o, f. `input_forget` makes f = 1 - i."""
+    return run(x, (w, r, b), [h, c], lengths, attributes, lstm_cell(attributes, p))
+
+
+def lstm_cell(
+    attributes: Attributes, p: Tensor | None, seen: Callable[[Tensor], Tensor] = lambda hidden: hidden
+) -> Callable[[Weights, int], Step]:
+    """The cell of an LSTM. Gates i, o, f, c; `p` are the peepholes of i, o, f. `input_forget` makes f = 1 - i. seen:
+    the hidden state as its product with the weights sees it."""
 
     def cell(weights: Weights, place: int) -> Step:
         f, g, last = activations_of(attributes, ["Sigmoid", "Tanh", "Tanh"], place)
@@ -198,7 +205,7 @@ def _lstm(
 
         def step(element: Tensor, states: State) -> State:
             hidden, memory = states
-            enter, leave, forget, new = parts(gates(element, hidden, weights), 4)
+            enter, leave, forget, new = parts(gates(element, seen(hidden), weights), 4)
             if peepholes is not None:
                 enter, forget = enter + peepholes[0] * memory, forget + peepholes[2] * memory
             enter = f(enter)
@@ -208,4 +215,4 @@ def _lstm(
 
         return step
 
-    return run(x, (w, r, b), [h, c], lengths, attributes, cell)
+    return cell

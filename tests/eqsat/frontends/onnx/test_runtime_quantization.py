@@ -89,3 +89,9 @@ def test_operators_agree_with_onnxruntime(name: str) -> None:
     error = np.abs(actual.astype(np.int32) - expected)
     assert error.max() <= 1
     assert np.mean(error > 0) < 0.03
+
+
+@pytest.mark.parametrize("op", ["QLinearSigmoid", "QLinearLeakyRelu"])
+def test_a_zero_point_in_front_of_other_inputs_may_be_left_out(op: str) -> None:
+    actual, expected = run_both(op, {**X, "x_zero": None, **SHARES}, {})
+    assert abs(actual.astype(np.int32) - expected).max() <= 1
