@@ -3,7 +3,7 @@ that the table lacks and ONNX defines by a function."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from eqsat.frontends.onnx.model_operators import (
@@ -19,17 +19,37 @@ from eqsat.frontends.onnx.operator_table import plain_domain
 from ir.diagnostics import Kind, fail
 from ir.frontend import STAGE
 
+Key = tuple[str, str]
+"""Domain and name of an operator or a function."""
+
 
 def expand_functions(model: Any) -> Any:
-    """The model with bodies in the place of calls. An operator stays if neither the table nor ONNX defines it."""
+    """The model with bodies in the place of calls. An operator stays if neither the table nor ONNX defines it, and so
+    does one whose body needs such an operator: errors name what the model has."""
     if model.functions:
         model = _inline_own_functions(model)
-    while missing := _operators_with_body(model):
+    expanded = _expand_operators(model, ())
+    known = _missing(model)
+    if _missing(expanded) <= known:
+        return expanded
+    several = _operators_with_body(model)
+    alone = {name: _expand_operators(model, [other for other in several if other != name]) for name in several}
+    return _expand_operators(model, [name for name in several if not _missing(alone[name]) <= known])
+
+
+def _expand_operators(model: Any, kept: Collection[Key]) -> Any:
+    """The model with the bodies of operators, but for those that are kept."""
+    while missing := [key for key in _operators_with_body(model) if key not in kept]:
         expanded = _inline_operators(model, missing)
         if expanded is None or expanded == model:
             return model
         model = expanded
     return model
+
+
+def _missing(model: Any) -> set[Key]:
+    """Domain and name of the operators that are not in the table."""
+    return {operator_of(node) for node in missing_operators(model)}
 
 
 def _inline_own_functions(model: Any) -> Any:
@@ -54,12 +74,12 @@ def _inline_own_functions(model: Any) -> Any:
     return model
 
 
-def _key(function: Any) -> tuple[str, str]:
+def _key(function: Any) -> Key:
     """Domain and name, as `operator_of` gives them for a call."""
     return plain_domain(function.domain), function.name
 
 
-def _operators_with_body(model: Any) -> list[tuple[str, str]]:
+def _operators_with_body(model: Any) -> list[Key]:
     """Domain and name of the operators that the table lacks and ONNX defines by a function."""
     versions = opsets(model)
     missing = {
@@ -70,7 +90,7 @@ def _operators_with_body(model: Any) -> list[tuple[str, str]]:
     return sorted(missing)
 
 
-def _inline_operators(model: Any, operators: Sequence[tuple[str, str]]) -> Any | None:
+def _inline_operators(model: Any, operators: Sequence[Key]) -> Any | None:
     """The model with the bodies of these operators; None if onnx cannot make it."""
     from onnx.inliner import inline_selected_functions
 
@@ -81,7 +101,7 @@ def _inline_operators(model: Any, operators: Sequence[tuple[str, str]]) -> Any |
     _add_types_of_initializers(model.graph)
     try:
         return inline_selected_functions(model, list(operators), inline_schema_functions=True)
-    except RuntimeError:  # onnx 1.23 fails where an optional input is left out
+    except (RuntimeError, ValueError):  # onnx 1.23 fails where an optional input or a graph is left out
         return None
 
 

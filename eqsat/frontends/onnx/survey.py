@@ -8,7 +8,16 @@ from typing import Any, Literal, NamedTuple
 
 from eqsat.failure.internal_error import public_call
 from eqsat.frontends.onnx.element_types import PACKED_TYPES, element_type
-from eqsat.frontends.onnx.model_operators import STORED, all_nodes, has_body, operator_name, opsets
+from eqsat.frontends.onnx.expand_functions import expand_functions
+from eqsat.frontends.onnx.model_operators import (
+    STORED,
+    all_nodes,
+    has_body,
+    missing_operators,
+    operator_name,
+    operator_of,
+    opsets,
+)
 from eqsat.frontends.onnx.operator_table import find_operator, plain_domain
 from eqsat.frontends.onnx.read_onnx import parse_onnx
 from ir.diagnostics import EqsatError
@@ -17,7 +26,8 @@ Support = Literal["supported", "by its function", "missing"]
 
 
 class OperatorUse(NamedTuple):
-    """An operator of a model. nodes: how many. support: "by its function" if ONNX or the model defines it by one."""
+    """An operator of a model. nodes: how many. support: "by its function" if ONNX or the model defines it by one whose
+    operators are supported."""
 
     name: str
     nodes: int
@@ -49,12 +59,11 @@ def survey_onnx(source: Any) -> Survey:
     model = parse_onnx(source)
     versions = opsets(model)
     own = {(plain_domain(function.domain), function.name) for function in model.functions}
-    counts: Counter[tuple[str, str]] = Counter()
-    for node in all_nodes(model.graph):
-        counts[plain_domain(node.domain), node.op_type] += 1
+    counts = Counter(operator_of(node) for node in all_nodes(model.graph))
+    missing = Counter(operator_of(node) for node in missing_operators(expand_functions(model)))
     uses = [
-        OperatorUse(operator_name(domain, name), count, _support(domain, name, versions, own))
-        for (domain, name), count in counts.most_common()
+        OperatorUse(operator_name(*key), count, "missing" if key in missing else _support(*key, versions, own))
+        for key, count in (counts | missing).most_common()
     ]
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: _type_text(value) for value in model.graph.input if value.name not in stored}

@@ -15,6 +15,7 @@ from eqsat.lazy.argument_checks import axis_in
 from eqsat.lazy.known_value import known_value
 from eqsat.tensor import Tensor
 from ir.dtype import dtype
+from ir.frontend import STAGE
 
 
 @operator("ConstantOfShape", since=9)
@@ -29,8 +30,16 @@ def _range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
         known_value(value, what) for value, what in ((start, "the start"), (limit, "the limit"), (delta, "delta"))
     ]
     first, last, step = (bound.reshape(()).item() for bound in bounds)
-    count = max(math.ceil((last - first) / step), 0)
-    return tensor.arange(count, dtype=start.dtype) * delta.reshape(()) + start.reshape(())
+    places = tensor.arange(max(math.ceil((last - first) / step), 0), dtype=start.dtype)
+    steps = places if step == 1 else places * step  # by numbers, which rules and index maps see
+    return steps if first == 0 else steps + first
+
+
+@operator("NonZero", since=9)
+def _places_of_nonzero(x: Tensor) -> Tensor:
+    """[axes, elements]: the places of the elements that are not 0, in row-major order. x must be known: the size of the
+    result depends on its values."""
+    return tensor.constant(np.stack(np.nonzero(np.atleast_1d(known_value(x, "the tensor of NonZero", STAGE)))))
 
 
 @operator("EyeLike", since=9)

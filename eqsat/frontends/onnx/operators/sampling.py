@@ -30,11 +30,17 @@ def _scaled_sizes(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
 
 
 def _scale_up(x: Tensor, scales: list[float] | None, mode: str) -> Tensor:
-    """Resize as it was before opset 11: the element at i is that at i / scale."""
+    """Resize as it was before opset 11: the element at i is that at i / scale, or, of "nearest", at the whole number
+    below; above, where an axis shrinks, as in onnxruntime."""
     if scales is None:
         malformed("the scales are missing")
     kind = "linear" if mode in ("linear", "bilinear") else "nearest"
     lengths = _scaled_sizes(x.shape, scales)
+    shrinking = [axis for axis, scale in enumerate(scales) if scale < 1]
+    if kind == "nearest" and shrinking:
+        fewer, less = [lengths[axis] for axis in shrinking], [scales[axis] for axis in shrinking]
+        x = nn.resize(x, fewer, less, shrinking, coordinate_transformation_mode="asymmetric", nearest_mode="ceil")
+        scales = [max(scale, 1.0) for scale in scales]
     return nn.resize(
         x, lengths, scales, mode=kind, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     ).cast(x.dtype)

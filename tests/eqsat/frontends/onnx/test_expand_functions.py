@@ -11,6 +11,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from eqsat import EqsatError, optimize_and_compile
+from eqsat.frontends.onnx.survey import survey_onnx
 
 OPSET = helper.make_opsetid("", 23)
 X = np.array([[-1.0, 2.0, -3.0], [4.0, -5.0, 6.0]], np.float32)
@@ -102,3 +103,22 @@ def test_a_body_that_depends_on_types_knows_those_of_initializers() -> None:
     source = model([helper.make_node("RotaryEmbedding", ["x", "cos", "sin"], ["y"])], x, *caches)
     (expected,) = ReferenceEvaluator(source).run(None, {"x": x})
     assert_allclose(optimize_and_compile(source)(x=x), expected, 1e-5, 1e-6)
+
+
+def test_an_operator_whose_body_needs_another_that_is_missing_is_named_itself() -> None:
+    """The body of Bernoulli has RandomUniformLike. Of a function of the model, its operators are named."""
+    nodes = [
+        helper.make_node("Bernoulli", ["x"], ["b"], name="here"),
+        helper.make_node("F", ["b"], ["y"], domain="own"),
+    ]
+    norm = helper.make_function("own", "F", ["a"], ["o"], [helper.make_node("Unique", ["a"], ["o"])], [OPSET])
+    source = model(nodes, X, functions=[norm])
+    with pytest.raises(EqsatError, match="operators Bernoulli, Unique are not supported") as caught:
+        optimize_and_compile(source)
+    assert caught.value.diagnostics[0].at == "here"
+    assert set(survey_onnx(source).missing) == {"Bernoulli", "Unique"}
+
+
+def test_a_body_that_onnx_cannot_make_is_refused_by_its_name() -> None:
+    with pytest.raises(EqsatError, match="the ONNX operator SequenceMap is not supported"):
+        optimize_and_compile(model([helper.make_node("SequenceMap", ["x"], ["y"])], X))
