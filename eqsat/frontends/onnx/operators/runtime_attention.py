@@ -8,6 +8,7 @@ from eqsat import tensor
 from eqsat.frontends.onnx.operands import refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.frontends.onnx.operators.attention import merge_heads, split_heads
+from eqsat.frontends.onnx.operators.runtime_quantization import integer_product_to_float
 from eqsat.nn import attention
 from eqsat.tensor import Tensor
 
@@ -36,10 +37,42 @@ def _attention(
     if past is not None or do_rotary:
         refuse("a past state or a rotary embedding in com.microsoft.Attention")
     projected = x @ weight if bias is None else x @ weight + bias
-    widths = qkv_hidden_sizes or [weight.shape[1] // 3] * 3
-    ends = [sum(widths[: place + 1]) for place in range(3)]
-    q, k, v = (projected[..., end - width : end] for end, width in zip(ends, widths, strict=True))
+    q, k, v = _parts(projected, qkv_hidden_sizes)
     return attend(q, k, v, num_heads, scale, bool(unidirectional), mask, scores_bias, mask_filter_value)
+
+
+@operator("QAttention", domain=DOMAIN)
+def _quantized_attention(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    x_scale: Tensor,
+    weight_scale: Tensor,
+    mask: Tensor | None = None,
+    x_zero: Tensor | None = None,
+    weight_zero: Tensor | None = None,
+    past: Tensor | None = None,
+    *,
+    do_rotary: int = 0,
+    mask_filter_value: float = -10000.0,
+    num_heads: int,
+    past_present_share_buffer: int = 0,
+    scale: float | None = None,
+    unidirectional: int = 0,
+) -> Tensor:
+    """Attention whose operands x and weight are bytes, with a scale and a zero point for each column of the weight."""
+    if past is not None or do_rotary:
+        refuse("a past state or a rotary embedding in QAttention")
+    projected = integer_product_to_float(x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
+    q, k, v = _parts(projected.cast(bias.dtype), None)
+    return attend(q, k, v, num_heads, scale, bool(unidirectional), mask, None, mask_filter_value)
+
+
+def _parts(projected: Tensor, widths: list[int] | None) -> tuple[Tensor, ...]:
+    """q, k and v, which lie beside each other. widths: theirs, if they are not the same."""
+    each = widths or [projected.shape[-1] // 3] * 3
+    ends = [sum(each[: place + 1]) for place in range(3)]
+    return tuple(projected[..., end - width : end] for end, width in zip(ends, each, strict=True))
 
 
 @operator("MultiHeadAttention", domain=DOMAIN)

@@ -46,7 +46,7 @@ def _register_binary(name: str, combine: Callable[[Tensor, Tensor], Tensor]) -> 
         scale: Tensor,
         zero: Tensor | None = None,
     ) -> Tensor:
-        return quantize(combine(_widen(a, a_scale, a_zero), _widen(b, b_scale, b_zero)), scale, zero, a.dtype)
+        return quantize(combine(widen(a, a_scale, a_zero), widen(b, b_scale, b_zero)), scale, zero, a.dtype)
 
 
 _register_binary("QLinearAdd", add)
@@ -55,7 +55,7 @@ _register_binary("QLinearMul", mul)
 
 @operator("QLinearSigmoid", domain=DOMAIN)
 def _sigmoid(x: Tensor, x_scale: Tensor, x_zero: Tensor | None, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-    return quantize(_widen(x, x_scale, x_zero).sigmoid(), scale, zero, x.dtype)
+    return quantize(widen(x, x_scale, x_zero).sigmoid(), scale, zero, x.dtype)
 
 
 @operator("QLinearLeakyRelu", domain=DOMAIN)
@@ -68,7 +68,7 @@ def _leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Tensor:
-    return quantize(nn.leaky_relu(_widen(x, x_scale, x_zero), alpha), scale, zero, x.dtype)
+    return quantize(nn.leaky_relu(widen(x, x_scale, x_zero), alpha), scale, zero, x.dtype)
 
 
 @operator("QLinearSoftmax", domain=DOMAIN)
@@ -84,7 +84,7 @@ def _softmax(
 ) -> Tensor:
     """Before opset 13 the softmax is over all axes from `axis` on."""
     axes = axis if opset >= 13 else tuple(range(axis % x.ndim, x.ndim))
-    return quantize(nn.softmax(_widen(x, x_scale, x_zero), axes), scale, zero, x.dtype)
+    return quantize(nn.softmax(widen(x, x_scale, x_zero), axes), scale, zero, x.dtype)
 
 
 @operator("QLinearAveragePool", domain=DOMAIN)
@@ -97,7 +97,7 @@ def _average_pool(
     *,
     attributes: QuantizedPoolAttributes,
 ) -> Tensor:
-    wide = _channels_first(_widen(x, x_scale, x_zero), attributes.channels_last)
+    wide = _channels_first(widen(x, x_scale, x_zero), attributes.channels_last)
     pooled = _channels_last(average_pool(wide, attributes), attributes.channels_last)
     return quantize(pooled, scale, zero, x.dtype)
 
@@ -106,7 +106,7 @@ def _average_pool(
 def _global_average_pool(
     x: Tensor, x_scale: Tensor, x_zero: Tensor, scale: Tensor, zero: Tensor, *, channels_last: int = 0
 ) -> Tensor:
-    wide = _channels_first(_widen(x, x_scale, x_zero), channels_last)
+    wide = _channels_first(widen(x, x_scale, x_zero), channels_last)
     pooled = wide.mean(tuple(range(2, x.ndim)), keepdims=True)
     return quantize(_channels_last(pooled, channels_last), scale, zero, x.dtype)
 
@@ -117,7 +117,7 @@ def _concat(scale: Tensor, zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
     if len(parts) % 3:
         refuse("QLinearConcat of tensors without zero points")
     triples = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return tensor.concat([quantize(_widen(*triple), scale, zero, zero.dtype) for triple in triples], axis)
+    return tensor.concat([quantize(widen(*triple), scale, zero, zero.dtype) for triple in triples], axis)
 
 
 @operator("QLinearWhere", domain=DOMAIN)
@@ -132,7 +132,7 @@ def _where(
     scale: Tensor,
     zero: Tensor,
 ) -> Tensor:
-    chosen = tensor.where(condition, _widen(x, x_scale, x_zero), _widen(y, y_scale, y_zero))
+    chosen = tensor.where(condition, widen(x, x_scale, x_zero), widen(y, y_scale, y_zero))
     return quantize(chosen, scale, zero, zero.dtype)
 
 
@@ -162,7 +162,7 @@ def _gemm(
 
 
 @operator("MatMulIntegerToFloat", domain=DOMAIN)
-def _integer_product_to_float(
+def integer_product_to_float(
     a: Tensor,
     b: Tensor,
     a_scale: Tensor,
@@ -171,6 +171,8 @@ def _integer_product_to_float(
     b_zero: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
+    """The product of a and b without their zero points, times their scales: those of a for its rows, those of b for its
+    columns."""
     product = integer_product(a, b, a_zero, b_zero).cast(fp32)
     a_factor = rows_of(a_scale)
     assert a_factor is not None
@@ -183,10 +185,10 @@ def _dynamically_quantized_product(
     a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:
     integers, a_scale, a_zero = quantize_by_range(a)
-    return _integer_product_to_float(integers, b, a_scale, b_scale, a_zero, b_zero, bias)
+    return integer_product_to_float(integers, b, a_scale, b_scale, a_zero, b_zero, bias)
 
 
-def _widen(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+def widen(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     """(x - zero point)·scale, fp32."""
     return centre(x, zero).cast(fp32) * in_fp32(scale)
 

@@ -50,7 +50,19 @@ PRODUCT = {
     "b_zero": np.zeros(5, np.int8),
     "bias": ROW,
 }
+ATTENTION: Arrays = {
+    "x": BYTES[0],
+    "w": RNG.integers(-64, 64, (8, 24)).astype(np.int8),
+    "bias": RNG.standard_normal(24).astype(np.float32),
+    "x_scale": np.asarray(0.02, np.float32),
+    "w_scale": np.linspace(0.005, 0.015, 24, dtype=np.float32),
+    "mask": np.asarray([3, 6, 1], np.int32),
+    "x_zero": np.asarray(120, np.uint8),
+    "w_zero": np.zeros(24, np.int8),
+}
 CASES: dict[str, tuple[str, Arrays, dict[str, Any]]] = {
+    "attention": ("QAttention", ATTENTION, {"num_heads": 2}),
+    "causal attention": ("QAttention", ATTENTION, {"num_heads": 4, "unidirectional": 1}),
     "add": ("QLinearAdd", {**X, **OTHER, **TO}, {}),
     "add of signed": ("QLinearAdd", SIGNED_SUM, {}),
     "mul": ("QLinearMul", {**X, **OTHER, **TO}, {}),
@@ -95,3 +107,9 @@ def test_operators_agree_with_onnxruntime(name: str) -> None:
 def test_a_zero_point_in_front_of_other_inputs_may_be_left_out(op: str) -> None:
     actual, expected = run_both(op, {**X, "x_zero": None, **SHARES}, {})
     assert abs(actual.astype(np.int32) - expected).max() <= 1
+
+
+def test_attention_without_its_optional_inputs() -> None:
+    absent: dict[str, np.ndarray | None] = dict.fromkeys(["mask", "x_zero", "w_zero"])
+    operands = {**ATTENTION, "w_scale": np.asarray(0.01, np.float32), **absent}
+    np.testing.assert_allclose(*run_both("QAttention", operands, {"num_heads": 2}), rtol=1e-4, atol=1e-5)
