@@ -51,7 +51,7 @@ def _attention(
     scores = scores * (1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale)
     capped = (scores * (1 / softcap)).tanh() * softcap if softcap > 0 else scores
     offset = tensor.constant(past, "i64") if lengths is None else lengths.cast("i64").reshape(-1, 1, 1, 1) - q.shape[2]
-    places = _visible_places(scores.shape, offset, is_causal, left_window_size, right_window_size)
+    places = visible_places(scores.shape, offset, is_causal, left_window_size, right_window_size)
     if lengths is not None:
         exists = tensor.iota(scores.shape, 3, "i64") < lengths.cast("i64").reshape(-1, 1, 1, 1)
         places = exists if places is None else places & exists
@@ -71,7 +71,7 @@ def _attention(
     return result, keys, values, (scores, capped, masked, chances)[qk_matmul_output_mode]
 
 
-def _visible_places(shape: tuple[int, ...], offset: Tensor, causal: int, left: int, right: int) -> Tensor | None:
+def visible_places(shape: tuple[int, ...], offset: Tensor, causal: int, left: int, right: int) -> Tensor | None:
     """Where a query at position `offset` + i may see the key at position j: not after it, if `causal`, and at most
     `left` before or `right` after it, if these are not negative. None if everywhere."""
     if not causal and left < 0 and right < 0:

@@ -160,8 +160,15 @@ def _rotary_embedding(
     places = positions.cast("i64")
     if positions.size == 1 and (batch, length) != (1, 1):
         places = tensor.iota((batch, length), 1, "i64") + places.reshape(1, 1)
-    angles = [table.take(places.reshape(batch, length), 0).unsqueeze(1) for table in (cosines, sines)]
-    moved, still = split[..., :turned], split[..., turned:]
+    whole = rotate(split, cosines, sines, places.reshape(batch, length), bool(interleaved))
+    return merge_heads(whole) if x.ndim == 3 else whole
+
+
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor, places: Tensor, interleaved: bool) -> Tensor:
+    """Turns pairs of x [B, heads, L, D] by the angles of their places [B, L] in the tables [places, pairs]."""
+    turned = cosines.shape[1] * 2
+    angles = [table.take(places, 0).unsqueeze(1) for table in (cosines, sines)]
+    moved, still = x[..., :turned], x[..., turned:]
     if interleaved:
         one, other = moved[..., 0::2], moved[..., 1::2]
     else:
@@ -171,5 +178,4 @@ def _rotary_embedding(
         joined = tensor.stack(pair, -1).reshape(moved.shape)
     else:
         joined = tensor.concatenate(pair, -1)
-    whole = tensor.concatenate([joined, still], -1) if still.shape[-1] else joined
-    return merge_heads(whole) if x.ndim == 3 else whole
+    return tensor.concatenate([joined, still], -1) if still.shape[-1] else joined
