@@ -36,7 +36,8 @@ class Budget(msgspec.Struct, frozen=True):
 
     nodes       e-nodes in total (None: 120,000, or 60 per uop if that is more); each phase may use a share of them. A
                 rule that could match more than four times as often in one iteration is stopped.
-    iterations  per phase (None: 200, or 4 per uop if that is more)
+    iterations  per phase (None: 200, or one per uop if that is more). Rules that still match after 100 or more rest in
+                later phases.
     copies      maps at which one producer may be computed again inside its readers; beyond, it is stored and read
     seconds     of wall time (None: no limit)
     bytes       of memory that saturation takes (None: no limit)
@@ -57,7 +58,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     def iterations_for(self, uops: int) -> int:
         """The limit of each phase for a graph with this many uops."""
-        return max(200, 4 * uops) if self.iterations is None else self.iterations
+        return max(200, uops) if self.iterations is None else self.iterations
 
 
 class Options(msgspec.Struct, frozen=True):

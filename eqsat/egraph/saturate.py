@@ -33,6 +33,10 @@ from rules import PHASES
 from rules import analyses as known
 from rules.reachable import reachable
 
+_ENDLESS = 100
+"""Iterations of a phase from which on rules that still match are taken to match for ever: they would use up the later
+phases as well. Phases of models take up to 51."""
+
 
 def saturate(
     graph: Graph,
@@ -130,6 +134,7 @@ class Saturation:
         self._shares = [nodes * (position + 2) // (count + 1) for position in range(count)]
         self._most_iterations = budget.iterations_for(len(terms))
         self._meter = Meter(budget, start)
+        self._last_matches: Mapping[str, int] = {}
         self._resting: list[Rule] = []
         self._done: list[PhaseStats] = []
         self._nodes, self._iterations, self._since = _nodes(self.egraph), 0, time.perf_counter()
@@ -142,6 +147,8 @@ class Saturation:
             stop = self._limit()
             if stop is None:
                 return self._iterate()
+            if stop is Stop.ITERATION_LIMIT and self._iterations >= _ENDLESS:
+                self._stop_rules([rule for rule in self.rules if rule.name in self._last_matches])
             self._end(stop)
         return None
 
@@ -196,6 +203,7 @@ class Saturation:
         matches, changed = self._run_rules(place)
         matched = {name: matches[name] for name in self._matches if matches.get(name)}
         self._matches.update(matched)
+        self._last_matches = matched
         self._iterations += 1
         self._nodes = _nodes(self.egraph)
         if not changed:
@@ -217,8 +225,12 @@ class Saturation:
         """Stop the rules that would match too often in the present e-graph."""
         stopped = self._growth.too_many(self.egraph.rows(CTORS), self._program.rules)
         if stopped:
-            self._resting.extend(stopped)
-            self._program.rest([rule.name for rule in stopped])
+            self._stop_rules(stopped)
+
+    def _stop_rules(self, rules: Sequence[Rule]) -> None:
+        """Let rules rest in all further iterations."""
+        self._resting.extend(rules)
+        self._program.rest([rule.name for rule in rules])
 
     def _resting_in(self, place: int) -> tuple[str, ...]:
         """The resting rules of a phase."""

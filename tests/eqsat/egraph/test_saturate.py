@@ -12,10 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat import tensor
 from eqsat.egraph.stop import Stop
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.options import Budget
 from ir.term.language import Imm, Load, PBin, Pure, Store
 from ir.term.rule import Exactness
+from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from rules import RULES
 from tests.support.fuzz.strategies import random_graph, random_inputs
@@ -207,6 +210,20 @@ def test_budgets_stop_with_a_named_reason() -> None:
             f"phase{'s' if len(ended) > 1 else ''} {reasons} of {len(stats.phases)} stopped"
         )
         assert {"nodes=", "iterations=", "seconds="} & set(re.findall(r"\w+=", warning.hint or ""))
+
+
+@pytest.mark.slow
+def test_rules_that_match_for_ever_do_so_in_one_phase() -> None:
+    """A gather at all places of a tensor is the tensor, so that the tensor is a gather of itself; a guard around it
+    keeps its index from being an expression of places."""
+    mask = tensor.input("mask", (2, 3))
+    picked = mask[tensor.arange(2).reshape(2, 1, 1), tensor.arange(3).reshape(1, 1, 3)]
+    scores = tensor.input("scores", (2, 4, 3)) + picked
+    text, _ = tensor_to_tiny(tensor.concatenate([scores, tensor.input("sinks", (2, 4, 1))], 2) * 2.0)
+    _, stats = saturate(load(text)[0], RULES)
+    endless = [phase for phase in stats.phases if phase.stop is Stop.ITERATION_LIMIT]
+    assert sum(phase.iterations for phase in stats.phases) < 300
+    assert len(endless) <= 1
 
 
 def test_stats_add_up() -> None:
