@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ import numpy as np
 from eqsat.lazy.argument_checks import STAGE, Number, integers, one_of
 from eqsat.lazy.keyword_names import takes_torchs_names
 from eqsat.nn.operands import Operand, tensor_of
-from eqsat.tensor import Tensor, constant
+from eqsat.tensor import Tensor, concatenate, constant
 from ir.diagnostics import Kind, fail
 from ir.grammar import with_count
 
 _MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 """NumPy's names of torch's modes."""
+
+MOST_SLICES = 4
+"""Slices from which on a gather reads known positions: the time of slices side by side grows with their number."""
 
 
 @takes_torchs_names
@@ -54,12 +58,41 @@ def pad(x: Operand, pad: Sequence[int], mode: str = "constant", value: Number | 
 def pad_with_elements(x: Tensor, widths: Sequence[tuple[int, int]], mode: str) -> Tensor:
     """x with elements of its own before and after every axis, as numpy.pad with this mode: reflect, edge or wrap. A
     negative number of elements cuts them away."""
-    for axis, (before, after) in enumerate(widths):
+    for axis, (before, after) in reversed([*enumerate(widths)]):
         if before or after:
             places = np.arange(max(-before, 0), x.shape[axis] - max(-after, 0))
             around: Any = np.pad(places, (max(before, 0), max(after, 0)), mode=mode)  # type: ignore[call-overload]
-            x = x.take(constant(around), axis)
+            x = take_known(x, around, axis)
     return x
+
+
+def take_known(x: Tensor, positions: np.ndarray, axis: int) -> Tensor:
+    """x at known positions along an axis, each inside of it: slices side by side, if a few slices are enough. A slice
+    goes up or down, or repeats one element."""
+    runs = [*islice(_runs(positions.tolist()), MOST_SLICES + 1)]
+    if not 0 < len(runs) <= MOST_SLICES:
+        return x.take(constant(positions), axis)
+    return concatenate([_slice(x, axis, *run) for run in runs], axis)
+
+
+def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """The positions as runs that are as long as possible: first position, count and step."""
+    start = 0
+    while start < len(positions):
+        step = positions[start + 1] - positions[start] if start + 1 < len(positions) else 1
+        end = start + 1
+        while abs(step) <= 1 and end < len(positions) and positions[end] - positions[end - 1] == step:
+            end += 1
+        yield positions[start], end - start, step if end - start > 1 else 1
+        start = end
+
+
+def _slice(x: Tensor, axis: int, first: int, count: int, step: int) -> Tensor:
+    low = first if step >= 0 else first - count + 1
+    part = x[(*[slice(None)] * axis, slice(low, low + (count if step else 1)))]
+    if step < 0:
+        return part.flip(axis)
+    return part if step else part.expand((*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
 def _pad_with_number(x: Tensor, widths: Sequence[tuple[int, int]], value: Number) -> Tensor:

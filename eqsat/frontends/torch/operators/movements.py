@@ -9,7 +9,8 @@ import numpy as np
 
 from eqsat.frontends.torch.operator_table import OperandMemory, aten
 from eqsat.lazy.argument_checks import STAGE, axis_in
-from eqsat.tensor import Tensor, concatenate, constant, full, iota, stack, where
+from eqsat.nn.paddings import take_known
+from eqsat.tensor import Tensor, concatenate, full, iota, stack, where
 from ir.diagnostics import Kind, fail
 
 
@@ -268,7 +269,7 @@ def _pad_by_positions(x: Tensor, widths: list[int], mode: str) -> Tensor:
         if before or after:
             around = np.pad(np.arange(x.shape[axis]), (max(before, 0), max(after, 0)), mode=mode)  # type: ignore[call-overload]
             kept = around[max(-before, 0) : len(around) - max(-after, 0)]
-            x = x.take(constant(kept), axis)
+            x = take_known(x, kept, axis)
     return x
 
 
