@@ -289,9 +289,10 @@ def _along_outputs(space: _Space, lane: int, threads: bool, rows: int = 1, regis
 
 
 def _crosses_memory(space: _Space, lane: int) -> bool:
-    """Whether neighbours along loop `lane` are no neighbours in some buffer."""
-    views = space.loops.views(space.loops.scope, space.shape)
-    return any(view.moves_apart(space.groups[lane][-1]) for view in views)
+    """Whether neighbours along loop `lane` are no neighbours in some buffer. Where a gather finds its elements is not
+    known: most often in a row that fits the caches."""
+    axis, views = space.groups[lane][-1], space.loops.views(space.loops.scope, space.shape)
+    return any(view.moves_apart(axis) and axis not in view.data for view in views)
 
 
 def _around_outputs(space: _Space, lane: int, registers: int, rows: int = 1) -> CpuNestPlan:
