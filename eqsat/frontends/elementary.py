@@ -106,39 +106,6 @@ def atanh(x: Tensor) -> Tensor:
 
 
 @in_fp64
-def atan(x: Tensor) -> Tensor:
-    """A rational function of the reduced argument (Cephes, atan.c)."""
-    size = abs(x)
-    large, middle = size > math.tan(3 * math.pi / 8), size > 0.66
-    reduced = where(large, -1 / size, where(middle, (size - 1) / (size + 1), size))
-    z = reduced * reduced
-    fraction = polynomial(z, _NUMERATOR) / polynomial(z, _DENOMINATOR)
-    angle = reduced * z * fraction + reduced
-    turned = where(large, math.pi / 2 + angle, where(middle, math.pi / 4 + angle, angle))
-    return where(x < 0, -turned, turned)
-
-
-@in_fp64
-def asin(x: Tensor) -> Tensor:
-    return 2 * atan(x / (1 + ((1 - x) * (1 + x)).sqrt()))
-
-
-@in_fp64
-def acos(x: Tensor) -> Tensor:
-    return math.pi / 2 - 2 * atan(x / (1 + ((1 - x) * (1 + x)).sqrt()))
-
-
-@in_fp64
-def atan2(y: Tensor, x: Tensor) -> Tensor:
-    """The angle of the point (x, y)."""
-    alike = (abs(x) == abs(y)) & ((x == 0) | (abs(x) == math.inf))
-    slope = where(alike, where(x == 0, 0.0, 1.0).cast(fp64), abs(y) / abs(x))
-    angle = atan(slope)
-    turned = where(is_negative(x), math.pi - angle, angle)
-    return where(is_negative(y), -turned, turned)
-
-
-@in_fp64
 def hypot(x: Tensor, y: Tensor) -> Tensor:
     """√(x² + y²), infinite where an argument is. The larger argument leaves the root, whose squares cannot overflow."""
     infinite = (abs(x) == math.inf) | (abs(y) == math.inf)
@@ -179,21 +146,3 @@ def integer_power(base: Tensor, exponent: Tensor) -> Tensor:
     odd = exponent % 2 == one
     unit = where(base == -1, where(odd, -1, 1).cast(base.dtype), 0) if base.dtype.is_signed else 0
     return where(exponent < 0, where(base == 1, 1, unit), result).cast(base.dtype)
-
-
-_NUMERATOR = (
-    -8.750608600031904122785e-1,
-    -1.615753718733365076637e1,
-    -7.500855792314704667340e1,
-    -1.228866684490136173410e2,
-    -6.485021904942025371773e1,
-)
-_DENOMINATOR = (
-    1.0,
-    2.485846490142306297962e1,
-    1.650270098316988542046e2,
-    4.328810604912902668951e2,
-    4.853903996359136964868e2,
-    1.945506571482613964425e2,
-)
-"""Coefficients of Cephes' atan.c."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special as exact
 
-from eqsat.frontends import elementary, special
+from eqsat.frontends import angles, elementary, special
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, input
 from ir.tiny.bind import load
@@ -32,10 +32,10 @@ CASES: dict[str, Case] = {
     "asinh": (elementary.asinh, np.arcsinh, (HUGE,)),
     "acosh": (elementary.acosh, np.arccosh, (HUGE,)),
     "atanh": (elementary.atanh, np.arctanh, (UNITS,)),
-    "asin": (elementary.asin, np.arcsin, (UNITS,)),
-    "acos": (elementary.acos, np.arccos, (UNITS,)),
-    "atan": (elementary.atan, np.arctan, (REALS,)),
-    "atan2": (elementary.atan2, np.arctan2, (REALS, np.roll(REALS, 7))),
+    "asin": (angles.asin, np.arcsin, (UNITS,)),
+    "acos": (angles.acos, np.arccos, (UNITS,)),
+    "atan": (angles.atan, np.arctan, (REALS,)),
+    "atan2": (angles.atan2, np.arctan2, (REALS, np.roll(REALS, 7))),
     "hypot": (elementary.hypot, np.hypot, (HUGE, np.roll(HUGE, 3))),
     "remainder with the sign of the dividend": (
         elementary.remainder_to_zero,
@@ -74,3 +74,22 @@ def test_a_function_is_right_to_ten_digits(case: Case) -> None:
     with np.errstate(all="ignore"):
         expected = reference(*arrays)
     np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["atan", "asin", "acos", "atan2"])
+def test_angles_of_fp32_are_within_three_ulp(name: str) -> None:
+    rng = np.random.default_rng(0)
+    wide = np.concatenate([rng.standard_normal(20_000), 10 ** rng.uniform(-30, 38, 20_000), EDGES, UNITS])
+    x = (UNITS if name in ("asin", "acos") else wide).astype(np.float32)
+    if name in ("asin", "acos"):
+        x = np.concatenate([x, rng.uniform(-1, 1, 40_000)]).astype(np.float32)
+    arrays = (x, rng.permutation(x) * rng.choice([1, -1], x.size).astype(np.float32)) if name == "atan2" else (x,)
+    arguments = [input(f"x{place}", array.shape) for place, array in enumerate(arrays)]
+    tiny, constants = tensor_to_tiny([CASES[name][0](*arguments)], arguments)
+    graph, _ = load(tiny)
+    (actual,) = playback(graph, {**{f"x{place}": array for place, array in enumerate(arrays)}, **constants})
+    with np.errstate(all="ignore"):
+        exact_ = CASES[name][1](*(array.astype(np.float64) for array in arrays))
+        ulp = np.spacing(np.maximum(np.abs(exact_), 2.0**-126).astype(np.float32)).astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(exact_))
+    assert np.nanmax(np.abs(actual - exact_) / ulp) <= 3

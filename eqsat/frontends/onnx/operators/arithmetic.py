@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from eqsat.frontends import elementary
+from eqsat.frontends import angles, elementary
 from eqsat.frontends.onnx.operands import malformed
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.frontends.ops import divide_to_zero
@@ -70,9 +70,9 @@ _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Asinh": elementary.asinh,
     "Acosh": elementary.acosh,
     "Atanh": elementary.atanh,
-    "Atan": elementary.atan,
-    "Asin": elementary.asin,
-    "Acos": elementary.acos,
+    "Atan": angles.atan,
+    "Asin": angles.asin,
+    "Acos": angles.acos,
 }
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from eqsat import nn
-from eqsat.frontends import elementary
+from eqsat.frontends import angles, elementary
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.frontends.torch.promotion import Promotion, in_dtype, pointwise
 from eqsat.lazy.argument_checks import Number
@@ -44,9 +44,9 @@ _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "tan": ("int_to_float", elementary.tan),
     "sinh": ("int_to_float", elementary.sinh),
     "cosh": ("int_to_float", elementary.cosh),
-    "asin": ("int_to_float", elementary.asin),
-    "acos": ("int_to_float", elementary.acos),
-    "atan": ("int_to_float", elementary.atan),
+    "asin": ("int_to_float", angles.asin),
+    "acos": ("int_to_float", angles.acos),
+    "atan": ("int_to_float", angles.atan),
     "asinh": ("int_to_float", elementary.asinh),
     "acosh": ("int_to_float", elementary.acosh),
     "atanh": ("int_to_float", elementary.atanh),
@@ -148,7 +148,7 @@ def _in_one_dtype(x: Tensor | Number, y: Tensor | Number) -> tuple[Tensor, Tenso
 
 @pointwise("atan2", promotion="int_to_float", operands=2)
 def _angle(y: Tensor, x: Tensor) -> Tensor:
-    return elementary.atan2(y, x)
+    return angles.atan2(y, x)
 
 
 @pointwise("hypot", operands=2)
@@ -296,7 +296,10 @@ def _bits(x: Tensor, dtype: DType) -> Tensor:
 
 def _sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; 0 for NaN."""
-    return x if x.dtype.is_bool else where(x > 0, 1, where(x < 0, -1, 0)).cast(x.dtype)
+    if x.dtype.is_bool:
+        return x
+    positive: Tensor = (x > 0).cast(x.dtype)
+    return positive - (x < 0).cast(x.dtype) if x.dtype.is_signed else positive
 
 
 def _towards_zero(x: Tensor) -> Tensor:
