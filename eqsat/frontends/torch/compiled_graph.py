@@ -81,6 +81,7 @@ class CompiledGraph:
         self._frozen = [place for place in self._given.tensors if place in frozen]
         self._changes, self._freezing = 0, threading.Lock()
         self._current = self._state((), {})
+        self._latest: tuple[_State | None, int, Program | None] = (None, 0, None)
         self._left_to_eager: set[tuple[Any, ...]] = set()
 
     def __call__(self, *arguments: Any) -> list[Any]:
@@ -162,9 +163,15 @@ class CompiledGraph:
         """The program for the numbers among the arguments, and for torch's present number of threads."""
         import torch
 
-        numbers = {name: place.read(arguments) for name, place in self._given.numbers.items()}
         threads = self._options.program.get(_THREADS, torch.get_num_threads())
-        return state.programs({_THREADS: threads, **numbers})
+        if self._given.numbers:
+            numbers = {name: place.read(arguments) for name, place in self._given.numbers.items()}
+            return state.programs({_THREADS: threads, **numbers})
+        known, count, program = self._latest
+        if known is not state or count != threads or program is None:
+            program = state.programs({_THREADS: threads})
+            self._latest = (state, threads, program)
+        return program
 
     def _make_program(self, constants: Mapping[str, np.ndarray], dims: Mapping[str, Any]) -> Program:
         numbers = {name: value for name, value in dims.items() if name != _THREADS}
