@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat.lazy.least_keys import least_keys, least_keys_by_groups
 from eqsat.lazy.order_costs import RowsToOrder
-from eqsat.lazy.order_keys import integers_in_order, positions_of, unique_keys
+from eqsat.lazy.order_keys import dtype_of_counts, integers_in_order, positions_of, unique_keys
 from eqsat.lazy.rank_search import key_of_rank, position_of_rank
 from eqsat.lazy.shuffle_sort import sort_keys, sorted_size
 
@@ -64,7 +64,7 @@ def position_at_rank(x: Tensor, axis: int, rank: Tensor | int) -> Tensor:
     else:
         order = first_positions(columns, 1, rows.size, False)
         key = keys.gather(1, order[:, rank : rank + 1] if isinstance(rank, int) else order.gather(1, rank))
-    positions = keys._choose(keys == key, keys._positions(keys.shape, 1, "i32"), rows.size)
+    positions = keys._choose(keys == key, keys._positions(keys.shape, 1, dtype_of_counts(rows.size)), rows.size)
     return positions.amin(1).cast("i64").reshape(one)
 
 
@@ -90,9 +90,9 @@ def _by_search(x: Tensor, count: int, descending: bool) -> Tensor:
     key = integers_in_order(x)
     key = ~key if descending else key
     last = key_of_rank(key, count - 1)
-    before, equal = key < last, key == last
-    end = position_of_rank(equal, count - 1 - before.sum(1, keepdims=True, dtype="i32"))
-    taken = _positions_of_taken(before | (equal & (key._positions(key.shape, 1, "i32") <= end)), count)
+    before, equal, counts = key < last, key == last, dtype_of_counts(x.shape[1])
+    end = position_of_rank(equal, count - 1 - before.sum(1, keepdims=True, dtype=counts))
+    taken = _positions_of_taken(before | (equal & (key._positions(key.shape, 1, counts) <= end)), count)
     return taken.gather(1, first_positions(x.gather(1, taken), 1, count, descending))
 
 
@@ -100,8 +100,9 @@ def _positions_of_taken(taken: Tensor, count: int) -> Tensor:
     """The positions [a, count, b] in ascending order of the elements that are taken, `count` in each row of bools
     [a, n, b]: by binary searches in the number of elements taken so far."""
     a, size, b = taken.shape
-    so_far = taken.cast("i32").cumsum(1, dtype="i32")
-    place = taken._positions((a, count, b), 1, "i32")
+    counts = dtype_of_counts(size)
+    so_far = taken.cast(counts).cumsum(1, dtype=counts)
+    place = taken._positions((a, count, b), 1, counts)
 
     def step(position: Tensor, stride: Tensor) -> tuple[Tensor, None]:
         further = position + stride

@@ -56,6 +56,11 @@ def choose(condition: Tensor, x: Keys, y: Keys) -> Keys:
     return tuple([one._choose(condition, one, other) for one, other in zip(x, y, strict=True)])
 
 
+def dtype_of_counts(size: int) -> str:
+    """The dtype of positions along an axis, and of numbers of its elements."""
+    return "i32" if size < 1 << 31 else "i64"
+
+
 def _position_bits(size: int) -> int:
     return max(0, size - 1).bit_length()
 

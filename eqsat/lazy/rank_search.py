@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.lazy.order_keys import dtype_of_counts
+
 Tensor = Any
 """`eqsat.tensor.Tensor`, whose file imports this one."""
 
@@ -20,10 +22,10 @@ def key_of_rank(keys: Tensor, rank: Tensor | int) -> Tensor:
 
 
 def position_of_rank(matches: Tensor, rank: Tensor | int) -> Tensor:
-    """The position [a, 1, b], i32, of the match that has `rank` matches before it. matches: bools [a, n, b]."""
+    """The position [a, 1, b] of the match that has `rank` matches before it. matches: bools [a, n, b]."""
     size = matches.shape[1]
-    positions = matches._choose(matches, matches._positions(matches.shape, 1, "i32"), size)
-    strides = np.array([1 << bit for bit in reversed(range((size - 1).bit_length()))], np.int32)
+    positions = matches._choose(matches, matches._positions(matches.shape, 1, dtype_of_counts(size)), size)
+    strides = np.array([1 << bit for bit in reversed(range((size - 1).bit_length()))])
     return _search(positions, rank, 0, strides) if size > 1 else positions
 
 
@@ -32,7 +34,7 @@ def _search(keys: Tensor, rank: Tensor | int, lowest: int, strides: np.ndarray) 
 
     def step(bound: Tensor, stride: Tensor) -> tuple[Tensor, None]:
         higher = bound + stride
-        below = (keys < higher).sum(1, keepdims=True, dtype="i32")
+        below = (keys < higher).sum(1, keepdims=True, dtype=dtype_of_counts(keys.shape[1]))
         return keys._choose(below <= rank, higher, bound), None
 
     one = (keys.shape[0], 1, keys.shape[2])
