@@ -9,12 +9,13 @@ prelude and the pool's declarations above it, and `SUPPORT` once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from codegen.text.comment import comment_text
 from codegen.text.lone_numbers import call_text, is_lone, lone_registers
 from ir.dtype import DTYPES
-from ir.index.expr import ZERO, AxisExpr, FloorDiv
+from ir.index.expr import ZERO, AxisExpr
 from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import (
@@ -107,6 +108,9 @@ _KEYWORDS = """
     linux unix errno NULL NAN INFINITY HUGE_VAL buf task thread threads ctx l main
 """
 _RESERVED = frozenset(_KEYWORDS.split())
+
+
+NO_TEXTS: Mapping[int, str] = MappingProxyType({})
 
 
 def suffix(dtype: str) -> str:
@@ -355,7 +359,8 @@ class _CEmitter:
             return f"eq_imm_{kind}({self._index(lanes.expr)})"
         step = lanes.expr.coeff(lanes.variable)
         if step is None:
-            return f"EQ_EACH_LANE({CELL[lanes.dtype]}, {kind}, {self._index(lanes.expr, lanes.variable)})"
+            place = self._in_lanes(lanes.variable, is_short=self._is_short(lanes.expr, lanes.variable))
+            return f"EQ_EACH_LANE({CELL[lanes.dtype]}, {kind}, {self._index(lanes.expr, place)})"
         return f"eq_iota_{kind}({self._index(lanes.expr)}, {step})"
 
     def _mask(self, within: Within, variable: int) -> str:
@@ -379,31 +384,40 @@ class _CEmitter:
         return text
 
     def _condition(self, within: Within, lane: int | None = None) -> str:
-        text = self._index(within.expr, lane)
+        text = self._index(within.expr, {} if lane is None else self._in_lanes(lane))
         return f"{within.low} <= {text} && {text} < {within.high}"
 
     def _address(self, buffer: str, offset: AxisExpr) -> str:
         name = _name(buffer)
         return name if offset == AxisExpr() else f"{name} + {self._index(offset)}"
 
-    def _index(self, expr: AxisExpr, lane: int | None = None) -> str:
-        """The expression in C; the variable `lane` is advanced by the lane number l. The numerator of a floor division
+    def _index(self, expr: AxisExpr, texts: Mapping[int, str] = NO_TEXTS) -> str:
+        """The expression in C, with these texts for variables instead of their names. The numerator of a floor division
         is never negative, so that C's division is right."""
         terms = []
         for term, c in expr.terms:
-            text = self._floor(term, lane) if isinstance(term, FloorDiv) else self._advance(term, lane)
-            terms.append((c, f"({text})" if isinstance(term, FloorDiv) and c != 1 else text))
+            if isinstance(term, int):
+                terms.append((c, texts.get(term) or self._variable(term)))
+                continue
+            inner = self._index(term.expr, texts)
+            names = [texts.get(axis) or self._variable(axis) for axis in term.expr.axes]
+            is_bare = len(term.expr.terms) == 1 and inner in names
+            text = f"{inner if is_bare else f'({inner})'} / {term.divisor}"
+            terms.append((c, f"({text})" if c != 1 else text))
         return sum_text(terms, expr.const, " * ")
 
-    def _floor(self, floor: FloorDiv, lane: int | None) -> str:
-        inner = self._index(floor.expr, lane)
-        bare = len(floor.expr.terms) == 1 and inner in (self._advance(axis, lane) for axis in floor.expr.axes)
-        return f"{inner if bare else f'({inner})'} / {floor.divisor}"
-
-    def _advance(self, variable: int, lane: int | None) -> str:
-        """A variable, advanced by the lane number l where it is `lane`."""
+    def _in_lanes(self, variable: int, is_short: bool = False) -> dict[int, str]:
+        """The text of a variable that is advanced by the lane number l. is_short: in C's int, whose lanes a CPU divides
+        together."""
         name = self._variable(variable)
-        return name if variable != lane else f"({name} + l)"
+        return {variable: f"((int){name} + l)" if is_short else f"({name} + l)"}
+
+    def _is_short(self, expr: AxisExpr, variable: int) -> bool:
+        """Whether C's int holds an index of one variable in all lanes, and all that is added up for it."""
+        if expr.axes != {variable}:
+            return False
+        most = max(map(abs, (self.kernel.variables[variable].low, self.kernel.variables[variable].high)))
+        return _reach(expr, most + self.kernel.lanes) < 1 << 31
 
     def _variable(self, number: int) -> str:
         return _name(self.kernel.variables[number].name)
@@ -452,3 +466,10 @@ def _literal(number: bool | int | float | str, dtype: str) -> str:
     if int(number) == -(2**63):
         return "INT64_MIN"
     return f"{int(number)}{_LITERAL_SUFFIX.get(dtype, '')}"
+
+
+def _reach(expr: AxisExpr, most: int) -> int:
+    """The largest size of a sum on the way to an index of one variable, which reaches `most`."""
+    reaches = [most if isinstance(term, int) else _reach(term.expr, most) for term, _ in expr.terms]
+    sums = abs(expr.const) + sum(abs(c) * reach for (_, c), reach in zip(expr.terms, reaches, strict=True))
+    return max([sums, *reaches])

@@ -19,14 +19,14 @@ from typing import TypeAlias
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.held_bytes import held_bytes
-from codegen.lower.cpu.lane_loads import LaneLoads, all_of
+from codegen.lower.cpu.lane_loads import LaneLoads, all_of, axes_of_term
 from codegen.lower.cpu.rows_on_chip import Row
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
 from codegen.lower.evaluator import Read
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
-from ir.index.expr import AxisExpr, FloorDiv, Term
+from ir.index.expr import AxisExpr, FloorDiv
 from ir.kernel.cpu.nodes import CpuCall, Lanes, Load, Value
 from ir.kernel.nodes import Const, Pick, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
@@ -201,7 +201,7 @@ class LaneEvaluator(LaneLoads):
     def _lanes_of(self, expr: AxisExpr, lanes: Mapping[int, Value], block: CpuBlock) -> Value:
         """An index in all lanes, as i64. `lanes`: the variables of the index that differ between lanes, with their
         values."""
-        moved = [(term, c) for term, c in expr.terms if not _axes_of_term(term).isdisjoint(lanes)]
+        moved = [(term, c) for term, c in expr.terms if not axes_of_term(term).isdisjoint(lanes)]
         rest = AxisExpr(expr.const, tuple(entry for entry in expr.terms if entry not in moved))
         total: Value = self._position(rest, "i64", block)
         for term, c in moved:
@@ -218,10 +218,6 @@ class LaneEvaluator(LaneLoads):
         name, dtype = self.writer.buffer(buffer), register_type(self.dtype(buffer))
         mask = all_of([self.mask(where, block, existing=True), *masks])
         return block.let(buffer, Load(name, AxisExpr(), dtype, "gather", index=index, mask=mask))
-
-
-def _axes_of_term(term: Term) -> frozenset[int]:
-    return frozenset([term]) if isinstance(term, int) else term.expr.axes
 
 
 def index_axes(operand: Operand | Number, point: Point, writer: CpuWriter) -> frozenset[int]:

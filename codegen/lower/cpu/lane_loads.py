@@ -17,7 +17,7 @@ from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_values import CONVERSIONS
 from codegen.lower.evaluator import ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
-from ir.index.expr import ZERO, AxisExpr, floordiv, interval, substitute
+from ir.index.expr import ZERO, AxisExpr, Term, floordiv, interval, substitute
 from ir.index.runs import (
     changes_within,
     growth_of_lanes,
@@ -194,7 +194,23 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
     def _position(self, expr: AxisExpr, dtype: str, block: CpuBlock) -> Value:
         lane = block.lane_axis if block.moves_in_lanes(expr.axes) else None
         growth = () if lane is None else self._growth(expr, lane)
-        return Lanes(expr, lane.variable if lane is not None and not growth else None, dtype, growth)
+        if lane is None or growth:
+            return Lanes(expr, None, dtype, growth)
+        if expr.coeff(lane.variable) is None:
+            return self._uneven(expr, dtype, lane, block)
+        return Lanes(expr, lane.variable, dtype)
+
+    def _uneven(self, expr: AxisExpr, dtype: str, lane: LaneAxis, block: CpuBlock) -> Value:
+        """An index with uneven steps from lane to lane. Reads whose indices differ by one number in all lanes share the
+        part that depends on the lane."""
+        terms = tuple([(term, c) for term, c in expr.terms if lane.variable in axes_of_term(term)])
+        moved = AxisExpr(0, terms)
+        rest = AxisExpr(expr.const, tuple([entry for entry in expr.terms if entry not in terms]))
+        home, key = block.home(moved.axes), ("uneven", moved, dtype)
+        value = home.find(key)
+        if value is None:
+            value = home.memo[key] = home.let("at", Lanes(moved, lane.variable, dtype))
+        return value if rest == ZERO else CpuCall("add", (Lanes(rest, None, dtype), value), dtype)
 
     def _differs_in_lanes(self, expr: AxisExpr, block: CpuBlock) -> bool:
         """Whether an index may differ between lanes."""
@@ -215,6 +231,11 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
         stands; else ()."""
         uneven = lane.aligned and expr.coeff(lane.variable) is None
         return growth_of_lanes(expr, lane.variable, self.writer.lanes) if uneven else ()
+
+
+def axes_of_term(term: Term) -> frozenset[int]:
+    """The variables of a term of an index."""
+    return frozenset([term]) if isinstance(term, int) else term.expr.axes
 
 
 def all_of(masks: Iterable[Value | None]) -> Value | None:
