@@ -12,6 +12,7 @@ from eqsat.lazy.argument_checks import STAGE, axis_in
 from eqsat.nn.paddings import take_known
 from eqsat.tensor import Tensor, concatenate, full, iota, stack, where
 from ir.diagnostics import Kind, fail
+from ir.dtype import DType
 
 
 @aten("clone", "alias", "alias_copy", "detach", "detach_copy", "lift_fresh_copy", "lift_fresh", "contiguous")
@@ -104,15 +105,15 @@ def _select_scatter(x: Tensor, source: Tensor, axis: int, place: int) -> Tensor:
 
 
 @aten("cat")
-def _concatenate(parts: list[Tensor], axis: int) -> Tensor:
-    """Parts of the shape [0] count for nothing, whatever the rank of the others."""
-    used = [part for part in parts if part.shape != (0,)]
-    return concatenate(used or parts, axis)
+def _concatenate(parts: list[Tensor], axis: int, *, result: DType) -> Tensor:
+    """Parts of the shape [0] count for the dtype alone, whatever the rank of the others."""
+    used = [part.cast(result) for part in parts if part.shape != (0,)]
+    return concatenate(used, axis) if used else full((0,), 0, result)
 
 
 @aten("stack")
-def _stack(parts: list[Tensor], axis: int) -> Tensor:
-    return stack(parts, axis)
+def _stack(parts: list[Tensor], axis: int, *, result: DType) -> Tensor:
+    return stack([part.cast(result) for part in parts], axis)
 
 
 @aten("split.Tensor", "split_copy.Tensor")
