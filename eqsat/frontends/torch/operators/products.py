@@ -7,11 +7,17 @@ import math
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number
 from eqsat.tensor import Tensor, where
+from ir.dtype import i32
 
 
 @aten("mm", "bmm", "mv", "dot", "matmul")
 def _product(x: Tensor, y: Tensor) -> Tensor:
     return _wide_product(x, y).cast(x.dtype)
+
+
+@aten("_int_mm")
+def _product_of_bytes(x: Tensor, y: Tensor) -> Tensor:
+    return x.cast(i32) @ y.cast(i32)
 
 
 @aten("addmm", "baddbmm", "addmv")

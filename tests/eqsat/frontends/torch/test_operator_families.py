@@ -19,6 +19,12 @@ torch.manual_seed(0)
 WITH_NAN = torch.tensor([[3.0, float("nan"), -1.0, 3.0, 2.0], [1.0, 1.0, 0.0, -2.0, float("nan")]])
 SIGNED = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), -float("inf"), float("nan"), 2.5])
 WHOLE = torch.tensor([-7, -2, -1, 0, 1, 2, 7])
+FLOATS = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
 INDEX = torch.tensor([[0, 2, 1], [1, 1, 0]])
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -141,6 +147,38 @@ CASES: dict[str, Case] = {
         (torch.tensor([-(2**31), 2**31 - 1, -7, 7], dtype=torch.int32), torch.tensor([7, -(2**31), 3, -3]).int()),
     ),
     "powers of ints": (lambda x: (x**3, x ** x.abs(), 2 ** x.abs()), (WHOLE,)),
+    "divisors and multiples": (
+        lambda x, y: (x.gcd(y), x.lcm(y), y.short().gcd(x), y[:, :0].lcm(x), (y * 37).to(torch.int8).lcm(x[0, 0])),
+        (
+            torch.tensor([0, 1, -6, 12, 7540113804746346429, 4660046610375530309, 2**63 - 1, 1 - 2**63])[:, None],
+            torch.tensor([[0, 1, 4, -9, 36]]),
+        ),
+    ),
+    "the longest way to a divisor": (
+        lambda x, y: (
+            x.gcd(y),
+            x.int().gcd(y.int()),
+            x.short().gcd(y.short()),
+            x.to(torch.uint8).gcd(y.to(torch.uint8)),
+        ),
+        (torch.tensor([2**62, 2**63 - 1, 2**31 - 1, 255, 128]), torch.tensor([2**61 - 1, 2**62, 2**30, 254, 127])),
+    ),
+    "neighbours of floats": (
+        lambda x: [torch.nextafter(x[:, None].to(dtype), x.to(dtype)).view(word) for dtype, word in FLOATS.items()],
+        (torch.cat([SIGNED, torch.tensor([1e-45, -1e-45, 6e-8, 1.1754944e-38, 3.4028235e38])]),),
+    ),
+    "fractions and exponents": (
+        lambda x: [
+            part.view(word)
+            for dtype, word in FLOATS.items()
+            for part in (x.to(dtype).frexp().mantissa, x.to(dtype).frexp().exponent.to(word))
+        ],
+        (torch.cat([SIGNED, torch.tensor([1e-45, -1.7e-40, 6e-8, 1.1754944e-38, 3.4028235e38, 0.3])]),),
+    ),
+    "products of bytes": (
+        torch._int_mm,
+        (torch.arange(18 * 16).view(18, 16).to(torch.int8), torch.arange(16 * 8).view(16, 8).to(torch.int8) * 5),
+    ),
     "shifts": (lambda x: (x << 2, x >> 1), (WHOLE,)),
     "signs": (lambda x: (x.signbit(), x.sgn(), torch.copysign(torch.ones(8), x), x.angle()), (SIGNED,)),
     "signs of NaN": (lambda x: torch.copysign(x, torch.tensor([1.0, -1.0])).signbit(), (torch.full((3, 2), math.nan),)),
