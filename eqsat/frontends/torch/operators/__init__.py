@@ -23,6 +23,7 @@ from eqsat.frontends.torch.operators import (
     scatters,
     segments,
     special,
+    triangular_systems,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "scatters",
     "segments",
     "special",
+    "triangular_systems",
 ]

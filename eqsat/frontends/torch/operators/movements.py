@@ -170,7 +170,7 @@ def _upper_triangle(x: Tensor, diagonal: int) -> Tensor:
 
 
 @aten("diagonal", "diagonal_copy")
-def _diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
+def diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
     """The elements x[…, i, i + offset] along the axes a and b, as the last axis."""
     first, second = axis_in(a, x.shape), axis_in(b, x.shape)
     rows, columns = x.shape[first], x.shape[second]
