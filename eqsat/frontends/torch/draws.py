@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from eqsat.frontends.torch.multinomial import multinomial
 from eqsat.frontends.torch.operator_table import name_of
 from eqsat.frontends.torch.operators.random_numbers import DRAW, RAND, RANDINT, RANDN, draw
 from eqsat.lazy.known_value import known_value
@@ -251,4 +252,5 @@ def random_decompositions() -> Mapping[Any, Any]:
         ops.normal.Tensor_float: normal_around,
         ops.normal.float_Tensor: normal_around,
         ops.normal.Tensor_Tensor: normal_around,
+        ops.multinomial.default: multinomial,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from typing import Any
 
@@ -71,6 +72,34 @@ def test_each_call_and_each_operator_draws_other_numbers_of_the_generator() -> N
 def test_distributions(draw: Any, check: Any) -> None:
     torch.manual_seed(0)
     assert check(torch.compile(draw, backend="eqsat")())
+
+
+def categories(replacement: bool, count: int) -> Any:
+    weights = torch.tensor([[0.0, 1, 2, 0, 5, 0], [3.0, 0, 0, 0, 1, 0]]).bfloat16()
+    drawn = torch.compile(lambda w: torch.multinomial(w, count, replacement), backend="eqsat")(weights.repeat(2000, 1))
+    return [drawn[place::2, 0].bincount(minlength=6) / 2000 - weights[place] / weights[place].sum() for place in (0, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("replacement", "count"), [(False, 1), (False, 2), (True, 3)])
+def test_categories_are_drawn_in_proportion_to_their_weights(replacement: bool, count: int) -> None:
+    torch.manual_seed(0)
+    for excess in categories(replacement, count):
+        assert (excess.abs() < 0.04).all()
+
+
+@pytest.mark.slow
+def test_categories_without_replacement_differ() -> None:
+    drawn = torch.compile(lambda w: torch.multinomial(w, 5), backend="eqsat")(torch.ones(300, 5))
+    assert torch.equal(drawn.sort(-1).values, torch.arange(5).expand(300, 5))
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_weights_of_categories_are_checked_when_the_graph_runs(replacement: bool) -> None:
+    draw = torch.compile(lambda w: torch.multinomial(w, 2, replacement), backend="eqsat")
+    for weights, message in (([1.0, -1.0], "element < 0"), ([math.nan, 1.0], "nan"), ([0.0, 0.0], "sum of prob")):
+        with pytest.raises(RuntimeError, match=message):
+            draw(torch.tensor(weights))
 
 
 @pytest.mark.slow
