@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special as exact
 
-from eqsat.frontends import angles, elementary, special
+from eqsat.frontends import angles, bessel, elementary, special
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor, input
 from ir.tiny.bind import load
@@ -21,6 +21,7 @@ SIZES = np.abs(REALS)
 HUGE = np.concatenate([REALS, [1e120, -1e149, 1e151, 1e200, -3e307, 1e-200]])
 UNITS = np.concatenate([np.linspace(-1, 1, 301), [1 - 1e-9, -1 + 1e-12, 2, np.nan, 1e-9]])
 CHANCES = np.concatenate([np.abs(UNITS), [1e-40, 1e-300]])
+ARGUMENTS = np.concatenate([REALS, np.geomspace(1e-300, 600, 150)])
 
 Case = tuple[Callable[..., Tensor], Callable[..., Any], tuple[np.ndarray, ...]]
 CASES: dict[str, Case] = {
@@ -61,6 +62,15 @@ CASES: dict[str, Case] = {
     "i0e": (special.i0e, exact.i0e, (REALS,)),
     "i1": (special.i1, exact.i1, (REALS,)),
     "i1e": (special.i1e, exact.i1e, (REALS,)),
+    "j0": (bessel.bessel_j0, exact.j0, (ARGUMENTS,)),
+    "j1": (bessel.bessel_j1, exact.j1, (ARGUMENTS,)),
+    "y0": (bessel.bessel_y0, exact.y0, (ARGUMENTS,)),
+    "y1": (bessel.bessel_y1, exact.y1, (ARGUMENTS,)),
+    "k0": (bessel.bessel_k0, exact.k0, (ARGUMENTS,)),
+    "k0e": (bessel.bessel_k0e, exact.k0e, (ARGUMENTS,)),
+    "k1": (bessel.bessel_k1, exact.k1, (ARGUMENTS,)),
+    "k1e": (bessel.bessel_k1e, exact.k1e, (ARGUMENTS,)),
+    "spherical j0": (bessel.spherical_bessel_j0, lambda x: exact.spherical_jn(0, x), (ARGUMENTS,)),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eqsat.frontends import special
+from eqsat.frontends import bessel, special
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.frontends.torch.promotion import in_dtype, pointwise
 from eqsat.tensor import Tensor
@@ -22,6 +22,17 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "special_erfcx": special.erfcx,
     "special_ndtri": special.ndtri,
     "special_log_ndtr": special.log_ndtr,
+    "special_bessel_j0": bessel.bessel_j0,
+    "special_bessel_j1": bessel.bessel_j1,
+    "special_bessel_y0": bessel.bessel_y0,
+    "special_bessel_y1": bessel.bessel_y1,
+    "special_modified_bessel_i0": special.i0,
+    "special_modified_bessel_i1": special.i1,
+    "special_modified_bessel_k0": bessel.bessel_k0,
+    "special_modified_bessel_k1": bessel.bessel_k1,
+    "special_scaled_modified_bessel_k0": bessel.bessel_k0e,
+    "special_scaled_modified_bessel_k1": bessel.bessel_k1e,
+    "special_spherical_bessel_j0": bessel.spherical_bessel_j0,
 }
 
 for _name, _function in _FUNCTIONS.items():

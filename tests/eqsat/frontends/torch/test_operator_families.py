@@ -190,6 +190,13 @@ CASES: dict[str, Case] = {
     "angles": (torch.atan2, (SIGNED.repeat(8), SIGNED.repeat_interleave(8))),
     "rounding to digits": (lambda x: (x.round(decimals=2), x.round(decimals=-1)), (normal(9) * 50,)),
     "special functions": (lambda x: (x.lgamma(), x.digamma(), x.erfc(), torch.i0(x), x.tanh().erfinv()), (normal(9),)),
+    "Bessel functions": (
+        lambda x: [
+            getattr(torch.special, name)(x)
+            for name in ("bessel_j0", "bessel_y1", "modified_bessel_i1", "modified_bessel_k0", "spherical_bessel_j0")
+        ],
+        (SIGNED * 4,),
+    ),
     "diagonals": (
         lambda x: (x.diagonal(), x.diagonal(1, 1, 2), x.diagonal(-2, 0, 2), x.diagonal(9)),
         (normal(3, 4, 5),),
