@@ -160,7 +160,7 @@ def _vector_norm(
 
 
 @aten("dist")
-def _distance(x: Tensor, y: Tensor, order: float = 2) -> Tensor:
+def _distance(x: Tensor, y: Tensor, order: float = 2, *, result: DType) -> Tensor:
     """The norm of x − y."""
-    difference: Tensor = x - y
+    difference: Tensor = x.cast(result) - y.cast(result)
     return difference.norm(order)

@@ -247,6 +247,10 @@ CASES: dict[str, Case] = {
         lambda x, n: [torch.segment_reduce(x, r, lengths=n) for r in ("sum", "max", "mean")],
         (normal(5, 2), torch.tensor([2, 0, 3])),
     ),
+    "distances of integers": (
+        lambda x, i: (torch.dist(x, i), torch.dist(i, x.half(), 1), torch.dist(i, x[0, 0].double())),
+        (normal(2, 3), INDEX),
+    ),
     "distances": (lambda x, y: [torch.cdist(x, y, p) for p in (0.0, 1.0, 2.0, 3.0)], (normal(3, 4), normal(5, 4))),
     "norms": (
         lambda x: [torch.linalg.vector_norm(x, p, 1) for p in (0, 1, 2, 3.5, float("inf"), -float("inf"))],
