@@ -247,6 +247,11 @@ CASES: dict[str, Case] = {
         lambda x, n: [torch.segment_reduce(x, r, lengths=n) for r in ("sum", "max", "mean")],
         (normal(5, 2), torch.tensor([2, 0, 3])),
     ),
+    "distances of pairs": (
+        lambda x: [F.pdist(x[rows], p) for rows in (slice(9), slice(1), slice(2)) for p in (0.0, 1.0, 3.0, math.inf)],
+        (torch.cat([normal(7, 3), torch.tensor([[1.0, math.nan, 2.0]])]),),
+    ),
+    "distances from NaN": (lambda x, y: [torch.cdist(x, y, p) for p in (0.0, 1.0, 3.0)], (WITH_NAN, normal(3, 5))),
     "distances of integers": (
         lambda x, i: (torch.dist(x, i), torch.dist(i, x.half(), 1), torch.dist(i, x[0, 0].double())),
         (normal(2, 3), INDEX),
@@ -269,3 +274,8 @@ CASES: dict[str, Case] = {
 def test_a_family_computes_what_eager_computes(case: Case) -> None:
     function, arguments = case
     agree(function, *arguments, kernels=False)
+
+
+@pytest.mark.parametrize("order", [0.0, 1.0, 2.0, 3.0, math.inf])
+def test_gradients_of_distances_of_pairs(order: float) -> None:
+    agree(lambda x: F.pdist(x, order), normal(5, 3), kernels=False, gradients=True)
