@@ -121,8 +121,8 @@ class Model(ABC):
         of a constant.
 
         Raises:
-            EqsatError: InputMismatch for a name that is no input, another dtype or shape; ResourceExceeded where the
-                copies do not fit in memory.
+            EqsatError: InputMismatch for a name that is no input, another dtype or shape, None for an argument;
+                ResourceExceeded where the copies do not fit in memory.
         """
         if not isinstance(given, Mapping):
             hint = 'constants={"w": array}'
@@ -141,6 +141,9 @@ class Model(ABC):
                 expected=list(self.declared),
             )
         values = {name: value for name, value in given.items() if value is not None}
+        for name in given.keys() - values.keys() - self.constants.keys():
+            message = f"constants= has None for {name!r}, which is an argument already"
+            fail(Kind.INPUT_MISMATCH, STAGE, message, at=name, hint="an array, or no entry")
         arrays = {name: adopt(name, value, dtype(self.declared[name].dtype), None) for name, value in values.items()}
         with memory_for(
             sum(array.nbytes for array in arrays.values()), STAGE, "a copy of the constants", names=list(arrays)

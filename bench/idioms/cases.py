@@ -69,6 +69,14 @@ def _shapes() -> dict[str, Idiom]:
             lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
             lambda: (_r(8, 64, 56, 56),),
         ),
+        "15/28 as large, bilinear 8×32@56": (
+            lambda x: F.interpolate(x, size=(30, 30), mode="bilinear"),
+            lambda: (_r(8, 32, 56, 56),),
+        ),
+        "reflections around 8×32@56": (
+            lambda x: F.pad(x, (3, 3, 3, 3), mode="reflect"),
+            lambda: (_r(8, 32, 56, 56),),
+        ),
         "roll 2048×2048": (lambda x: x.roll((3, 5), (0, 1)), lambda: (_r(2048, 2048),)),
         "flip 2048×2048": (lambda x: x.flip(1), lambda: (_r(2048, 2048),)),
         "lower triangle 2048×2048": (torch.tril, lambda: (_r(2048, 2048),)),
@@ -170,6 +178,15 @@ def _positions() -> dict[str, Idiom]:
         "sort 1000×1000": (lambda x: x.sort(-1)[0], lambda: (_r(1000, 1000),)),
         "sort 50,000": (lambda x: x.sort(-1)[0], lambda: (_r(50_000),)),
         "10 greatest 1000×1000": (lambda x: x.topk(10)[0], lambda: (_r(1000, 1000),)),
+        "50 greatest 8×50257": (lambda x: x.topk(50), lambda: (_r(8, 50257),)),
+        "100 greatest 1000×1000": (lambda x: x.topk(100), lambda: (_r(1000, 1000),)),
+        "median of 1M": (lambda x: x.median(), lambda: (_r(1_000_000),)),
+        "medians 4096×512": (lambda x: x.median(1)[0], lambda: (_r(4096, 512),)),
+        "sort 200,000 i64": (lambda x: x.argsort(), lambda: (torch.randint(0, 1 << 40, (200_000,)),)),
+        "gather in rows 1024×1024": (
+            lambda x, at: x.gather(1, at),
+            lambda: (_r(1024, 1024), torch.randint(0, 1024, (1024, 1024))),
+        ),
         "2 of 8 experts 4096": (lambda x: x.topk(2), lambda: (_r(4096, 8),)),
         "search 10,000 in 100,000": (torch.searchsorted, lambda: (_r(100_000).sort()[0], _r(10_000))),
         "nearest of 64 centres 4096×32": (lambda x, c: torch.cdist(x, c).argmin(1), lambda: (_r(4096, 32), _r(64, 32))),
@@ -181,6 +198,7 @@ def _science() -> dict[str, Idiom]:
         "heat 1024×1024": (_heat, lambda: (_r(1024, 1024),)),
         "Mandelbrot 256×1024": (_mandelbrot, lambda: (_r(256, 1024) * 0.5, _r(256, 1024) * 0.5)),
         "gravity of 1024": (_gravity, lambda: (_r(1024, 3), _r(1024).abs())),
+        "angles of 1M": (torch.atan2, lambda: (_r(1024, 1024), _r(1024, 1024))),
         "Black-Scholes 1M": (
             _black_scholes,
             lambda: (torch.rand(1_000_000) * 50 + 50, torch.rand(1_000_000) * 50 + 50, torch.rand(1_000_000) + 0.1),

@@ -247,7 +247,7 @@ def test_text_and_result_follow_the_plan() -> None:
     tasks = [case.kernel.phases[0].tasks for case in library.cases]
     assert (*tasks[:2], tasks[-1]) == (3, 6, 1)
     sizes = {buffer.name: buffer.elements for buffer in library.cases[0].kernel.private}
-    assert (sizes["scores"], sizes["A_sums"]) == (8 * (16 + 8), 16 * 16)
+    assert (sizes["score_tile"], sizes["A_sums"]) == (8 * (16 + 8), 16 * 16)
 
 
 def test_blocks_of_terms_that_start_between_registers_touch_no_other_memory() -> None:

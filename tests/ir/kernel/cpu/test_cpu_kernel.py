@@ -112,6 +112,9 @@ def test_c_of_floors_conditions_and_casts() -> None:
     floor = analyse(region := r.move((5, 9), (45,), "i0 - 5*(i0 // 5)", "i0 // 5")).core
     plan = nest_plan(45, lanes=0, width=16, tails=("i0",))
     text = c_text(lower_nest(fit_plan(region, floor, plan), plan))
-    assert "EQ_EACH_LANE(int64_t, i64, 9 * (i0 + l) - 44 * ((i0 + l) / 5))" in text
+    assert "EQ_EACH_LANE(int64_t, i64, 9 * ((int)i0 + l) - 44 * (((int)i0 + l) / 5))" in text
+    large = analyse(region := r.move((5, 9 << 28), (45 << 28,), "i0 - 5*(i0 // 5)", "i0 // 5")).core
+    plan = nest_plan(45 << 28, lanes=0, width=16)
+    assert " * ((i0 + l) / 5))" in c_text(lower_nest(fit_plan(region, large, plan), plan))
     cast = c_text(kernel(Let("v", CpuCall("cast", (load(),), "i8"))))
     assert "eq_cast_f32_i8(eq_splat_f32(x + i))" in cast
