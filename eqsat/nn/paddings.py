@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -40,9 +39,7 @@ def pad(x: Operand, pad: Sequence[int], mode: str = "constant", value: Number | 
     if len(widths) % 2 or len(widths) > 2 * source.ndim:
         message = f"{with_count(len(widths), 'number')} for a tensor of rank {source.ndim}"
         fail(Kind.MALFORMED_GRAPH, STAGE, message, op="pad", hint="before and after, from the last axis on")
-    pairs = [(0, 0)] * source.ndim
-    for place in range(len(widths) // 2):
-        pairs[source.ndim - 1 - place] = (widths[2 * place], widths[2 * place + 1])
+    pairs = from_first_axis(widths, source.ndim)
     if one_of(mode, ("constant", *_MODES), "mode") == "constant":
         return _pad_with_number(source, pairs, 0 if value is None else value)
     if value is not None:
@@ -55,15 +52,28 @@ def pad(x: Operand, pad: Sequence[int], mode: str = "constant", value: Number | 
     return pad_with_elements(source, pairs, _MODES[mode])
 
 
+def from_first_axis(widths: Sequence[int], rank: int) -> list[tuple[int, int]]:
+    """torch's numbers before and after, from the last axis on, as a pair for every axis from the first one on."""
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))[::-1]
+    return [(0, 0)] * (rank - len(pairs)) + pairs
+
+
 def pad_with_elements(x: Tensor, widths: Sequence[tuple[int, int]], mode: str) -> Tensor:
     """x with elements of its own before and after every axis, as numpy.pad with this mode: reflect, edge or wrap. A
-    negative number of elements cuts them away."""
+    negative number of elements cuts them away: after reflecting, and before wrapping, as in torch and onnxruntime."""
     for axis, (before, after) in reversed([*enumerate(widths)]):
         if before or after:
-            places = np.arange(max(-before, 0), x.shape[axis] - max(-after, 0))
-            around: Any = np.pad(places, (max(before, 0), max(after, 0)), mode=mode)  # type: ignore[call-overload]
-            x = take_known(x, around, axis)
+            x = take_known(x, _places(x.shape[axis], before, after, mode), axis)
     return x
+
+
+def _places(size: int, before: int, after: int, mode: str) -> np.ndarray:
+    """The positions along an axis of `size` elements of those along the padded axis."""
+    added, low, high = (max(before, 0), max(after, 0)), max(-before, 0), max(-after, 0)
+    if mode == "wrap":
+        return np.pad(np.arange(low, size - high), added, mode="wrap")
+    around: np.ndarray = np.pad(np.arange(size), added, mode=mode)  # type: ignore[call-overload]
+    return around[low : max(len(around) - high, low)]
 
 
 def take_known(x: Tensor, positions: np.ndarray, axis: int) -> Tensor:

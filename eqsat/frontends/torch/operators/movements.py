@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from itertools import accumulate
 
-import numpy as np
-
 from eqsat.frontends.torch.operator_table import OperandMemory, aten
 from eqsat.lazy.argument_checks import STAGE, axis_in
-from eqsat.nn.paddings import take_known
+from eqsat.nn.paddings import from_first_axis, pad_with_elements
 from eqsat.tensor import Tensor, concatenate, full, iota, stack, where
 from ir.diagnostics import Kind, fail
 from ir.dtype import DType
@@ -263,25 +261,14 @@ def _unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
     return windows.permute(*order, x.ndim)
 
 
-def _pad_by_positions(x: Tensor, widths: list[int], mode: str) -> Tensor:
-    """x with elements of x around it, whose places NumPy's pad of this mode finds; below 0 elements are cut away."""
-    for number in range(len(widths) // 2):
-        axis, before, after = x.ndim - 1 - number, widths[2 * number], widths[2 * number + 1]
-        if before or after:
-            around = np.pad(np.arange(x.shape[axis]), (max(before, 0), max(after, 0)), mode=mode)  # type: ignore[call-overload]
-            kept = around[max(-before, 0) : len(around) - max(-after, 0)]
-            x = take_known(x, kept, axis)
-    return x
-
-
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
 def _pad_mirrored(x: Tensor, widths: list[int]) -> Tensor:
-    return _pad_by_positions(x, widths, "reflect")
+    return pad_with_elements(x, from_first_axis(widths, x.ndim), "reflect")
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def _pad_with_edges(x: Tensor, widths: list[int]) -> Tensor:
-    return _pad_by_positions(x, widths, "edge")
+    return pad_with_elements(x, from_first_axis(widths, x.ndim), "edge")
 
 
 @aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
