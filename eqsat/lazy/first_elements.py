@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from eqsat.lazy.binary_search import count_before
 from eqsat.lazy.least_keys import least_keys, least_keys_by_groups
 from eqsat.lazy.order_costs import RowsToOrder
 from eqsat.lazy.order_keys import dtype_of_counts, integers_in_order, positions_of, unique_keys
@@ -49,10 +48,17 @@ def first_positions(x: Tensor, axis: int, count: int, descending: bool) -> Tenso
     return first.reshape(*last.shape[:-1], count).swapaxes(axis, x.ndim - 1)
 
 
-def position_at_rank(x: Tensor, axis: int, rank: Tensor | int) -> Tensor:
-    """The position (i64) of the element that has `rank` elements before it along an axis, which has size 1 in the
-    result; the first position of several equal elements. rank: one for all rows, or one per row, with size 1 along the
-    axis."""
+def element_at_rank(x: Tensor, axis: int, rank: Tensor | int, keepdims: bool) -> tuple[Tensor, Tensor]:
+    """The element that has `rank` elements before it along an axis, and its position, i64; the first position of
+    several equal elements. rank: one for all rows, or one per row, with size 1 along the axis. keepdims: the axis has
+    size 1 in the results."""
+    position = _position_at_rank(x, axis, rank)
+    value = x.gather(axis, position)
+    return (value, position) if keepdims else (value.squeeze(axis), position.squeeze(axis))
+
+
+def _position_at_rank(x: Tensor, axis: int, rank: Tensor | int) -> Tensor:
+    """The position of the element of a rank, with size 1 along the axis."""
     rows = _rows_of(x, axis)
     one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     columns = x.reshape(math.prod(x.shape[:axis]), rows.size, -1)
@@ -102,16 +108,7 @@ def _positions_of_taken(taken: Tensor, count: int) -> Tensor:
     a, size, b = taken.shape
     counts = dtype_of_counts(size)
     so_far = taken.cast(counts).cumsum(1, dtype=counts)
-    place = taken._positions((a, count, b), 1, counts)
-
-    def step(position: Tensor, stride: Tensor) -> tuple[Tensor, None]:
-        further = position + stride
-        comes_later = (further <= size) & (so_far.gather(1, (further - 1).minimum(size - 1)) <= place)
-        return taken._choose(comes_later, further, position), None
-
-    strides = taken._constant(2 ** np.arange(size.bit_length())[::-1], "i64")
-    result: Tensor = taken._loop(step, taken._constant(0, "i64").expand((a, count, b)), strides)[0]
-    return result
+    return count_before(so_far, taken._positions((a, count, b), 1, counts), 1, from_right=True)
 
 
 def _by_sort(x: Tensor, count: int, descending: bool) -> Tensor:

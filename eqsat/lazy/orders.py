@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self, SupportsIndex, Unpack, overload
 
 from eqsat.lazy.argument_checks import STAGE, axis_in, flag, integer
-from eqsat.lazy.first_elements import first_positions, position_at_rank
+from eqsat.lazy.first_elements import element_at_rank, first_positions
 from eqsat.lazy.keyword_names import Dim, DimAndKeep, takes_torchs_names
 from eqsat.lazy.parts import CopiesAndParts
 from eqsat.lazy.reductions import Reductions
@@ -74,9 +74,7 @@ class Orders(CopiesAndParts, Reductions):
         if not 0 <= rank < self.shape[place]:
             message = f"there is no {k}-th element along axis {axis}"
             fail(Kind.MALFORMED_GRAPH, STAGE, message, op="kthvalue", shape=self.shape)
-        positions = position_at_rank(self, place, rank)
-        values = self.gather(place, positions)
-        return Ordered(values, positions) if keepdims else Ordered(values.squeeze(place), positions.squeeze(place))
+        return Ordered(*element_at_rank(self, place, rank, flag(keepdims, "keepdims")))
 
     @overload
     def sort(self, *, axis: SupportsIndex, descending: bool = False, stable: bool = True) -> Self: ...

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from eqsat import nn
 from eqsat.frontends.torch.operator_table import aten
 from eqsat.lazy.argument_checks import Number, axis_in
-from eqsat.lazy.first_elements import position_at_rank
-from eqsat.tensor import Tensor, as_tensor, constant, full, iota, scan, where
+from eqsat.lazy.binary_search import count_before
+from eqsat.lazy.first_elements import element_at_rank
+from eqsat.tensor import Tensor, as_tensor, full, iota, where
 from ir.dtype import i32, i64
 
 
@@ -39,8 +38,7 @@ def _stable_sort(
 def _kth(x: Tensor, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not x.ndim:
         return x, as_tensor(0)
-    values, positions = x.kthvalue(k, axis, keepdim)
-    return values, positions
+    return x.kthvalue(k, axis, keepdim)
 
 
 @aten("median.dim")
@@ -48,10 +46,11 @@ def _median(x: Tensor, axis: int, keepdim: bool = False) -> tuple[Tensor, Tensor
     """The lower of the middle elements; the first NaN if there is one."""
     if not x.ndim:
         return x, as_tensor(0)
-    size = x.shape[axis_in(axis, x.shape)]
+    place = axis_in(axis, x.shape)
+    size = x.shape[place]
     middle = (size - 1) // 2
-    rank = where(_nan_count(x, axis) > 0, size - _nan_count(x, axis), middle) if x.dtype.is_float else middle
-    return _element(x, axis, rank, keepdim)
+    rank = where(_nan_count(x, place) > 0, size - _nan_count(x, place), middle) if x.dtype.is_float else middle
+    return element_at_rank(x, place, rank, keepdim)
 
 
 @aten("nanmedian.dim")
@@ -59,8 +58,9 @@ def _median_of_numbers(x: Tensor, axis: int, keepdim: bool = False) -> tuple[Ten
     """As `median` of the elements that are not NaN."""
     if not x.ndim:
         return x, as_tensor(0)
-    numbers = x.shape[axis_in(axis, x.shape)] - _nan_count(x, axis)
-    return _element(x, axis, (numbers - 1).maximum(0) // 2, keepdim)
+    place = axis_in(axis, x.shape)
+    numbers = x.shape[place] - _nan_count(x, place)
+    return element_at_rank(x, place, (numbers - 1).maximum(0) // 2, keepdim)
 
 
 @aten("median")
@@ -128,30 +128,13 @@ def _search(
         nothing: Tensor = full(wanted.shape, 0, result)
         return nothing
 
-    def step(count: Tensor, stride: Tensor) -> tuple[Tensor, None]:
-        further = count + stride
-        place = (further - 1).minimum(size - 1)
-        element = ordered.gather(ordered.ndim - 1, place) if ordered.ndim > 1 else ordered[place]
-        stands_before = element <= wanted if from_right else element < wanted
-        return where((further <= size) & (stands_before | (wanted != wanted)), further, count), None
-
-    strides = 2 ** np.arange(size.bit_length())[::-1]
-    count = scan(step, full(wanted.shape, 0, i64), constant(strides, i64))[0]
-    places: Tensor = count.cast(result)
-    return places
+    count: Tensor = count_before(ordered, wanted, ordered.ndim - 1, from_right).cast(result)
+    return count
 
 
 @aten("bucketize.Tensor", "bucketize.Scalar")
 def _bucketize(values: Tensor | Number, bounds: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     return _search(bounds, values, out_int32=out_int32, right=right)
-
-
-def _element(x: Tensor, axis: int, rank: Tensor | int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """The element of this rank in each row along the axis, and its first position."""
-    place = axis_in(axis, x.shape)
-    position = position_at_rank(x, place, rank)
-    value = x.gather(place, position)
-    return (value, position) if keepdim else (value.squeeze(place), position.squeeze(place))
 
 
 def _nan_count(x: Tensor, axis: int) -> Tensor:
