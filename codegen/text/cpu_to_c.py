@@ -384,7 +384,7 @@ class _CEmitter:
         return text
 
     def _condition(self, within: Within, lane: int | None = None) -> str:
-        text = self._index(within.expr, {} if lane is None else self._in_lanes(lane))
+        text = self._index(within.expr, NO_TEXTS if lane is None else self._in_lanes(lane))
         return f"{within.low} <= {text} && {text} < {within.high}"
 
     def _address(self, buffer: str, offset: AxisExpr) -> str:
@@ -397,14 +397,16 @@ class _CEmitter:
         terms = []
         for term, c in expr.terms:
             if isinstance(term, int):
-                terms.append((c, texts.get(term) or self._variable(term)))
+                terms.append((c, self._text_of(term, texts)))
                 continue
             inner = self._index(term.expr, texts)
-            names = [texts.get(axis) or self._variable(axis) for axis in term.expr.axes]
-            is_bare = len(term.expr.terms) == 1 and inner in names
+            is_bare = len(term.expr.terms) == 1 and inner in [self._text_of(axis, texts) for axis in term.expr.axes]
             text = f"{inner if is_bare else f'({inner})'} / {term.divisor}"
             terms.append((c, f"({text})" if c != 1 else text))
         return sum_text(terms, expr.const, " * ")
+
+    def _text_of(self, variable: int, texts: Mapping[int, str]) -> str:
+        return texts.get(variable) or self._variable(variable)
 
     def _in_lanes(self, variable: int, is_short: bool = False) -> dict[int, str]:
         """The text of a variable that is advanced by the lane number l. is_short: in C's int, whose lanes a CPU divides

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
 
-from eqsat.frontends.elementary import is_negative, polynomial
+from eqsat.frontends.elementary import in_fp32_or_fp64, is_negative, polynomial
 from eqsat.tensor import Tensor, where
-from ir.dtype import fp32, fp64
+from ir.dtype import fp32
 
 
-def _in_fp32_or_fp64(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The function for arguments of any float dtype; the result has the first one's dtype."""
-
-    @wraps(function)
-    def rounded(x: Tensor, *others: Tensor) -> Tensor:
-        wide = fp64 if x.dtype == fp64 else fp32
-        return function(x.cast(wide), *(other.cast(wide) for other in others)).cast(x.dtype)
-
-    return rounded
-
-
-@_in_fp32_or_fp64
+@in_fp32_or_fp64
 def atan(x: Tensor) -> Tensor:
     size = abs(x)
     steep = size > 1
@@ -31,7 +18,7 @@ def atan(x: Tensor) -> Tensor:
     return where(x < 0, -angle, angle)
 
 
-@_in_fp32_or_fp64
+@in_fp32_or_fp64
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     """The angle of the point (x, y)."""
     high, wide = abs(y), abs(x)
@@ -43,7 +30,7 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     return where(is_negative(y), -turned, turned)
 
 
-@_in_fp32_or_fp64
+@in_fp32_or_fp64
 def asin(x: Tensor) -> Tensor:
     size = abs(x)
     near_end, angle = _angle_of_sine(size)
@@ -51,7 +38,7 @@ def asin(x: Tensor) -> Tensor:
     return where(x < 0, -whole, whole)
 
 
-@_in_fp32_or_fp64
+@in_fp32_or_fp64
 def acos(x: Tensor) -> Tensor:
     size = abs(x)
     near_end, angle = _angle_of_sine(size)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce, wraps
 
 from eqsat.tensor import Tensor, constant, where
-from ir.dtype import fp64
+from ir.dtype import DType, fp32, fp64
 
 _SMALL = 1e-5
 """Below it, the first three terms of a power series are exact to 1e-15."""
@@ -16,12 +16,24 @@ _SQUARED = 1e150
 """Above it, a square may overflow, and is the same as the square plus or minus 1."""
 
 
-def in_fp64(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The function, which computes in fp64, for arguments of any float dtype; the result has the first one's dtype."""
+Function = Callable[..., Tensor]
 
+
+def in_fp64(function: Function) -> Function:
+    """The function, which computes in fp64, for arguments of any float dtype; the result has the first one's dtype."""
+    return _computed_in(function, lambda dtype: fp64)
+
+
+def in_fp32_or_fp64(function: Function) -> Function:
+    """As `in_fp64` of a function that computes in fp64 for fp64, and else in fp32."""
+    return _computed_in(function, lambda dtype: fp64 if dtype == fp64 else fp32)
+
+
+def _computed_in(function: Function, wide_of: Callable[[DType], DType]) -> Function:
     @wraps(function)
     def rounded(x: Tensor, *others: Tensor) -> Tensor:
-        return function(x.cast(fp64), *(other.cast(fp64) for other in others)).cast(x.dtype)
+        wide = wide_of(x.dtype)
+        return function(x.cast(wide), *(other.cast(wide) for other in others)).cast(x.dtype)
 
     return rounded
 

@@ -6,7 +6,7 @@ an integer q > 0. Functions that may create a floor are in `ir.index.expr`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -142,6 +142,14 @@ def weighted_sum(const: int, parts: Iterable[tuple[AxisExpr, int]]) -> AxisExpr:
     return linear(const, items)
 
 
+def split_by_axes(expr: AxisExpr, axes: Collection[int]) -> tuple[AxisExpr, AxisExpr]:
+    """The terms that depend on any of the axes; and the others, with the constant."""
+    parts: tuple[list[tuple[Term, int]], list[tuple[Term, int]]] = [], []
+    for item in expr.terms:
+        parts[_axes_of_term(item[0]).isdisjoint(axes)].append(item)
+    return AxisExpr(0, tuple(parts[0])), AxisExpr(expr.const, tuple(parts[1]))
+
+
 def expr_order(expr: AxisExpr) -> tuple[Any, ...]:
     """A sorting key."""
     return tuple((_order(item), item[1]) for item in expr.terms), expr.const
@@ -189,10 +197,11 @@ def sum_text(terms: Iterable[tuple[int, str]], const: int, times: str = "*") -> 
 
 @lru_cache(maxsize=_CACHE)
 def _axes(expr: AxisExpr) -> frozenset[int]:
-    used: set[int] = set()
-    for term, _ in expr.terms:
-        used |= {term} if isinstance(term, int) else term.expr.axes
-    return frozenset(used)
+    return frozenset[int]().union(*(_axes_of_term(term) for term, _ in expr.terms))
+
+
+def _axes_of_term(term: Term) -> frozenset[int]:
+    return frozenset([term]) if isinstance(term, int) else term.expr.axes
 
 
 @lru_cache(maxsize=_CACHE)

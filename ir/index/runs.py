@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ir.index.expr import Box, floordiv
-from ir.index.linear import ZERO, AxisExpr, FloorDiv
+from ir.index.linear import ZERO, AxisExpr, FloorDiv, split_by_axes
 
 _LEAST_RUN = 32
 """Points of the shortest runs of neighbours: a vector of 16 lanes then lies in one run as often as not."""
@@ -51,12 +51,10 @@ def changes_within(expr: AxisExpr, axis: int, points: int, box: Box) -> AxisExpr
 
 def window_floor(expr: AxisExpr, axis: int) -> FloorDiv | None:
     """The only term that depends on the axis, if it is a floor that grows by 0 or 1 per point; else None."""
-    moving = [
-        (term, c) for term, c in expr.terms if term == axis or (isinstance(term, FloorDiv) and axis in term.expr.axes)
-    ]
-    if len(moving) != 1:
+    moving, _ = split_by_axes(expr, (axis,))
+    if len(moving.terms) != 1:
         return None
-    ((floor, coefficient),) = moving
+    ((floor, coefficient),) = moving.terms
     if isinstance(floor, int) or coefficient != 1:
         return None
     growth = floor.expr.coeff(axis)

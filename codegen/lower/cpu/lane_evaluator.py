@@ -19,7 +19,7 @@ from typing import TypeAlias
 from codegen.lower.conversions import constant
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter
 from codegen.lower.cpu.held_bytes import held_bytes
-from codegen.lower.cpu.lane_loads import LaneLoads, all_of, axes_of_term
+from codegen.lower.cpu.lane_loads import LaneLoads, all_of
 from codegen.lower.cpu.rows_on_chip import Row
 from codegen.lower.evaluation import Evaluation as _Evaluation
 from codegen.lower.evaluator import Provider as _Provider
@@ -27,6 +27,7 @@ from codegen.lower.evaluator import Read
 from codegen.lower.points import Point, Where, axes_of
 from codegen.plan.region_loops import Group, RegionLoops
 from ir.index.expr import AxisExpr, FloorDiv
+from ir.index.linear import split_by_axes
 from ir.kernel.cpu.nodes import CpuCall, Lanes, Load, Value
 from ir.kernel.nodes import Const, Pick, Within, register_type
 from ir.region.region import Number, Op, Operand, behind
@@ -201,10 +202,9 @@ class LaneEvaluator(LaneLoads):
     def _lanes_of(self, expr: AxisExpr, lanes: Mapping[int, Value], block: CpuBlock) -> Value:
         """An index in all lanes, as i64. `lanes`: the variables of the index that differ between lanes, with their
         values."""
-        moved = [(term, c) for term, c in expr.terms if not axes_of_term(term).isdisjoint(lanes)]
-        rest = AxisExpr(expr.const, tuple(entry for entry in expr.terms if entry not in moved))
+        moved, rest = split_by_axes(expr, lanes)
         total: Value = self._position(rest, "i64", block)
-        for term, c in moved:
+        for term, c in moved.terms:
             value = lanes[term] if isinstance(term, int) else self._quotient(term, lanes, block)
             scaled = value if c == 1 else CpuCall("mul", (value, Const(c, "i64")), "i64")
             total = scaled if total == Lanes(AxisExpr(), None, "i64") else CpuCall("add", (total, scaled), "i64")

@@ -17,7 +17,8 @@ from codegen.lower.cpu.builder import CpuBlock, CpuWriter, LaneAxis
 from codegen.lower.cpu.lane_values import CONVERSIONS
 from codegen.lower.evaluator import ValueEvaluator
 from codegen.lower.points import Point, Where, axes_of
-from ir.index.expr import ZERO, AxisExpr, Term, floordiv, interval, substitute
+from ir.index.expr import ZERO, AxisExpr, floordiv, interval, substitute
+from ir.index.linear import split_by_axes
 from ir.index.runs import (
     changes_within,
     growth_of_lanes,
@@ -203,9 +204,7 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
     def _uneven(self, expr: AxisExpr, dtype: str, lane: LaneAxis, block: CpuBlock) -> Value:
         """An index with uneven steps from lane to lane. Reads whose indices differ by one number in all lanes share the
         part that depends on the lane."""
-        terms = tuple([(term, c) for term, c in expr.terms if lane.variable in axes_of_term(term)])
-        moved = AxisExpr(0, terms)
-        rest = AxisExpr(expr.const, tuple([entry for entry in expr.terms if entry not in terms]))
+        moved, rest = split_by_axes(expr, (lane.variable,))
         home, key = block.home(moved.axes), ("uneven", moved, dtype)
         value = home.find(key)
         if value is None:
@@ -231,11 +230,6 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
         stands; else ()."""
         uneven = lane.aligned and expr.coeff(lane.variable) is None
         return growth_of_lanes(expr, lane.variable, self.writer.lanes) if uneven else ()
-
-
-def axes_of_term(term: Term) -> frozenset[int]:
-    """The variables of a term of an index."""
-    return frozenset([term]) if isinstance(term, int) else term.expr.axes
 
 
 def all_of(masks: Iterable[Value | None]) -> Value | None:

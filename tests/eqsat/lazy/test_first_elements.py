@@ -12,22 +12,11 @@ from eqsat.lazy import first_elements
 from eqsat.lazy.order_costs import RowsToOrder
 from ir.diagnostics import EqsatError, Kind
 from ir.dtype import DTYPES
+from tests.support.equal_elements import values
 from tests.support.sampling import first_few
 
 Array = np.ndarray[Any, Any]
 WAYS = (first_elements._by_passes, first_elements._by_groups, first_elements._by_search, first_elements._by_sort)
-
-
-def values(name: str, shape: tuple[int, ...]) -> Array:
-    """Elements of which many are equal, and the ends of the dtype."""
-    rng, element = np.random.default_rng(0), DTYPES[name]
-    if not element.is_float:
-        ends = np.array([element.lowest, element.highest, 0, 1], element.numpy)
-        small = rng.integers(0, 2 if element.is_bool else 9, shape).astype(element.numpy)
-        return np.where(rng.random(shape) < 0.2, rng.choice(ends, shape), small)
-    odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 6e4, -6e4, 0.25], element.numpy)
-    usual = rng.standard_normal(shape).astype(element.numpy)
-    return np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), usual).astype(element.numpy)
 
 
 def order(x: Array, descending: bool = False) -> Array:

@@ -11,7 +11,7 @@ from eqsat import nn, tensor
 from eqsat.frontends.onnx.operands import known_number, malformed, refuse
 from eqsat.frontends.onnx.operator_table import operator
 from eqsat.frontends.onnx.operators.attention import merge_heads, repeat_heads, split_heads, visible_places
-from eqsat.frontends.onnx.operators.runtime_attention import rotate
+from eqsat.frontends.onnx.operators.runtime_attention import rotate, split_projection
 from eqsat.tensor import Tensor
 
 
@@ -88,8 +88,7 @@ def _heads(q: Tensor, k: Tensor | None, v: Tensor | None, attributes: GroupedAtt
     heads, groups = attributes.num_heads, attributes.kv_num_heads
     if k is None or v is None:
         size = q.shape[-1] // (heads + 2 * groups)
-        ends = (heads * size, (heads + groups) * size)
-        q, k, v = q[..., : ends[0]], q[..., ends[0] : ends[1]], q[..., ends[1] :]
+        q, k, v = split_projection(q, (heads * size, groups * size, groups * size))
     return split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
 
 

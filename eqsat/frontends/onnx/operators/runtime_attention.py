@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from eqsat import tensor
 from eqsat.frontends.onnx.operands import refuse
@@ -37,7 +38,7 @@ def _attention(
     if past is not None or do_rotary:
         refuse("a past state or a rotary embedding in com.microsoft.Attention")
     projected = x @ weight if bias is None else x @ weight + bias
-    q, k, v = _parts(projected, qkv_hidden_sizes)
+    q, k, v = split_projection(projected, qkv_hidden_sizes)
     return attend(q, k, v, num_heads, scale, bool(unidirectional), mask, scores_bias, mask_filter_value)
 
 
@@ -64,11 +65,11 @@ def _quantized_attention(
     if past is not None or do_rotary:
         refuse("a past state or a rotary embedding in QAttention")
     projected = integer_product_to_float(x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
-    q, k, v = _parts(projected.cast(bias.dtype), None)
+    q, k, v = split_projection(projected.cast(bias.dtype), None)
     return attend(q, k, v, num_heads, scale, bool(unidirectional), mask, None, mask_filter_value)
 
 
-def _parts(projected: Tensor, widths: list[int] | None) -> tuple[Tensor, ...]:
+def split_projection(projected: Tensor, widths: Sequence[int] | None) -> tuple[Tensor, ...]:
     """q, k and v, which lie beside each other. widths: theirs, if they are not the same."""
     each = widths or [projected.shape[-1] // 3] * 3
     ends = [sum(each[: place + 1]) for place in range(3)]
