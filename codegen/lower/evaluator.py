@@ -149,6 +149,8 @@ class ValueEvaluator(ABC, Generic[V, B]):
         assert op.index_map is not None
 
         def read(at: Point, inner: B, _: Where) -> V:
+            if not at[0].terms:
+                return cast("V", constant(at[0].const, op.dtype))
             low, high = interval(at[0], self._names.box)
             dtype = "i32" if low >= -_INT32 and high < _INT32 else "i64"
             return self._conversions.convert(self._position(at[0], dtype, inner), dtype, op.dtype)

@@ -327,6 +327,8 @@ class _CEmitter:
             return f"eq_cast_{source}_{suffix(call.dtype)}({args})"
         if call.fn == "odd_f32" or call.fn.startswith(("round_", "bits_", "from_bits_")):
             return f"eq_{call.fn}({args})"
+        if call.fn in ("shl", "shr") and (count := _short_shift(call)) is not None:
+            return f"eq_{call.fn}_by_{source}({self._value(call.args[0])}, {count})"
         if call.fn in ("hsum", "hprod", "hmax", "hmin"):
             return f"eq_imm_{source}(eq_{call.fn}_{source}({args}))"
         far = "far_" if self.far and _is_long(call) else ""
@@ -427,6 +429,15 @@ class _CEmitter:
 
 def _values(kernel: CpuKernel) -> Iterator[KernelNode]:
     return (value for phase in kernel.phases for stmt in walk(phase.body) for value in values_of(stmt))
+
+
+def _short_shift(call: CpuCall) -> int | None:
+    """The number below the width by which a call shifts lanes of 8 or 16 bits; None if it shifts otherwise."""
+    _, count = call.args
+    bits = DTYPES[call.dtype].bits
+    if not isinstance(count, Const) or bits >= 32 or not 0 <= int(count.number) < bits:
+        return None
+    return int(count.number)
 
 
 def _is_long(value: KernelNode) -> bool:

@@ -25,12 +25,15 @@ class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     algorithm: Algorithm = "outer"
 
 
-Place = Literal["memory", "box", "packed", "packed_once", "const_pool"]
+Place = Literal["memory", "box", "packed", "packed_once", "const_pool", "const_parts"]
 """The place from which a kernel reads an operand: memory as it is, a copy of all elements that a block of rows reads
 and of the padding around them ("box"), panels that every task packs for itself, panels that all threads pack before the
-tasks ("packed_once"), or panels that were packed when the program was built ("const_pool")."""
+tasks ("packed_once"), panels that were packed when the program was built ("const_pool"), or such panels of the tensors
+from which the operand is computed, element by element, where it is read ("const_parts")."""
 PACKED_BEFORE: frozenset[Place] = frozenset({"packed_once", "const_pool"})
 """The places of panels that are packed before the tasks of a call."""
+PACKED_AT_BUILD: frozenset[Place] = frozenset({"const_pool", "const_parts"})
+"""The places of panels that are packed when the program is built."""
 
 
 class OperandPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -36,7 +36,7 @@ def plan_to_schedule(plan: Plan) -> Schedule:
             return _gpu_scatter(plan)
 
 
-_FILLED = {"box": "m.o", "packed_once": "start", "const_pool": "build"}
+_FILLED = {"box": "m.o", "packed_once": "start", "const_pool": "build", "const_parts": "build"}
 """When boxes and panels are filled; "packed" ones at a loop that depends on the operand."""
 
 

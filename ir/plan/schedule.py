@@ -12,7 +12,7 @@ class Cached(msgspec.Struct, frozen=True):
     filled once before the loops ("start"), or when the program is built ("build")."""
 
     tensor: str
-    where: Literal["box", "packed", "packed_once", "const_pool", "smem"]
+    where: Literal["box", "packed", "packed_once", "const_pool", "const_parts", "smem"]
     at: str
     pingpong: bool = False
 

@@ -37,11 +37,12 @@ class MinBuffer(msgspec.Struct, frozen=True):
     packed             panels that each task of a CPU's kernel packs
     packed_once        panels that a CPU's kernel packs before its tasks
     const_pool         panels that were packed when the program was built
+    const_parts        such panels of the tensors from which the value is computed, where it is read
     smem_ring          a block's shared memory
     gmem               memory"""
 
     value: str
-    buffer: Literal["reg", "stack", "box", "packed", "packed_once", "const_pool", "smem_ring", "gmem"]
+    buffer: Literal["reg", "stack", "box", "packed", "packed_once", "const_pool", "const_parts", "smem_ring", "gmem"]
     depth: int = 1
 
 

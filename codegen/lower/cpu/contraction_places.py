@@ -120,7 +120,7 @@ class ContractionPlaces:
         where = self.column_place
         if where == "packed":
             return Side(frame.writer.buffer(self.columns), ZERO, nr, 1)
-        if where == "memory":
+        if where in ("memory", "const_parts"):
             return None
         base = (
             product_base(frame, view.vector, nr * view.depth, -(-view.n // nr)) + column * view.depth + depth.first * nr

@@ -37,6 +37,7 @@ from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.matrix_tile import matrix_tile, shape_registers, share_of_panel
 from codegen.lower.cpu.pack_constant import pack_constant
 from codegen.lower.cpu.pack_panels import operand_panels, pack_panels
+from codegen.lower.cpu.part_panels import pack_parts
 from codegen.lower.cpu.read_terms import ReadTerms, read_terms
 from codegen.lower.cpu.region_evaluator import RegionEvaluator
 from codegen.lower.cpu.register_tile import PrefetchShare, RegisterTile, Side, TileSums, dot_tile, outer_tile
@@ -51,7 +52,7 @@ from ir.kernel.cpu.kernel import CpuParam, Phase, Scratch
 from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel, PackedConstant
 from ir.kernel.cpu.nodes import MatrixEnd
 from ir.kernel.nodes import Comment, Within
-from ir.plan.cpu import CpuContractionPlan
+from ir.plan.cpu import PACKED_AT_BUILD, CpuContractionPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.target import CACHE_LINE_BYTES
 
@@ -64,6 +65,8 @@ def lower_contraction(view: Contraction, plan: CpuContractionPlan, name: str = "
         for side, operand in enumerate(plan.operands)
         if operand.place == "const_pool"
     )
+    if plan.places[view.vector] == "const_parts":
+        constants += pack_parts(view, plan.blocks, f"{name}_pack{view.vector}")
     return _CpuContractionTemplate(view, plan).kernel(name, constants)
 
 
@@ -231,7 +234,14 @@ class _CpuContractionTemplate:
         else:
             rows = at.box or self.places.row_side(frame, at.m0, row, depth, at.number)
             sums = outer_tile(
-                frame, block, tile, rows, columns, store=not self.plan.held, read=self._read(frame, block, row, column)
+                frame,
+                block,
+                tile,
+                rows,
+                columns,
+                store=not self.plan.held,
+                read=self._read(frame, block, row, column),
+                parts=self.places.column_place == "const_parts",
             )
             if self.plan.held:
                 held_epilogue(frame, block, self.plan.epilogue, row, column, sums)
@@ -322,7 +332,7 @@ class _CpuContractionTemplate:
     def _still_read(self) -> set[str]:
         """Buffers that are read other than through a packed operand."""
         view = self.view
-        packed = {view.operand(side).value for side in (0, 1) if self.plan.places[side] == "const_pool"}
+        packed = {view.operand(side).value for side in (0, 1) if self.plan.places[side] in PACKED_AT_BUILD}
         pending = [result.value for result in view.region.yields]
         bodies = {let.name: let.op for let in view.region.body}
         seen: set[str] = set()

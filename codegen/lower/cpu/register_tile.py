@@ -11,6 +11,7 @@ Rows and columns come from packed panels, or are evaluated from the operands' me
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from codegen.lower.accumulators import PART
@@ -27,6 +28,7 @@ from codegen.lower.cpu.contraction_frame import (
 from codegen.lower.cpu.copy_box import PlacedBox
 from codegen.lower.cpu.depth_loops import AtTerm, Run, depth_digits, over_digits, over_runs, over_terms, term_of
 from codegen.lower.cpu.pack import operand_value
+from codegen.lower.cpu.part_panels import parts_in_panels
 from codegen.lower.cpu.read_terms import ReadTerms
 from codegen.plan.cpu.row_box import has_even_columns, has_even_rows
 from ir.dtype import DTYPES
@@ -100,9 +102,10 @@ def outer_tile(
     *,
     store: bool = True,
     read: ReadTerms | None = None,
+    parts: bool = False,
 ) -> Sums:
     """Sums MR × NR, and stores the sums in the accumulator if `store`. An operand without panel and box is evaluated
-    from its memory. read: the terms that the tile takes, None: all."""
+    from its memory; columns from panels of their `parts`. read: the terms that the tile takes, None: all."""
     blocks, lanes = frame.blocks, frame.lanes
     vectors = blocks.nr // lanes
     names = [(i, j) for i in range(blocks.mr) for j in range(vectors)]
@@ -111,7 +114,7 @@ def outer_tile(
     if chained:
         resume_sums(frame, block, sums, tile)
     fetch_rows = _rows(frame, block, rows, tile.row)
-    fetch_columns = [_column(frame, block, columns, tile.column, j) for j in range(vectors)]
+    fetch_columns = [_column(frame, block, columns, tile.column, j, parts=parts) for j in range(vectors)]
 
     def term(f: CpuContractionFrame, body: CpuBlock, k: AxisExpr) -> None:
         prefetch(body, tile.prefetch, k)
@@ -351,8 +354,10 @@ def _existing_row(frame: CpuContractionFrame, block: CpuBlock, row: AxisExpr, i:
     return least(block, "row", [row.shift(i)], m - 1) if left and i >= left else row.shift(i)
 
 
-def _column(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, column: AxisExpr, j: int) -> Fetch:
-    """A vector of columns. Without a panel, lanes beyond the last column read nothing."""
+def _column(
+    frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, column: AxisExpr, j: int, *, parts: bool
+) -> Fetch:
+    """A vector of columns. Without panels, lanes beyond the last column read nothing."""
     view, lanes = frame.view, frame.lanes
     if panel is not None:
         base = panel.base.shift(j * lanes)
@@ -361,7 +366,8 @@ def _column(frame: CpuContractionFrame, block: CpuBlock, panel: Side | None, col
 
     def fetch(f: CpuContractionFrame, body: CpuBlock, _k: AxisExpr) -> Value:
         inside = body.inner({lanes_here.variable}, lane_axis=lanes_here)
-        value = operand_value(f.with_digits(digits), view.vector, inside)
+        with parts_in_panels(f, column, j * lanes) if parts else nullcontext():
+            value = operand_value(f.with_digits(digits), view.vector, inside)
         body.statements += inside.statements
         return value
 

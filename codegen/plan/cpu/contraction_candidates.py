@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.cell_operands import bytes_of_term, can_pack_rows, rows_in_memory
+from codegen.plan.cpu.constant_parts import constant_parts
 from codegen.plan.cpu.contraction_blocks import (
     cell_blocks,
     dot_blocks,
@@ -180,11 +181,18 @@ def _packed_place(view: Contraction, side: int) -> Place:
 def _column_places(
     view: Contraction, blocks: Blocks, places: tuple[Place, Place], target: Target
 ) -> Iterator[tuple[Place, Place]]:
-    """The places, and those with columns that are packed once where several tasks would pack them."""
+    """The places, and those with columns that are packed once where several tasks would pack them, or that are computed
+    from constants with fewer bytes."""
     yield places
+    if places[view.vector] == "const_pool" and blocks.algorithm == "outer" and constant_parts(view):
+        yield _with_columns(view, places, "const_parts")
     small = view.repeats * view.depth * view.n * bytes_of_term(view, blocks.algorithm) <= _PACKED_BYTES
     if places[view.vector] == "packed" and blocks.bm < view.m and small and is_parallel(view, blocks, target):
-        yield ("packed_once", places[1]) if view.vector == 0 else (places[0], "packed_once")
+        yield _with_columns(view, places, "packed_once")
+
+
+def _with_columns(view: Contraction, places: tuple[Place, Place], columns: Place) -> tuple[Place, Place]:
+    return (columns, places[1]) if view.vector == 0 else (places[0], columns)
 
 
 def _panel_place(view: Contraction, blocks: Blocks, side: int) -> Place:

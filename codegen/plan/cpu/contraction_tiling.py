@@ -14,13 +14,14 @@ from codegen.plan.cpu.cell_operands import (
     rows_in_memory,
     splits_terms,
 )
+from codegen.plan.cpu.constant_parts import constant_parts
 from codegen.plan.cpu.row_box import boxed_blocks, has_even_rows, row_box
 from codegen.plan.op_weights import SHORT_FUNCTIONS
 from codegen.plan.plan_check import STAGE, check_cpu, fail_malformed, fail_misaligned
 from codegen.poly.tail_axes import Steps, check_tails
 from ir.diagnostics import Kind, fail
 from ir.kernel.cpu.matrix import REGISTERS, ROWS
-from ir.plan.cpu import PACKED_BEFORE, Blocks, CpuContractionPlan, LoopOrder
+from ir.plan.cpu import PACKED_AT_BUILD, PACKED_BEFORE, Blocks, CpuContractionPlan, LoopOrder
 from ir.region.region import behind
 from ir.target import LANES
 
@@ -94,11 +95,14 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
                 view, f"operand {side} of `{view.name}` is {view.operand(side).value!r}, not {operand.tensor!r}"
             )
         if operand.place != "memory" and (
-            plan.blocks.algorithm == "dot" or (operand.place == "const_pool" and not view.is_constant(side))
+            plan.blocks.algorithm == "dot" or (operand.place in PACKED_AT_BUILD and not view.is_constant(side))
         ):
             message = f"{operand.tensor!r} can not be kept in {operand.place} by {plan.blocks.algorithm} products"
             hint = "memory or packed; box for rows, packed_once for columns, const_pool for constants; memory for dots"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
+        if operand.place == "const_parts" and (side != view.vector or not constant_parts(view)):
+            message = f"{operand.tensor!r} is not computed, element by element, from smaller constants"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="const_pool")
         if operand.place == "packed_once" and side != view.vector:
             message, hint = f"{operand.tensor!r} has the rows, which tasks pack", "packed; packed_once for columns"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
@@ -138,7 +142,7 @@ def _check_cells(view: Contraction, plan: CpuContractionPlan) -> None:
     loads = (
         rows_in_memory(view, blocks) is not None if rows == "memory" else rows != "box" and can_pack_rows(view, blocks)
     )
-    if columns == "memory" or not loads:
+    if columns in ("memory", "const_parts") or not loads:
         message = f"products of {algorithm} can not load rows from {rows} and columns from {columns}"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, at=at, hint="packed or packed_once; const_pool for constants")
 

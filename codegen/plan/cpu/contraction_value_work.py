@@ -30,10 +30,8 @@ class ContractionValues:
 
     @cached_property
     def operands(self) -> tuple[float, float]:
-        """Per operand: additions-worth of one element; 0 of an operand that is computed when the program is built."""
-        lhs, rhs = (
-            0.0 if self.view.is_constant(side) else self._weight_of(self.view.operand(side).value) for side in (0, 1)
-        )
+        """Per operand: additions-worth of one element."""
+        lhs, rhs = (self._weight_of(self.view.operand(side).value) for side in (0, 1))
         return lhs, rhs
 
     @cached_property

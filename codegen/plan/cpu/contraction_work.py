@@ -22,6 +22,7 @@ from codegen.plan.cpu.cell_operands import (
     cell_operands,
     holds_terms,
 )
+from codegen.plan.cpu.constant_parts import bytes_per_term, constant_parts
 from codegen.plan.cpu.contraction_tiling import kept_tiles
 from codegen.plan.cpu.contraction_value_work import ContractionValues
 from codegen.plan.cpu.exchanged_lines import exchange_cycles
@@ -33,7 +34,7 @@ from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from ir.dtype import DTYPES
 from ir.index.expr import AxisExpr
 from ir.kernel.cpu.cells import CELL_TERMS, PEAK_DTYPES
-from ir.plan.cpu import Blocks, LoopOrder, Place
+from ir.plan.cpu import PACKED_AT_BUILD, Blocks, LoopOrder, Place
 from ir.poly.core import OperandRead
 from ir.pricer import Work
 from ir.target import CACHE_LINE_BYTES, Target
@@ -67,6 +68,10 @@ _STORE = 3.0
 """Cycles to store a vector of sums."""
 _HELD_STORE = 1.0
 """The same where the epilogue takes the sums from the registers."""
+_BESIDE_PRODUCTS = 0.35
+"""The share of its additions-worth that an op takes where a register tile computes an operand: integer ops and
+conversions start beside multiply-adds. One row by 4096 x 4096 weights of 4 bits takes 0.48 ms on two cores of a Zen 4,
+of which 6 ops per weight take two thirds."""
 _FAR_TERM = 10.0
 """Cycles to load a number of a row whose terms lie on cache lines of their own, which only the second-level cache
 holds until the next tile reads their other numbers."""
@@ -112,6 +117,9 @@ class _TileFigures(NamedTuple):
     after          additions-worth of the epilogue, of whole registers
     turned         cycles lost where neighbouring columns are no neighbours in the output
     pack_cycles    per operand: cycles to pack an element; 0 where it is not packed
+    bytes          of all tensors, and of panels that were packed when the program was built in place of their sources
+    constants      cycles of all cores in which memory gives the constant operands, if no cache holds the constants of
+                   the program from call to call
     """
 
     rows: int
@@ -123,6 +131,8 @@ class _TileFigures(NamedTuple):
     after: float
     turned: float
     pack_cycles: tuple[float, float]
+    bytes: float
+    constants: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,17 +165,17 @@ class CpuContractionWork:
         )
         return Work(
             flops=tile.flops,
-            bytes=self._bytes,
+            bytes=tile.bytes,
             compute_dtype=self._compute_dtype(blocks),
             occupancy=min(1.0, tiles / (longest * target.units)),
             efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
             reread=self._reread(self._in_operand_order(blocks_m, blocks_n))
-            + exchange_cycles(view, blocks, units, target, holds_constants=not self._constant_cycles),
+            + exchange_cycles(view, blocks, units, target, holds_constants=not tile.constants),
             layout=self._packing(tile, times)
             + self._packing_work.waiting(blocks, places, times)
-            + self._waiting_for_constants(blocks, cycles)
-            + self._waiting_for_columns(blocks)
+            + self._waiting_for_constants(blocks, cycles, tile.constants)
+            + self._waiting_for_columns(blocks, tile.constants)
             + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
@@ -205,6 +215,8 @@ class CpuContractionWork:
                 self._packing_work.cycles(blocks, 0, places[0]),
                 self._packing_work.cycles(blocks, 1, places[1]),
             ),
+            bytes=self._bytes(blocks, places),
+            constants=self._constant_cycles(blocks, places),
         )
 
     def _in_operand_order(self, rows: float, columns: float) -> tuple[float, float]:
@@ -275,7 +287,7 @@ class CpuContractionWork:
         vectors = blocks.nr // self.target.lanes * wide
         product = _INTEGER_PRODUCT if blocks.algorithm == "outer" and self.view.accumulator == "i32" else 1.0
         products = product * (blocks.mr + self._has_bias(blocks)) * vectors
-        panel = blocks.bk * blocks.nr * bytes_of_term(self.view, blocks.algorithm)
+        panel = blocks.bk * blocks.nr * self._bytes_of_term(blocks, place)
         far = vectors * self._far_vector_slots if panel > self.target.l1_bytes else 0
         slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * PORTS)
         slots += self._far_slots(blocks, order, place, vectors, slots) + _TURN_LOSS
@@ -297,7 +309,7 @@ class CpuContractionWork:
         """The slots of a tile's term beyond `slots`, on average, to load `vectors` from beyond the second-level cache:
         where that does not hold all columns, the tiles of a block of rows prefetch them together. The first block of
         rows reads them from memory, which `Work.bytes` counts."""
-        operand = self.view.n * self.view.depth * bytes_of_term(self.view, blocks.algorithm)
+        operand = self.view.n * self.view.depth * self._bytes_of_term(blocks, place)
         if place == "packed" or operand <= self.target.l2_bytes:
             return 0.0
         tiles = 1 if order == "mnk" else blocks.bm // blocks.mr
@@ -321,14 +333,16 @@ class CpuContractionWork:
     ) -> tuple[float, float]:
         """Additions-worth of computing the operands once, and of computing them again. A packed operand is computed
         `times`, an operand in memory for every register tile, and one in boxes as often as its `boxed` elements. Cells
-        take terms that a buffer holds as they are."""
+        take terms that a buffer holds as they are. Panels that were packed when the program was built hold the operand,
+        or its parts, of which every register tile computes it."""
         once = again = 0.0
         tiles = self._in_operand_order(tile.rows, tile.columns)
         by_cells = blocks.algorithm in CELL_ALGORITHMS
         for side, (weight, place) in enumerate(zip(self._values.operands, places, strict=True)):
-            if weight and not (by_cells and holds_terms(self.view, side)):
+            if weight and place != "const_pool" and not (by_cells and holds_terms(self.view, side)):
                 elements = boxed / times[side] if place == "box" else self._elements[side]
-                passes = tiles[side] if place == "memory" else times[side]
+                passes = tiles[side] if place in ("memory", "const_parts") else times[side]
+                weight *= _BESIDE_PRODUCTS if place == "const_parts" else 1.0
                 once += elements * weight
                 again += elements * weight * (passes - 1)
         return once, again
@@ -413,35 +427,48 @@ class CpuContractionWork:
         """Cycles per byte that no cache holds."""
         return self.target.refetch_cycles(math.inf)
 
-    @cached_property
-    def _bytes(self) -> float:
-        """Bytes of all tensors."""
-        return float(sum(buffer.memref.nbytes for buffer in self.view.region.buffers))
+    def _bytes(self, blocks: Blocks, places: tuple[Place, Place]) -> float:
+        """Bytes of all tensors, with panels that were packed when the program was built in place of their sources."""
+        packed = [side for side in (0, 1) if places[side] in PACKED_AT_BUILD]
+        sources = {name for side in packed for name in self.view.source_bytes[side]}
+        others = sum(buffer.memref.nbytes for buffer in self.view.region.buffers if buffer.name not in sources)
+        return others + sum(self._constant_bytes(blocks, side, places[side]) for side in packed)
 
-    def _waiting_for_constants(self, blocks: Blocks, cycles: float) -> float:
-        """Cycles in which products wait for constants, of those in which memory gives them, beside `cycles` of
+    def _constant_bytes(self, blocks: Blocks, side: int, place: Place) -> float:
+        """Bytes from which a call reads a constant operand."""
+        view = self.view
+        if place not in PACKED_AT_BUILD:
+            return view.bytes_read[side]
+        lines = view.extent(view.own_products(side)) * (view.n if side == view.vector else view.m)
+        return lines * view.depth * self._bytes_of_term(blocks, place)
+
+    def _bytes_of_term(self, blocks: Blocks, place: Place) -> float:
+        """Bytes of an element of an operand in panels in this place."""
+        if place == "const_parts":
+            return bytes_per_term(self.view, constant_parts(self.view))
+        return bytes_of_term(self.view, blocks.algorithm)
+
+    def _waiting_for_constants(self, blocks: Blocks, cycles: float, constants: float) -> float:
+        """Cycles in which products wait for `constants`, the cycles in which memory gives these, beside `cycles` of
         products. One tile of rows reads constants in the order of memory, and the reading hides the products if it
         takes longer."""
-        if blocks.bm == blocks.mr and self._constant_cycles >= cycles:
+        if blocks.bm == blocks.mr and constants >= cycles:
             return 0.0
-        less, more = sorted((cycles, self._constant_cycles))
+        less, more = sorted((cycles, constants))
         return _UNHIDDEN * less * less / more
 
-    def _waiting_for_columns(self, blocks: Blocks) -> float:
+    def _waiting_for_columns(self, blocks: Blocks, constants: float) -> float:
         """Cycles in which dot products wait for columns that the second-level caches do not hold. Constants that come
         from memory are left out: `_waiting_for_constants` counts them."""
         columns = self.view.bytes_read[self.view.vector]
-        if blocks.algorithm != "dot" or self._constant_cycles or not are_far(columns / self.target.units, self.target):
+        if blocks.algorithm != "dot" or constants or not are_far(columns / self.target.units, self.target):
             return 0.0
         return columns / CACHE_LINE_BYTES * _DOT_LINE
 
-    @cached_property
-    def _constant_cycles(self) -> float:
+    def _constant_cycles(self, blocks: Blocks, places: tuple[Place, Place]) -> float:
         """Cycles of all cores in which memory gives the constant operands, if no cache holds the constants of the
         program from call to call."""
-        view = self.view
-        tensors = [view.source_bytes[side] if view.is_constant(side) else {} for side in (0, 1)]
-        read = sum((tensors[0] | tensors[1]).values())
+        read = sum(self._constant_bytes(blocks, side, places[side]) for side in (0, 1) if self.view.is_constant(side))
         if hold_constants(read, self.target):
             return 0.0
         return self.target.cycles_in(read / self.target.bandwidth)

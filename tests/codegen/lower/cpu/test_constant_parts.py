@@ -1,0 +1,179 @@
+"""Constant operands that register tiles compute from panels of their parts: the bits of panels of the operand."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from codegen.compile.machine import machine, restrict
+from codegen.plan.cpu import contraction_candidates
+from codegen.plan.cpu.constant_parts import bytes_per_term, constant_parts
+from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
+from codegen.plan.fit_plan import fit_plan
+from codegen.poly.analyse import analyse
+from codegen.text.cpu_to_c import c_text
+from ir.diagnostics import EqsatError, Kind
+from ir.kernel.cpu.verify import verify
+from ir.plan.cpu import CpuContractionPlan, OperandPlace
+from ir.region.region import Buffer, Definition, Number, Op, Region
+from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
+from tests.codegen.plan.test_row_box import nhwc
+from tests.support.cpu.changed_plan import with_fields
+from tests.support.cpu.contraction_runs import Built, plans_of, target_of
+from tests.support.programs import regions
+from tests.support.programs.regions import buffer, contraction, ewise, index_map, read, region
+from tests.support.sampling import first_few
+
+
+def words(m: int, n: int, k: int, *, block: int, bits: int = 4, zeros: bool = False, dtype: str = "fp32") -> Region:
+    """Y[i, j] = Σ_k X[i, k]·(q[j, k] - z[j, k/block])·S[j, k/block]: q has `bits` bits, which lie together in bytes.
+    Without `zeros`, z is half the range of q."""
+    each, blocks, point = 8 // bits, -(-k // block), (n, k)
+    in_block = ("i0", f"i1//{block}")
+    shifts = Op("index", "index", "u8", (k,), index_map=index_map((k,), f"{bits}*i0 - {8}*(i0//{each})"))
+    last = 2**bits - 1
+    body = [
+        Definition("at", shifts),
+        ewise("moved", "shr", point, read("Q", point, "i0", f"i1//{each}"), read("at", point, "i1"), dtype="u8"),
+        ewise("word", "and", point, regions.same("moved", point), Number(last, "u8"), dtype="u8"),
+        ewise("wide", "cast", point, regions.same("word", point), dtype="i32"),
+    ]
+    inputs = [
+        buffer("X", (m, k), dtype),
+        buffer("Q", (n, -(-k // each)), "u8", constant=True),
+        buffer("S", (n, blocks), dtype, constant=True),
+    ]
+    zero: object = Number(last // 2 + 1, "i32")
+    if zeros:
+        inputs.append(buffer("Z", (n, blocks), "u8", constant=True))
+        body.append(ewise("zero", "cast", (n, blocks), regions.same("Z", (n, blocks)), dtype="i32"))
+        zero = read("zero", point, *in_block)
+    body += [
+        ewise("near", "sub", point, regions.same("wide", point), zero, dtype="i32"),  # type: ignore[arg-type]
+        ewise("number", "cast", point, regions.same("near", point), dtype=dtype),
+        ewise("W", "mul", point, regions.same("number", point), read("S", point, *in_block), dtype=dtype),
+        contraction("C", (m, n, k), 1, read("X", (m, n, k), "i0", "i2"), read("W", (m, n, k), "i1", "i2"), dtype),
+    ]
+    return region("words", inputs, body, (m, n), dtype=dtype)
+
+
+def widened(given: Region, dtype: str) -> Region:
+    """The region whose operand B is a constant of `dtype`, widened to what it was."""
+    name = next(operand.value for let in given.body if let.op.kind == "contraction" for operand in let.op.operands[1:])
+    before = next(one for one in given.inputs if one.name == name).memref
+    inputs = tuple(
+        Buffer("N", msgspec.structs.replace(before, dtype=dtype), constant=True) if one.name == name else one
+        for one in given.inputs
+    )
+    cast = ewise(name, "cast", before.shape, regions.same("N", before.shape), dtype=before.dtype)
+    return msgspec.structs.replace(given, inputs=inputs, body=(cast, *given.body))
+
+
+REGIONS = {
+    "nibbles": words(2, 40, 64, block=16),
+    "nibbles of blocks with zeros": words(5, 36, 96, block=32, zeros=True),
+    "one row of two bits": words(1, 130, 64, block=32, bits=2, zeros=True),
+    "bytes of blocks": words(3, 33, 48, block=16, bits=8, zeros=True),
+    "doubles": words(3, 20, 32, block=16, dtype="fp64"),
+    "signed bytes": widened(regions.matmul((), 5, 40, 50), "i8"),
+    "signed bytes along the terms": widened(regions.matmul((), 5, 40, 50, rhs_t=True), "i8"),
+    "halves": widened(regions.matmul((), 12, 70, 37), "bf16"),
+    "fp16 of a batch": widened(regions.matmul((3,), 4, 20, 24), "fp16"),
+    "sums of integers": widened(regions.matmul((), 4, 40, 20, dtype="i32"), "u8"),
+    "convolution of pixels": nhwc(widened(regions.conv(1, 8, 40, (6, 6), 3, 2, 1), "i8")),
+    "groups": nhwc(widened(regions.conv(1, 8, 40, (6, 6), 3, 1, 1, groups=2), "i8")),
+}
+
+WITHOUT = {
+    "scales of blocks that do not divide the terms": words(3, 33, 40, block=16),
+    "constant rows": words(4, 1, 32, block=16),
+    "one term": widened(regions.matmul((), 4, 20, 1), "i8"),
+    "the accumulators' dtype": regions.gemm_bias_relu(40, 36, 20),
+    "half of the bytes gained": words(3, 32, 32, block=2),
+    "an argument": regions.matmul((), 5, 40, 50, dtype="bf16"),
+}
+"""Regions whose columns no register tile computes from parts."""
+
+
+def pairs(given: Region, isa: str | None = None) -> list[tuple[CpuContractionPlan, CpuContractionPlan]]:
+    """Plans of each kind that read parts, each beside the same plan with panels of the operand."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
+        plans = [plan for plan, _ in plans_of(given, target_of(restrict(machine(), isa) if isa else None, 2))]
+    kinds: dict[object, CpuContractionPlan] = {}
+    for plan in plans:
+        if plan.places[plan.vector] == "const_parts":
+            cut = plan.blocks.bm < 5, plan.blocks.bk < 50, plan.blocks.nr
+            kinds.setdefault((plan.vector, plan.places, plan.order, cut), plan)
+    return [(plan, whole(plan)) for plan in kinds.values()]
+
+
+def whole(plan: CpuContractionPlan) -> CpuContractionPlan:
+    """The plan with panels of the operand."""
+    columns = OperandPlace(plan.operands[plan.vector].tensor, "const_pool")
+    operands = (columns, plan.operands[1]) if plan.vector == 0 else (plan.operands[0], columns)
+    return with_fields(plan, operands=operands)
+
+
+@first_few(1, "isa", [None, "avx2"])
+def test_parts_give_the_bits_of_the_operand(isa: str | None) -> None:
+    cases = [(name, given, pair) for name, given in REGIONS.items() for pair in pairs(given, isa)]
+    assert {name for name, _, _ in cases} == set(REGIONS)
+    on = restrict(machine(), isa) if isa else None
+    built = Built([(given, plan) for _, given, pair in cases for plan in pair], on)
+    for kernel in built.kernels():
+        verify(kernel)
+    for number, (name, given, _) in enumerate(cases):
+        values = values_of(given)
+        computed, packed = (built.call(2 * number + i, values) for i in range(2))
+        assert_plays(built, 2 * number, values)
+        for output in computed:
+            np.testing.assert_array_equal(computed[output], packed[output], err_msg=name)
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_other_operands_have_no_parts(name: str) -> None:
+    assert not pairs(WITHOUT[name])
+
+
+def test_bytes_of_a_weight_are_those_of_its_word_and_its_share_of_the_scale() -> None:
+    given = words(2, 40, 64, block=16)
+    view = cpu_contraction_of(given, analyse(given).core)
+    assert view is not None
+    assert bytes_per_term(view, constant_parts(view)) == 1 / 2 + 4 / 16
+
+
+def test_a_number_that_is_not_finite_stays_in_its_column() -> None:
+    given = REGIONS["nibbles"]
+    values = values_of(given)
+    values["S"][7, 2] = np.nan
+    built = Built([(given, plan) for plan, _ in pairs(given)])
+    for i in range(len(built.lowered)):
+        (result,) = built.call(i, values).values()
+        np.testing.assert_array_equal(np.isnan(result), np.broadcast_to(np.arange(40) == 7, result.shape))
+
+
+def test_kernels_read_panels_of_parts_alone() -> None:
+    given = REGIONS["nibbles of blocks with zeros"]
+    plan, _ = pairs(given)[0]
+    lowered = Built([(given, plan)]).lowered[0]
+    assert lowered.args == ("X", "Q_packed", "Z_packed", "S_packed", "Y")
+    assert [(one.sources, one.dtype) for one in lowered.packed] == [(("Q",), "u8"), (("Z",), "u8"), (("S",), "fp32")]
+    assert "shr_by" in c_text(lowered.kernel)
+
+
+def test_plans_ask_for_parts_of_columns_alone() -> None:
+    given = REGIONS["nibbles"]
+    plan, _ = pairs(given)[0]
+    rows = OperandPlace(plan.operands[1 - plan.vector].tensor, "const_parts")
+    with pytest.raises(EqsatError, match="const_parts") as caught:
+        fit_plan(given, analyse(given).core, with_fields(plan, operands=(rows, plan.operands[1])))
+    assert caught.value.kind is Kind.UNSUPPORTED_OP
+
+
+@pytest.mark.parametrize(("m", "place"), [(1, "const_parts"), (4, "const_parts"), (128, "const_pool")])
+def test_few_rows_read_large_weights_as_words(m: int, place: str) -> None:
+    target = msgspec.structs.replace(target_of(None, 2), arch="avx512", lanes=16)
+    plan, _ = plans_of(words(m, 4096, 4096, block=32), target)[0]
+    assert plan.places[plan.vector] == place
