@@ -1,6 +1,6 @@
 """Panels of the parts of a constant operand with the columns (`codegen.plan.cpu.constant_parts`).
 
-A part's panels lie in the order [product][panel][digits of k along which the part moves][width]. They are packed when
+A part's panels lie in the order [product][panel][digits of k on which the part depends][width]. They are packed when
 the program is built. Register tiles load vectors of the parts, and compute vectors of the operand from these.
 """
 
@@ -38,12 +38,16 @@ def _pack_part(view: Contraction, blocks: Blocks, part: ConstantPart, name: str)
     packed, count = _packed_name(view, part), -(-view.n // blocks.nr)
     products = view.extent(view.own_products(view.vector))
     elements = products * count * blocks.nr * part.terms(view)
-    source = view.buffer(part.read)
-    params = (writer.param(source, written=False), CpuParam(writer.buffer(packed), part.dtype, elements, True))
+    sources = part.sources(view)
+    params = (
+        *(writer.param(buffer, written=False) for buffer in sources),
+        CpuParam(writer.buffer(packed), part.dtype, elements, True),
+    )
     frame = CpuContractionFrame(view, blocks, writer, RegionEvaluator(RegionLoops(view.region, view.core), writer), {})
     phases = (_packing(frame, part, products, count),) if elements else ()
-    comment = f"{source.name} of {view.region.name}, packed: panels of {blocks.nr} x {part.terms(view)}"
-    return PackedConstant(packed, part.dtype, elements, (source.name,), writer.kernel(name, params, phases, comment))
+    comment = f"{part.value} of {view.region.name}, packed: panels of {blocks.nr} x {part.terms(view)}"
+    kernel = writer.kernel(name, params, phases, comment)
+    return PackedConstant(packed, part.dtype, elements, tuple(buffer.name for buffer in sources), kernel)
 
 
 def _packing(frame: CpuContractionFrame, part: ConstantPart, products: int, count: int) -> Phase:
@@ -64,7 +68,7 @@ def _packing(frame: CpuContractionFrame, part: ConstantPart, products: int, coun
 
         def write(b: CpuBlock, x: AxisExpr) -> None:
             placed = f.with_digits(f.along(view.columns, x))
-            value = f.evaluator.value(part.read.buffer, placed.place(part.read.map.exprs), b)
+            value = f.evaluator.value(part.value, placed.place(part.at.exprs), b)
             b.store(_packed_name(view, part), base + (x - start), value)
 
         over_vectors(f, block, (start, width), view.n, write)
@@ -78,7 +82,7 @@ def parts_in_panels(frame: CpuContractionFrame, column: AxisExpr, first: int) ->
     """Within, the evaluator reads the parts from the panel of the tile at `column`: a vector from column `first` of the
     tile on, at the current digits of `frame`."""
     provided, view = frame.evaluator.provided, frame.view
-    parts = {part.read.buffer: _from_panel(frame, part, column, first) for part in constant_parts(view)}
+    parts = {part.value: _from_panel(frame, part, column, first) for part in constant_parts(view)}
     provided.update(parts)
     try:
         yield
@@ -95,7 +99,7 @@ def _from_panel(frame: CpuContractionFrame, part: ConstantPart, column: AxisExpr
         value = block.find((buffer, at))
         if value is None:
             home = block.home(at.axes)
-            value = home.let(part.read.buffer, Load(buffer, at, register_type(part.dtype)))
+            value = home.let(part.value, Load(buffer, at, register_type(part.dtype)))
             home.memo[buffer, at] = value
         return value
 
@@ -111,4 +115,4 @@ def _place(frame: CpuContractionFrame, part: ConstantPart, column: AxisExpr) -> 
 
 def _packed_name(view: Contraction, part: ConstantPart) -> str:
     """The name of a packed part as a buffer."""
-    return unused_name(f"{part.read.buffer}_packed", view.region)
+    return unused_name(f"{part.value}_packed", view.region)

@@ -1,4 +1,4 @@
-"""The parts of a constant operand: the tensors from which it is computed, where these have far fewer bytes.
+"""The parts of a constant operand: the values from which it is computed, where these have far fewer bytes.
 
     w[n, k] = (q[n, k // 2] >> 4·(k % 2) & 15) · s[n, k // 32]        parts: q, one byte for two terms; s, for 32 terms
 
@@ -7,26 +7,35 @@ A plan may pack the parts when the program is built. Register tiles then compute
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction
 from ir.dtype import DTYPES
-from ir.index.map import support
-from ir.poly.core import OperandRead
-from ir.region.region import behind
+from ir.index.map import AxisMap, compose, support
+from ir.post_order import post_order
+from ir.region.region import Buffer, behind
 
 _LEAST_GAIN = 2
 """The operand has at least so many times the bytes of its parts."""
-_KINDS = frozenset(["unary", "ewise", "cast", "copy", "index"])
+_KINDS = frozenset(["unary", "ewise", "cast", "copy"])
 """The kinds of ops that a register tile computes, term by term."""
+_RARE = 1 / 8
+"""A value of which one element serves this share of the terms, or less, is computed when the program is built, even if
+the values behind it have half its bytes."""
+
+_Place = tuple[str, AxisMap]
+"""A value or buffer of the region, and its coordinates over the digits of the contraction."""
 
 
 class ConstantPart(NamedTuple):
-    """A tensor from which an operand is computed: the digits of k along which it moves, in the order of `view.k`, and
-    its dtype."""
+    """A value or buffer of the region from which the operand is computed, at coordinates `at` over the digits of the
+    contraction; the digits of k on which it depends, in the order of `view.k`; and its dtype."""
 
-    read: OperandRead
+    value: str
+    at: AxisMap
     digits: tuple[int, ...]
     dtype: str
 
@@ -34,30 +43,75 @@ class ConstantPart(NamedTuple):
         """Its elements per row or column of the operand."""
         return view.extent(self.digits)
 
+    def sources(self, view: Contraction) -> tuple[Buffer, ...]:
+        """The buffers from which it is computed."""
+        names = behind(view.ops, self.value)
+        return tuple(buffer for buffer in view.region.inputs if buffer.name in names)
+
 
 @lru_cache(maxsize=256)
 def constant_parts(view: Contraction) -> tuple[ConstantPart, ...]:
-    """The parts of the operand with the columns; none where the operand is no constant, where it is computed by other
-    ops than elementwise ones or from padding, or where the parts have too many bytes."""
-    side = view.vector
-    reads = view.roles.reads[side]
-    names = [read.buffer for read in reads]
-    values = [view.ops[name] for name in behind(view.ops, view.operand(side).value) if name in view.ops]
-    padded = view.operand(side).map.guards or any(operand.map.guards for op in values for operand in op.operands)
-    if not (view.is_constant(side) and view.k and reads) or padded or len(set(names)) < len(names):
+    """The parts of the operand with the columns: of all values on the way to it, those with the fewest bytes. None
+    where the operand is no constant, or where the parts have too many bytes."""
+    operand = view.operand(view.vector)
+    if not (view.is_constant(view.vector) and view.k and view.roles.reads[view.vector]) or operand.map.guards:
         return ()
-    if any(op.kind not in _KINDS for op in values):
-        return ()
-    parts = tuple(_part(view, read) for read in reads)
-    fits = _LEAST_GAIN * bytes_per_term(view, parts) <= DTYPES[view.accumulator].bytes
-    return parts if fits else ()
+    parts = _Cuts(view).parts((operand.value, compose(operand.map, view.roles.point)))
+    is_small = _LEAST_GAIN * bytes_per_term(view, parts) <= DTYPES[view.accumulator].bytes
+    return parts if is_small else ()
 
 
-def bytes_per_term(view: Contraction, parts: tuple[ConstantPart, ...]) -> float:
-    """Bytes of the parts per element of the operand."""
+def bytes_per_term(view: Contraction, parts: Sequence[ConstantPart]) -> float:
+    """Bytes of the parts per element of the operand; infinitely many of no parts."""
+    if not parts:
+        return math.inf
     return sum(DTYPES[part.dtype].bytes * part.terms(view) for part in parts) / view.depth
 
 
-def _part(view: Contraction, read: OperandRead) -> ConstantPart:
-    used = support(read.map)
-    return ConstantPart(read, tuple(digit for digit in view.k if digit in used), view.buffer(read).memref.dtype)
+class _Cuts:
+    """The parts of the values behind an operand."""
+
+    def __init__(self, view: Contraction) -> None:
+        self._view = view
+        self._dtypes = {buffer.name: buffer.memref.dtype for buffer in view.region.inputs}
+        self._dtypes |= {name: op.dtype for name, op in view.ops.items()}
+        self._used: dict[_Place, frozenset[int]] = {}
+        self._parts: dict[_Place, tuple[ConstantPart, ...]] = {}
+
+    def parts(self, root: _Place) -> tuple[ConstantPart, ...]:
+        """The parts of the value at `root`; none if it takes a part from several places."""
+        for place in post_order([root], self._below):
+            below = self._below(place)
+            self._used[place] = self._digits(place, below)
+            self._parts[place] = self._cut(place, below)
+        places = {part.value: part.at for part in self._parts[root]}
+        return self._parts[root] if all(places.get(value, at) == at for value, at in self._parts) else ()
+
+    def _below(self, place: _Place) -> list[_Place]:
+        """The operands of an op that a register tile computes."""
+        value, at = place
+        op = self._view.ops.get(value)
+        if op is None or op.kind not in _KINDS or any(operand.map.guards for operand in op.operands):
+            return []
+        return [(operand.value, compose(operand.map, at)) for operand in op.operands]
+
+    def _digits(self, place: _Place, below: list[_Place]) -> frozenset[int]:
+        """The digits of the contraction on which a value depends."""
+        value, at = place
+        op = self._view.ops.get(value)
+        if op is not None and op.index_map is not None:
+            return support(compose(op.index_map, at))
+        return frozenset[int]().union(*(self._used[one] for one in below)) if below else support(at)
+
+    def _cut(self, place: _Place, below: list[_Place]) -> tuple[ConstantPart, ...]:
+        """The value itself, or the parts of its operands if these have fewer bytes."""
+        value, at = place
+        op, used = self._view.ops.get(value), self._used[place]
+        if op is not None and op.kind == "index":
+            return ()
+        own = ConstantPart(value, at, tuple(digit for digit in self._view.k if digit in used), self._dtypes[value])
+        deeper = tuple(dict.fromkeys(part for one in below for part in self._parts[one]))
+        rare = own.terms(self._view) <= _RARE * self._view.depth
+        most = bytes_per_term(self._view, deeper) * (2 if rare else 1)
+        is_cut = not below or (own.dtype != "bool" and bytes_per_term(self._view, [own]) <= most)
+        return (own,) if is_cut else deeper

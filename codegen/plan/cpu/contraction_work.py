@@ -287,10 +287,11 @@ class CpuContractionWork:
         vectors = blocks.nr // self.target.lanes * wide
         product = _INTEGER_PRODUCT if blocks.algorithm == "outer" and self.view.accumulator == "i32" else 1.0
         products = product * (blocks.mr + self._has_bias(blocks)) * vectors
-        panel = blocks.bk * blocks.nr * self._bytes_of_term(blocks, place)
-        far = vectors * self._far_vector_slots if panel > self.target.l1_bytes else 0
-        slots = max(products, _LOAD * (blocks.mr + vectors), far, _LATENCY * PORTS)
-        slots += self._far_slots(blocks, order, place, vectors, slots) + _TURN_LOSS
+        item = self._bytes_of_term(blocks, place)
+        loaded = vectors * item / bytes_of_term(self.view, blocks.algorithm)
+        far = loaded * self._far_vector_slots if blocks.bk * blocks.nr * item > self.target.l1_bytes else 0
+        slots = max(products, _LOAD * (blocks.mr + loaded), far, _LATENCY * PORTS)
+        slots += self._far_slots(blocks, order, place, loaded, slots) + _TURN_LOSS
         return slots / (blocks.mr * vectors) * self._over_vectors(blocks)
 
     @cached_property
@@ -305,7 +306,7 @@ class CpuContractionWork:
         length, lanes = self.view.extent(run), self.target.lanes
         return length / (-(-length // lanes) * lanes) if length else 1.0
 
-    def _far_slots(self, blocks: Blocks, order: LoopOrder, place: Place, vectors: int, slots: float) -> float:
+    def _far_slots(self, blocks: Blocks, order: LoopOrder, place: Place, vectors: float, slots: float) -> float:
         """The slots of a tile's term beyond `slots`, on average, to load `vectors` from beyond the second-level cache:
         where that does not hold all columns, the tiles of a block of rows prefetch them together. The first block of
         rows reads them from memory, which `Work.bytes` counts."""
