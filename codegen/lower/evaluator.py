@@ -20,7 +20,7 @@ from codegen.lower.points import Point, Where
 from codegen.lower.scopes import Names, Scope
 from codegen.poly.value_sites import ACCUMULATORS
 from ir.dtype import DTYPES, HALVES
-from ir.index.expr import AxisExpr, interval
+from ir.index.expr import ZERO, AxisExpr, interval
 from ir.index.guard import Guard
 from ir.index.map import AxisMap
 from ir.kernel.nodes import BITS_OF_HALF, Const, register_type
@@ -108,6 +108,9 @@ class ValueEvaluator(ABC, Generic[V, B]):
         """The value of an op at a point of its domain."""
         match op.kind:
             case "gather":
+                source, size = self._gather_source(op)
+                if size == 1:  # every index is held within the axis, and is 0
+                    return (yield self._operand(source, (*point, ZERO), block, where))
                 return (yield self._gather(op, point, block, where))
             case "index":
                 return self._index(op, point, block, where)

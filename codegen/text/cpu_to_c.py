@@ -129,6 +129,7 @@ class _CEmitter:
         self.buffers = {buffer.name: buffer.dtype for buffer in kernel.buffers}
         self.far = sum(map(_is_long, _values(kernel))) > INLINED
         self.lone = lone_registers(kernel)
+        self.splats = frozenset(_splats(kernel))
 
     def text(self) -> str:
         kernel = self.kernel
@@ -327,12 +328,21 @@ class _CEmitter:
             return f"eq_cast_{source}_{suffix(call.dtype)}({args})"
         if call.fn == "odd_f32" or call.fn.startswith(("round_", "bits_", "from_bits_")):
             return f"eq_{call.fn}({args})"
-        if call.fn in ("shl", "shr") and (count := _short_shift(call)) is not None:
-            return f"eq_{call.fn}_by_{source}({self._value(call.args[0])}, {count})"
+        if (call.fn, call.dtype) == ("shr", "u8") and (count := self._one_number(call.args[1])):
+            return f"eq_shr_by_u8({self._value(call.args[0])}, {count})"
         if call.fn in ("hsum", "hprod", "hmax", "hmin"):
             return f"eq_imm_{source}(eq_{call.fn}_{source}({args}))"
         far = "far_" if self.far and _is_long(call) else ""
         return f"eq_{far}{call.fn}_{source}({args})"
+
+    def _one_number(self, value: Value) -> str | None:
+        """The number of an integer register in which all lanes hold one; None if they may differ."""
+        match value:
+            case Const(number, dtype):
+                return _literal(number, dtype)
+            case Reg(name) if name in self.splats:
+                return f"{_name(name)}[0]"
+        return None
 
     def _load(self, load: Load) -> str:
         at = self._address(load.buffer, load.offset)
@@ -431,13 +441,12 @@ def _values(kernel: CpuKernel) -> Iterator[KernelNode]:
     return (value for phase in kernel.phases for stmt in walk(phase.body) for value in values_of(stmt))
 
 
-def _short_shift(call: CpuCall) -> int | None:
-    """The number below the width by which a call shifts lanes of 8 or 16 bits; None if it shifts otherwise."""
-    _, count = call.args
-    bits = DTYPES[call.dtype].bits
-    if not isinstance(count, Const) or bits >= 32 or not 0 <= int(count.number) < bits:
-        return None
-    return int(count.number)
+def _splats(kernel: CpuKernel) -> Iterator[str]:
+    """The registers that are loaded with one number in all lanes."""
+    for phase in kernel.phases:
+        for stmt in walk(phase.body):
+            if isinstance(stmt, Let) and isinstance(stmt.value, Load) and stmt.value.mode == "splat":
+                yield stmt.name
 
 
 def _is_long(value: KernelNode) -> bool:

@@ -1,13 +1,15 @@
 """Panels of the parts of a constant operand with the columns (`codegen.plan.cpu.constant_parts`).
 
-A part's panels lie in the order [product][panel][digits of k on which the part depends][width]. They are packed when
+A part's panels lie in the order [product][panel][digits of k on which the part depends][width], one
+column wide where the part is the same for all columns. They are packed when
 the program is built. Register tiles load vectors of the parts, and compute vectors of the operand from these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from codegen.lower.cpu.buffer_names import unused_name
 from codegen.lower.cpu.builder import CpuBlock, CpuWriter, loop_over
@@ -20,7 +22,7 @@ from codegen.lower.points import Point, Where
 from codegen.plan.contraction_view import Contraction
 from codegen.plan.cpu.constant_parts import ConstantPart, constant_parts
 from codegen.plan.region_loops import RegionLoops
-from ir.index.expr import AxisExpr, floordiv, mod
+from ir.index.expr import ZERO, AxisExpr, floordiv, mod
 from ir.kernel.cpu.kernel import CpuParam, Phase
 from ir.kernel.cpu.lowered_kernel import PackedConstant
 from ir.kernel.cpu.nodes import Load, Value
@@ -35,34 +37,50 @@ def pack_parts(view: Contraction, blocks: Blocks, name: str) -> tuple[PackedCons
 
 def _pack_part(view: Contraction, blocks: Blocks, part: ConstantPart, name: str) -> PackedConstant:
     writer = CpuWriter(blocks.lanes)
-    packed, count = _packed_name(view, part), -(-view.n // blocks.nr)
-    products = view.extent(view.own_products(view.vector))
-    elements = products * count * blocks.nr * part.terms(view)
+    packed, panels = _packed_name(view, part), _Panels.of(view, blocks, part)
     sources = part.sources(view)
     params = (
         *(writer.param(buffer, written=False) for buffer in sources),
-        CpuParam(writer.buffer(packed), part.dtype, elements, True),
+        CpuParam(writer.buffer(packed), part.dtype, panels.elements, True),
     )
     frame = CpuContractionFrame(view, blocks, writer, RegionEvaluator(RegionLoops(view.region, view.core), writer), {})
-    phases = (_packing(frame, part, products, count),) if elements else ()
-    comment = f"{part.value} of {view.region.name}, packed: panels of {blocks.nr} x {part.terms(view)}"
+    phases = (_packing(frame, part, panels),) if panels.elements else ()
+    comment = f"{part.value} of {view.region.name}, packed: panels of {panels.width} x {part.terms(view)}"
     kernel = writer.kernel(name, params, phases, comment)
-    return PackedConstant(packed, part.dtype, elements, tuple(buffer.name for buffer in sources), kernel)
+    return PackedConstant(packed, part.dtype, panels.elements, tuple(buffer.name for buffer in sources), kernel)
 
 
-def _packing(frame: CpuContractionFrame, part: ConstantPart, products: int, count: int) -> Phase:
+class _Panels(NamedTuple):
+    """The panels of a part: `panels` for each of `products`, of `width` columns, or of one if columns share the part;
+    and the elements of all."""
+
+    products: int
+    panels: int
+    width: int
+    elements: int
+
+    @staticmethod
+    def of(view: Contraction, blocks: Blocks, part: ConstantPart) -> _Panels:
+        """The panels of a part for a kernel with these blocks."""
+        products = view.extent(view.own_products(view.vector))
+        width = blocks.nr if part.in_columns else 1
+        count = -(-view.n // blocks.nr) if part.in_columns else min(view.n, 1)
+        return _Panels(products, count, width, products * count * width * part.terms(view))
+
+
+def _packing(frame: CpuContractionFrame, part: ConstantPart, panels: _Panels) -> Phase:
     """The phase that packs all panels of a part, panel by panel."""
-    view, width, writer = frame.view, frame.blocks.nr, frame.writer
-    task = writer.variable("task", 0, products * count - 1)
+    view, width, writer = frame.view, panels.width, frame.writer
+    task = writer.variable("task", 0, panels.products * panels.panels - 1)
     body, at = CpuBlock(writer, variables={task}), writer.axis(task)
-    frame = frame.with_digits(frame.along(view.own_products(view.vector), floordiv(at, count, writer.box)))
-    start = bound(body, "start", mod(at, count, writer.box) * width, (count - 1) * width)
+    product, panel = floordiv(at, panels.panels, writer.box), mod(at, panels.panels, writer.box)
+    frame = frame.with_digits(frame.along(view.own_products(view.vector), product))
+    start = bound(body, "start", panel * width, (panels.panels - 1) * width)
 
-    def over_terms(f: CpuContractionFrame, block: CpuBlock, left: tuple[int, ...]) -> None:
+    def over_terms(f: CpuContractionFrame, block: CpuBlock, left: Sequence[int]) -> None:
         if left:
             digit, *rest = left
-            size = view.sizes[digit]
-            loop_over(block, "k", size, lambda b, number: over_terms(f.with_digits({digit: number}), b, tuple(rest)))
+            loop_over(block, "k", view.sizes[digit], lambda b, at: over_terms(f.with_digits({digit: at}), b, rest))
             return
         base = _place(f, part, start)
 
@@ -71,10 +89,13 @@ def _packing(frame: CpuContractionFrame, part: ConstantPart, products: int, coun
             value = f.evaluator.value(part.value, placed.place(part.at.exprs), b)
             b.store(_packed_name(view, part), base + (x - start), value)
 
-        over_vectors(f, block, (start, width), view.n, write)
+        if part.in_columns:
+            over_vectors(f, block, (start, width), view.n, write)
+        else:
+            write(block, start)
 
     over_terms(frame, body, part.digits)
-    return Phase(task, products * count, tuple(body.statements))
+    return Phase(task, panels.products * panels.panels, tuple(body.statements))
 
 
 @contextmanager
@@ -93,24 +114,26 @@ def parts_in_panels(frame: CpuContractionFrame, column: AxisExpr, first: int) ->
 
 def _from_panel(frame: CpuContractionFrame, part: ConstantPart, column: AxisExpr, first: int) -> Provider:
     buffer = frame.writer.buffer(_packed_name(frame.view, part))
-    at = _place(frame, part, column).shift(first)
+    at = _place(frame, part, column).shift(first if part.in_columns else 0)
 
-    def load(_at: Point, block: CpuBlock, _where: Where) -> Value:
+    def loaded(_at: Point, block: CpuBlock, _where: Where) -> Value:
         value = block.find((buffer, at))
         if value is None:
             home = block.home(at.axes)
-            value = home.let(part.value, Load(buffer, at, register_type(part.dtype)))
+            load = Load(buffer, at, register_type(part.dtype), "unit" if part.in_columns else "splat")
+            value = home.let(part.value, load)
             home.memo[buffer, at] = value
         return value
 
-    return load
+    return loaded
 
 
 def _place(frame: CpuContractionFrame, part: ConstantPart, column: AxisExpr) -> AxisExpr:
     """The element of a part's panels at a column that begins a panel, at the current digits."""
-    view, nr = frame.view, frame.blocks.nr
-    terms, panels = part.terms(view), -(-view.n // nr)
-    return product_base(frame, view.vector, nr * terms, panels) + column * terms + frame.index(part.digits) * nr
+    view, terms = frame.view, part.terms(frame.view)
+    panels = _Panels.of(view, frame.blocks, part)
+    base = product_base(frame, view.vector, panels.width * terms, panels.panels)
+    return base + (column * terms if part.in_columns else ZERO) + frame.index(part.digits) * panels.width
 
 
 def _packed_name(view: Contraction, part: ConstantPart) -> str:

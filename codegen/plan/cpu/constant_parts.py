@@ -32,11 +32,13 @@ _Place = tuple[str, AxisMap]
 
 class ConstantPart(NamedTuple):
     """A value or buffer of the region from which the operand is computed, at coordinates `at` over the digits of the
-    contraction; the digits of k on which it depends, in the order of `view.k`; and its dtype."""
+    contraction; the digits of k on which it depends, in the order of `view.k`; whether it differs between columns; and
+    its dtype."""
 
     value: str
     at: AxisMap
     digits: tuple[int, ...]
+    in_columns: bool
     dtype: str
 
     def terms(self, view: Contraction) -> int:
@@ -56,16 +58,23 @@ def constant_parts(view: Contraction) -> tuple[ConstantPart, ...]:
     operand = view.operand(view.vector)
     if not (view.is_constant(view.vector) and view.k and view.roles.reads[view.vector]) or operand.map.guards:
         return ()
-    parts = _Cuts(view).parts((operand.value, compose(operand.map, view.roles.point)))
+    parts = _Cuts(view).parts()
     is_small = _LEAST_GAIN * bytes_per_term(view, parts) <= DTYPES[view.accumulator].bytes
     return parts if is_small else ()
+
+
+def shares_of_ops(view: Contraction) -> dict[str, float]:
+    """The ops by which register tiles compute the operand from its parts, by name, and the share of the terms for which
+    each is computed: an op that does not depend on a digit of k is computed once for all of the digit's points."""
+    return _Cuts(view).shares()
 
 
 def bytes_per_term(view: Contraction, parts: Sequence[ConstantPart]) -> float:
     """Bytes of the parts per element of the operand; infinitely many of no parts."""
     if not parts:
         return math.inf
-    return sum(DTYPES[part.dtype].bytes * part.terms(view) for part in parts) / view.depth
+    each = (part.terms(view) / (1 if part.in_columns else view.n) * DTYPES[part.dtype].bytes for part in parts)
+    return sum(each) / view.depth
 
 
 class _Cuts:
@@ -77,15 +86,32 @@ class _Cuts:
         self._dtypes |= {name: op.dtype for name, op in view.ops.items()}
         self._used: dict[_Place, frozenset[int]] = {}
         self._parts: dict[_Place, tuple[ConstantPart, ...]] = {}
-
-    def parts(self, root: _Place) -> tuple[ConstantPart, ...]:
-        """The parts of the value at `root`; none if it takes a part from several places."""
-        for place in post_order([root], self._below):
+        operand = view.operand(view.vector)
+        self._root = (operand.value, compose(operand.map, view.roles.point))
+        for place in post_order([self._root], self._below):
             below = self._below(place)
             self._used[place] = self._digits(place, below)
             self._parts[place] = self._cut(place, below)
-        places = {part.value: part.at for part in self._parts[root]}
-        return self._parts[root] if all(places.get(value, at) == at for value, at in self._parts) else ()
+
+    def parts(self) -> tuple[ConstantPart, ...]:
+        """The parts of the operand; none if it takes a part from several places."""
+        parts = self._parts[self._root]
+        places = {part.value: part.at for part in parts}
+        return parts if all(places.get(value, at) == at for value, at in self._computed()) else ()
+
+    def shares(self) -> dict[str, float]:
+        """The ops between the parts and the operand, and the share of the terms for which each is computed."""
+        return {
+            value: self._view.extent([*self._used[value, at].intersection(self._view.k)]) / self._view.depth
+            for value, at in self._computed()
+            if value in self._view.ops
+        }
+
+    def _computed(self) -> list[_Place]:
+        """The values that a register tile computes, and the parts that are read at other places, too."""
+        parts = {(part.value, part.at) for part in self._parts[self._root]}
+        below = {place: [one for one in self._below(place) if one not in parts] for place in self._parts}
+        return post_order([self._root], below.__getitem__)
 
     def _below(self, place: _Place) -> list[_Place]:
         """The operands of an op that a register tile computes."""
@@ -109,7 +135,8 @@ class _Cuts:
         op, used = self._view.ops.get(value), self._used[place]
         if op is not None and op.kind == "index":
             return ()
-        own = ConstantPart(value, at, tuple(digit for digit in self._view.k if digit in used), self._dtypes[value])
+        digits = tuple(digit for digit in self._view.k if digit in used)
+        own = ConstantPart(value, at, digits, not used.isdisjoint(self._view.columns), self._dtypes[value])
         deeper = tuple(dict.fromkeys(part for one in below for part in self._parts[one]))
         rare = own.terms(self._view) <= _RARE * self._view.depth
         most = bytes_per_term(self._view, deeper) * (2 if rare else 1)

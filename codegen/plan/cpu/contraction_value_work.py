@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codegen.plan.contraction_view import Contraction, fused_step, rows_are_neighbours
+from codegen.plan.cpu.constant_parts import shares_of_ops
 from codegen.plan.cpu.dependency_chains import chain_waits
 from codegen.plan.op_weights import weight
 from ir.dtype import DTYPES
@@ -33,6 +34,12 @@ class ContractionValues:
         """Per operand: additions-worth of one element."""
         lhs, rhs = (self._weight_of(self.view.operand(side).value) for side in (0, 1))
         return lhs, rhs
+
+    @cached_property
+    def columns_of_parts(self) -> float:
+        """Additions-worth of one element of the columns, computed from their parts."""
+        shares = shares_of_ops(self.view)
+        return sum(weight(self.view.ops[name], self.target) * share for name, share in shares.items())
 
     @cached_property
     def epilogue(self) -> tuple[float, float]:

@@ -118,8 +118,7 @@ class _TileFigures(NamedTuple):
     turned         cycles lost where neighbouring columns are no neighbours in the output
     pack_cycles    per operand: cycles to pack an element; 0 where it is not packed
     bytes          of all tensors, and of panels that were packed when the program was built in place of their sources
-    constants      cycles of all cores in which memory gives the constant operands, if no cache holds the constants of
-                   the program from call to call
+    cold           of constant operands, if no cache holds the constants of the program from call to call
     """
 
     rows: int
@@ -132,7 +131,7 @@ class _TileFigures(NamedTuple):
     turned: float
     pack_cycles: tuple[float, float]
     bytes: float
-    constants: float
+    cold: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,17 +170,18 @@ class CpuContractionWork:
             efficiency=min(1.0, max(0.01, tile.ideal * (1 + again / tile.flops) / cycles)),
             recomputed=again,
             reread=self._reread(self._in_operand_order(blocks_m, blocks_n))
-            + exchange_cycles(view, blocks, units, target, holds_constants=not tile.constants),
+            + exchange_cycles(view, blocks, units, target, holds_constants=not tile.cold),
             layout=self._packing(tile, times)
             + self._packing_work.waiting(blocks, places, times)
-            + self._waiting_for_constants(blocks, cycles, tile.constants)
-            + self._waiting_for_columns(blocks, tile.constants)
+            + self._waiting_for_constants(blocks, cycles, tile.cold)
+            + self._waiting_for_columns(blocks, tile.cold)
             + (tasks * self._box_cycles(box, max(1, blocks_m)) if box else 0.0)
             + tile.turned
             + self._far_terms(tile, blocks, places)
             + tile.sums * self._values.scattered_reads,
             scratch=self._scratch(blocks, places, order, box),
             parallel=parallel,
+            cold_bytes=tile.cold,
         )
 
     def _tile(self, blocks: Blocks, places: tuple[Place, Place]) -> _TileFigures:
@@ -216,7 +216,7 @@ class CpuContractionWork:
                 self._packing_work.cycles(blocks, 1, places[1]),
             ),
             bytes=self._bytes(blocks, places),
-            constants=self._constant_cycles(blocks, places),
+            cold=self._cold_bytes(blocks, places),
         )
 
     def _in_operand_order(self, rows: float, columns: float) -> tuple[float, float]:
@@ -340,10 +340,11 @@ class CpuContractionWork:
         tiles = self._in_operand_order(tile.rows, tile.columns)
         by_cells = blocks.algorithm in CELL_ALGORITHMS
         for side, (weight, place) in enumerate(zip(self._values.operands, places, strict=True)):
+            if place == "const_parts":
+                weight = self._values.columns_of_parts * _BESIDE_PRODUCTS
             if weight and place != "const_pool" and not (by_cells and holds_terms(self.view, side)):
                 elements = boxed / times[side] if place == "box" else self._elements[side]
                 passes = tiles[side] if place in ("memory", "const_parts") else times[side]
-                weight *= _BESIDE_PRODUCTS if place == "const_parts" else 1.0
                 once += elements * weight
                 again += elements * weight * (passes - 1)
         return once, again
@@ -449,30 +450,28 @@ class CpuContractionWork:
             return bytes_per_term(self.view, constant_parts(self.view))
         return bytes_of_term(self.view, blocks.algorithm)
 
-    def _waiting_for_constants(self, blocks: Blocks, cycles: float, constants: float) -> float:
-        """Cycles in which products wait for `constants`, the cycles in which memory gives these, beside `cycles` of
+    def _waiting_for_constants(self, blocks: Blocks, cycles: float, cold: float) -> float:
+        """Cycles in which products wait for `cold` bytes of constants, which memory gives, beside `cycles` of
         products. One tile of rows reads constants in the order of memory, and the reading hides the products if it
         takes longer."""
+        constants = self.target.cycles_in(cold / self.target.bandwidth)
         if blocks.bm == blocks.mr and constants >= cycles:
             return 0.0
         less, more = sorted((cycles, constants))
         return _UNHIDDEN * less * less / more
 
-    def _waiting_for_columns(self, blocks: Blocks, constants: float) -> float:
+    def _waiting_for_columns(self, blocks: Blocks, cold: float) -> float:
         """Cycles in which dot products wait for columns that the second-level caches do not hold. Constants that come
         from memory are left out: `_waiting_for_constants` counts them."""
         columns = self.view.bytes_read[self.view.vector]
-        if blocks.algorithm != "dot" or constants or not are_far(columns / self.target.units, self.target):
+        if blocks.algorithm != "dot" or cold or not are_far(columns / self.target.units, self.target):
             return 0.0
         return columns / CACHE_LINE_BYTES * _DOT_LINE
 
-    def _constant_cycles(self, blocks: Blocks, places: tuple[Place, Place]) -> float:
-        """Cycles of all cores in which memory gives the constant operands, if no cache holds the constants of the
-        program from call to call."""
+    def _cold_bytes(self, blocks: Blocks, places: tuple[Place, Place]) -> float:
+        """Bytes of the constant operands, if no cache holds the constants of the program from call to call."""
         read = sum(self._constant_bytes(blocks, side, places[side]) for side in (0, 1) if self.view.is_constant(side))
-        if hold_constants(read, self.target):
-            return 0.0
-        return self.target.cycles_in(read / self.target.bandwidth)
+        return 0.0 if hold_constants(read, self.target) else float(read)
 
     @cached_property
     def _far(self) -> tuple[int, int]:

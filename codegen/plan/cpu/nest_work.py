@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from codegen.plan.cpu.cache_lines import hold_constants
 from codegen.plan.cpu.constant_pieces import piece_cycles
 from codegen.plan.cpu.kept_rows import KeptRow
 from codegen.plan.cpu.nest_access_work import Collision, NestAccesses
@@ -23,6 +24,7 @@ from codegen.plan.op_weights import ADDITIONS_PER_CYCLE
 from codegen.plan.region_loops import RegionLoops
 from ir.plan.cpu import CpuNestPlan
 from ir.pricer import Work
+from ir.region.work import read_bytes
 from ir.target import Target
 
 PARTS = 32
@@ -82,6 +84,7 @@ class NestWork:
             fanout=cycles.kept,
             scratch=plan.rows * sum(row.nbytes for row in kept),
             parallel=bool(plan.threads) or plan.part is not None,
+            cold_bytes=self._cold_bytes,
         )
 
     def _cycles_of(self, key: NestKey, rescaled: int, kept: tuple[KeptRow, ...]) -> _Cycles:
@@ -127,6 +130,15 @@ class NestWork:
     @cached_property
     def _bytes(self) -> float:
         return float(self.loops.nbytes)
+
+    @cached_property
+    def _cold_bytes(self) -> float:
+        """Bytes of constants, if no cache holds the constants of the program from call to call."""
+        constants = {buffer.name for buffer in self.loops.region.inputs if buffer.constant}
+        if not constants:
+            return 0.0
+        read = sum(size for name, size in read_bytes(self.loops.region).items() if name in constants)
+        return 0.0 if hold_constants(read, self.target) else float(read)
 
     @cached_property
     def _allocation_cycles(self) -> float:

@@ -231,14 +231,12 @@ EQ_SHORT_SHIFTS(i8)
 EQ_SHORT_SHIFTS(u8)
 EQ_SHORT_SHIFTS(i16)
 EQ_SHORT_SHIFTS(u16)
-/* The same by one number below the width, in the lanes of the operand. */
-#define EQ_SHIFTS_BY(T, U)                                                                   \
-  EQ_FN eq_##T eq_shl_by_##T(eq_##T a, int count) { return (eq_##T)((eq_##U)a << count); }   \
-  EQ_FN eq_##T eq_shr_by_##T(eq_##T a, int count) { return a >> count; }
-EQ_SHIFTS_BY(i8, u8)
-EQ_SHIFTS_BY(u8, u8)
-EQ_SHIFTS_BY(i16, u16)
-EQ_SHIFTS_BY(u16, u16)
+/* Bytes shifted by one number, in pairs: no machine shifts bytes. */
+typedef uint16_t eq_u8_pairs __attribute__((vector_size(EQ_VL)));
+EQ_FN eq_u8 eq_shr_by_u8(eq_u8 a, int count) {
+  int by = count < 8 ? count : 8;
+  return (eq_u8)((eq_u8_pairs)a >> by) & eq_imm_u8(0xff >> by);
+}
 
 #define EQ_LIFT_BOTH(T)                                                                            \
   EQ_LIFT1(T, neg) EQ_LIFT1(T, abs) EQ_LIFT1(T, relu) EQ_LIFT2(T, add) EQ_LIFT2(T, sub)            \

@@ -16,43 +16,64 @@ from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.verify import verify
 from ir.plan.cpu import CpuContractionPlan, OperandPlace
-from ir.region.region import Buffer, Definition, Number, Op, Region
+from ir.region.region import Buffer, Definition, Number, Op, Operand, Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.codegen.plan.test_row_box import nhwc
 from tests.support.cpu.changed_plan import with_fields
 from tests.support.cpu.contraction_runs import Built, plans_of, target_of
 from tests.support.programs import regions
-from tests.support.programs.regions import buffer, contraction, ewise, index_map, read, region
+from tests.support.programs.regions import buffer, contraction, ewise, index_map, read, region, same
 from tests.support.sampling import first_few
 
 
-def words(m: int, n: int, k: int, *, block: int, bits: int = 4, zeros: bool = False, dtype: str = "fp32") -> Region:
-    """Y[i, j] = Σ_k X[i, k]·(q[j, k] - z[j, k/block])·S[j, k/block]: q has `bits` bits, which lie together in bytes.
-    Without `zeros`, z is half the range of q."""
+def words(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    block: int,
+    bits: int = 4,
+    zeros: bool = False,
+    table: bool = False,
+    dtype: str = "fp32",
+) -> Region:
+    """Y[i, j] = Σ_k X[i, k]·(q[j, k] - z[j, k/block])·S[j, k/block]: q and z have `bits` bits, which lie together in
+    bytes. Without `zeros`, z is half the range of q. table: a constant T has the places of the bits in bytes."""
     each, blocks, point = 8 // bits, -(-k // block), (n, k)
-    in_block = ("i0", f"i1//{block}")
-    shifts = Op("index", "index", "u8", (k,), index_map=index_map((k,), f"{bits}*i0 - {8}*(i0//{each})"))
-    last = 2**bits - 1
-    body = [
-        Definition("at", shifts),
-        ewise("moved", "shr", point, read("Q", point, "i0", f"i1//{each}"), read("at", point, "i1"), dtype="u8"),
-        ewise("word", "and", point, regions.same("moved", point), Number(last, "u8"), dtype="u8"),
-        ewise("wide", "cast", point, regions.same("word", point), dtype="i32"),
-    ]
     inputs = [
         buffer("X", (m, k), dtype),
         buffer("Q", (n, -(-k // each)), "u8", constant=True),
         buffer("S", (n, blocks), dtype, constant=True),
     ]
-    zero: object = Number(last // 2 + 1, "i32")
+    body: list[Definition] = []
+    if table:
+        inputs.append(buffer("T", (each,), "u8", constant=True))
+
+    def word(name: str, source: str, step: int) -> None:
+        """Word k/step of a row of `source`, at all k."""
+        place = f"(i1//{step}) - {each}*(i1//{step * each})" if step > 1 else f"i1 - {each}*(i1//{each})"
+        count = read("T", point, place)
+        if not table:
+            index = index_map((k,), f"{bits}*({place})".replace("i1", "i0"))
+            body.append(Definition(f"{name}_at", Op("index", "index", "u8", (k,), index_map=index)))
+            count = read(f"{name}_at", point, "i1")
+        byte = read(source, point, "i0", f"i1//{step * each}")
+        body.append(ewise(f"{name}_moved", "shr", point, byte, count, dtype="u8"))
+        body.append(
+            ewise(f"{name}_word", "and", point, same(f"{name}_moved", point), Number(2**bits - 1, "u8"), dtype="u8")
+        )
+        body.append(ewise(name, "cast", point, same(f"{name}_word", point), dtype="i32"))
+
+    word("q", "Q", 1)
+    zero: Operand | Number = Number(2 ** (bits - 1), "i32")
     if zeros:
-        inputs.append(buffer("Z", (n, blocks), "u8", constant=True))
-        body.append(ewise("zero", "cast", (n, blocks), regions.same("Z", (n, blocks)), dtype="i32"))
-        zero = read("zero", point, *in_block)
+        inputs.append(buffer("Z", (n, -(-blocks // each)), "u8", constant=True))
+        word("z", "Z", block)
+        zero = same("z", point)
     body += [
-        ewise("near", "sub", point, regions.same("wide", point), zero, dtype="i32"),  # type: ignore[arg-type]
-        ewise("number", "cast", point, regions.same("near", point), dtype=dtype),
-        ewise("W", "mul", point, regions.same("number", point), read("S", point, *in_block), dtype=dtype),
+        ewise("near", "sub", point, same("q", point), zero, dtype="i32"),
+        ewise("number", "cast", point, same("near", point), dtype=dtype),
+        ewise("W", "mul", point, same("number", point), read("S", point, "i0", f"i1//{block}"), dtype=dtype),
         contraction("C", (m, n, k), 1, read("X", (m, n, k), "i0", "i2"), read("W", (m, n, k), "i1", "i2"), dtype),
     ]
     return region("words", inputs, body, (m, n), dtype=dtype)
@@ -66,13 +87,15 @@ def widened(given: Region, dtype: str) -> Region:
         Buffer("N", msgspec.structs.replace(before, dtype=dtype), constant=True) if one.name == name else one
         for one in given.inputs
     )
-    cast = ewise(name, "cast", before.shape, regions.same("N", before.shape), dtype=before.dtype)
+    cast = ewise(name, "cast", before.shape, same("N", before.shape), dtype=before.dtype)
     return msgspec.structs.replace(given, inputs=inputs, body=(cast, *given.body))
 
 
 REGIONS = {
     "nibbles": words(2, 40, 64, block=16),
     "nibbles of blocks with zeros": words(5, 36, 96, block=32, zeros=True),
+    "a table of shifts": words(3, 36, 64, block=16, zeros=True, table=True),
+    "a table of three shifts": words(2, 20, 64, block=16, bits=2, table=True),
     "one row of two bits": words(1, 130, 64, block=32, bits=2, zeros=True),
     "bytes of blocks": words(3, 33, 48, block=16, bits=8, zeros=True),
     "doubles": words(3, 20, 32, block=16, dtype="fp64"),
@@ -158,7 +181,7 @@ def test_kernels_read_panels_of_parts_alone() -> None:
     given = REGIONS["nibbles of blocks with zeros"]
     plan, _ = pairs(given)[0]
     lowered = Built([(given, plan)]).lowered[0]
-    assert lowered.args == ("X", "Q_packed", "Z_packed", "S_packed", "Y")
+    assert lowered.args == ("X", "Q_packed", "z_word_packed", "S_packed", "Y")
     assert [(one.sources, one.dtype) for one in lowered.packed] == [(("Q",), "u8"), (("Z",), "u8"), (("S",), "fp32")]
     assert "shr_by" in c_text(lowered.kernel)
 

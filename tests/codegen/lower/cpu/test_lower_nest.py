@@ -61,6 +61,15 @@ def gather_elements(axis: int, kind: str = "fp32", shape: tuple[int, int] = (5, 
     return r.region("gather_elements", inputs, [Definition("G", op)], shape, dtype=kind)
 
 
+def gather_of_one() -> Region:
+    """A gather along an axis of one element by an index per element, of rows with padding around them."""
+    shape = (5, 37)
+    place = r.read("T", (*shape, 1), "i0 - 1", "i2", pad={0: 3}, fill=2.5)
+    op = Op("gather", "gather", "fp32", shape, (place, r.same("I", shape)))
+    inputs = [r.buffer("T", (3, 1)), r.buffer("I", shape, "i32")]
+    return r.region("gather_of_one", inputs, [Definition("G", op)], shape)
+
+
 def gather_of_padded_parts(by_rows: bool) -> Region:
     """A gather whose index is divided and may lie in padding: one index per row, or one per element."""
     shape, choices = (5, 37), 90
@@ -203,6 +212,7 @@ STRUCTURES = [
     ),
     *(depthwise(size, window) for size, window in ((3, 5), (14, 5), (16, 3), (37, 3), (50, 9))),
     correlated(40, 3),
+    gather_of_one(),
 ]
 EXACT = [
     *(ewise(fn, kind, 21, 1) for fn in ("neg", "abs", "relu") for kind in (*FLOATS, *INTEGERS)),
