@@ -29,6 +29,8 @@ _FEW_LINES = 4
 """Lines of a column that are read as fast in turns with other columns as in the order of memory."""
 _SHARE = 0.75
 """The share of the cache that an operand may have: the other tensors of a call take the rest."""
+_SEEN = 0.7
+"""The share of the time in which memory gives constants, beyond that of other work, that prices count."""
 _SHARE_OF_L3 = 8
 """A last-level cache, which other cores and programs fill as well, holds so many times the bytes of the second-level
 caches of a program's cores."""
@@ -38,6 +40,13 @@ def hold_constants(read: float, target: Target) -> bool:
     """Whether the caches hold the constants of the program from call to call, of which a kernel reads so many bytes."""
     held = target.l2_bytes * target.units * (_SHARE_OF_L3 if target.l3_bytes else 1)
     return max(read, target.constant_bytes) <= held
+
+
+def waiting_for_constants(cold: float, busy: float, target: Target) -> float:
+    """Cycles of all cores in which a kernel waits for `cold` bytes of constants, which memory gives, beside `busy`
+    cycles of other work. Reading in the order of memory hides that work for the most part: of plans that read the same
+    bytes, the one with less work stays the faster one."""
+    return _SEEN * max(0.0, target.cycles_in(cold / target.bandwidth) - busy)
 
 
 def are_far(operand: float, target: Target) -> bool:

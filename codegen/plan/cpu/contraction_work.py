@@ -15,7 +15,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from codegen.plan.contraction_view import Contraction, rows_are_neighbours
-from codegen.plan.cpu.cache_lines import NEAR_LINE, PANEL_LINE, are_far, every_nth_set, hold_constants, lines_held
+from codegen.plan.cpu.cache_lines import (
+    NEAR_LINE,
+    PANEL_LINE,
+    are_far,
+    every_nth_set,
+    hold_constants,
+    lines_held,
+    waiting_for_constants,
+)
 from codegen.plan.cpu.cell_operands import (
     CELL_ALGORITHMS,
     bytes_of_term,
@@ -181,7 +189,6 @@ class CpuContractionWork:
             + tile.sums * self._values.scattered_reads,
             scratch=self._scratch(blocks, places, order, box),
             parallel=parallel,
-            cold_bytes=tile.cold,
         )
 
     def _tile(self, blocks: Blocks, places: tuple[Place, Place]) -> _TileFigures:
@@ -456,7 +463,7 @@ class CpuContractionWork:
         takes longer."""
         constants = self.target.cycles_in(cold / self.target.bandwidth)
         if blocks.bm == blocks.mr and constants >= cycles:
-            return 0.0
+            return waiting_for_constants(cold, cycles, self.target)
         less, more = sorted((cycles, constants))
         return _UNHIDDEN * less * less / more
 

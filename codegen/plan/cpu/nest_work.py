@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.cpu.cache_lines import hold_constants
+from codegen.plan.cpu.cache_lines import hold_constants, waiting_for_constants
 from codegen.plan.cpu.constant_pieces import piece_cycles
 from codegen.plan.cpu.kept_rows import KeptRow
 from codegen.plan.cpu.nest_access_work import Collision, NestAccesses
@@ -80,11 +80,13 @@ class NestWork:
             efficiency=max(1e-5, min(1.0, (flops + again) / (4 * lanes * busy))),
             recomputed=again,
             reread=reread,
-            layout=max(0.0, vectors - ideal) + cycles.apart + piece_cycles(self.loops, plan, self.target),
+            layout=max(0.0, vectors - ideal)
+            + cycles.apart
+            + piece_cycles(self.loops, plan, self.target)
+            + waiting_for_constants(self._cold_bytes, busy, self.target),
             fanout=cycles.kept,
             scratch=plan.rows * sum(row.nbytes for row in kept),
             parallel=bool(plan.threads) or plan.part is not None,
-            cold_bytes=self._cold_bytes,
         )
 
     def _cycles_of(self, key: NestKey, rescaled: int, kept: tuple[KeptRow, ...]) -> _Cycles:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from codegen.plan.cpu import contraction_candidates
+from codegen.plan.cpu.cache_lines import waiting_for_constants
 from codegen.plan.cpu.candidates import candidates
 from codegen.plan.op_weights import weight
 from codegen.poly.analyse import analyse
@@ -241,7 +242,16 @@ def test_constants_that_memory_gives_in_strips_of_columns_cost_waiting() -> None
         priced = plans(known, msgspec.structs.replace(TARGET, constant_bytes=constant_bytes))
         return next(work.layout for plan, work in priced if along(plan_of(plan, CpuNestPlan)) == "i0")
 
-    assert layout(1 << 30) - layout(1 << 20) == pytest.approx(12 * k * n * 4 / CACHE_LINE_BYTES)
+    strips = 12 * k * n * 4 / CACHE_LINE_BYTES
+    memory = waiting_for_constants(k * n * 4, 0, TARGET)
+    assert strips < layout(1 << 30) - layout(1 << 20) < strips + memory
+
+
+def test_kernels_wait_for_constants_that_memory_gives_later_than_they_multiply() -> None:
+    cold = 1 << 20
+    cycles = TARGET.cycles_in(cold / TARGET.bandwidth)
+    waits = [waiting_for_constants(cold, busy, TARGET) for busy in (0, cycles / 2, cycles, 2 * cycles)]
+    assert waits == pytest.approx([0.7 * cycles, 0.35 * cycles, 0, 0])
 
 
 def test_rows_in_memory_that_no_cache_holds_are_read_again_for_each_product() -> None:
