@@ -94,10 +94,11 @@ class _Cuts:
             self._parts[place] = self._cut(place, below)
 
     def parts(self) -> tuple[ConstantPart, ...]:
-        """The parts of the operand; none if it takes a part from several places."""
+        """The parts of the operand; none if a part is read at several places: a part has one panel, by its name."""
         parts = self._parts[self._root]
         places = {part.value: part.at for part in parts}
-        return parts if all(places.get(value, at) == at for value, at in self._computed()) else ()
+        read = [*((part.value, part.at) for part in parts), *self._computed()]
+        return parts if all(places.get(value, at) == at for value, at in read) else ()
 
     def shares(self) -> dict[str, float]:
         """The ops between the parts and the operand, and the share of the terms for which each is computed."""

@@ -91,6 +91,19 @@ def widened(given: Region, dtype: str) -> Region:
     return msgspec.structs.replace(given, inputs=inputs, body=(cast, *given.body))
 
 
+def beside(distance: int) -> Region:
+    """Y[i, j] = Σ_k X[i, k]·(Q[j, k] + Q[j, k + distance])."""
+    m, n, k = 3, 36, 64
+    body = [
+        ewise("near", "cast", (n, k), same("Q", (n, k))),
+        ewise("far", "cast", (n, k), read("Q", (n, k), "i0", f"i1 + {distance}")),
+        ewise("W", "add", (n, k), same("near", (n, k)), same("far", (n, k))),
+        contraction("C", (m, n, k), 1, read("X", (m, n, k), "i0", "i2"), read("W", (m, n, k), "i1", "i2")),
+    ]
+    inputs = [buffer("X", (m, k)), buffer("Q", (n, k + distance), "i8", constant=True)]
+    return region("beside", inputs, body, (m, n))
+
+
 REGIONS = {
     "nibbles": words(2, 40, 64, block=16),
     "nibbles of blocks with zeros": words(5, 36, 96, block=32, zeros=True),
@@ -114,6 +127,7 @@ WITHOUT = {
     "one term": widened(regions.matmul((), 4, 20, 1), "i8"),
     "the accumulators' dtype": regions.gemm_bias_relu(40, 36, 20),
     "half of the bytes gained": words(3, 32, 32, block=2),
+    "a tensor at two places": beside(2),
     "an argument": regions.matmul((), 5, 40, 50, dtype="bf16"),
 }
 """Regions whose columns no register tile computes from parts."""
