@@ -54,9 +54,10 @@ class ConstantPart(NamedTuple):
 @lru_cache(maxsize=256)
 def constant_parts(view: Contraction) -> tuple[ConstantPart, ...]:
     """The parts of the operand with the columns: of all values on the way to it, those with the fewest bytes. None
-    where the operand is no constant, or where the parts have too many bytes."""
+    where the operand is no constant, where there are no products, or where the parts have too many bytes."""
     operand = view.operand(view.vector)
-    if not (view.is_constant(view.vector) and view.k and view.roles.reads[view.vector]) or operand.map.guards:
+    is_known = view.is_constant(view.vector) and view.roles.reads[view.vector]
+    if not is_known or view.is_empty or not view.k or not view.depth or operand.map.guards:
         return ()
     parts = _Cuts(view).parts()
     is_small = _LEAST_GAIN * bytes_per_term(view, parts) <= DTYPES[view.accumulator].bytes

@@ -79,9 +79,9 @@ def words(
     return region("words", inputs, body, (m, n), dtype=dtype)
 
 
-def widened(given: Region, dtype: str) -> Region:
-    """The region whose operand B is a constant of `dtype`, widened to what it was."""
-    name = next(operand.value for let in given.body if let.op.kind == "contraction" for operand in let.op.operands[1:])
+def widened(given: Region, dtype: str, side: int = 1) -> Region:
+    """The region whose operand `side` is a constant of `dtype`, widened to what it was."""
+    name = next(let.op.operands[side].value for let in given.body if let.op.kind == "contraction")
     before = next(one for one in given.inputs if one.name == name).memref
     inputs = tuple(
         Buffer("N", msgspec.structs.replace(before, dtype=dtype), constant=True) if one.name == name else one
@@ -128,6 +128,9 @@ WITHOUT = {
     "the accumulators' dtype": regions.gemm_bias_relu(40, 36, 20),
     "half of the bytes gained": words(3, 32, 32, block=2),
     "a tensor at two places": beside(2),
+    "no rows": widened(regions.matmul((), 0, 6, 20), "i8", 0),
+    "no columns": widened(regions.matmul((), 5, 0, 20), "i8", 0),
+    "no terms": widened(regions.matmul((), 5, 6, 0), "i8", 0),
     "an argument": regions.matmul((), 5, 40, 50, dtype="bf16"),
 }
 """Regions whose columns no register tile computes from parts."""
