@@ -442,11 +442,12 @@ def _values(kernel: CpuKernel) -> Iterator[KernelNode]:
 
 
 def _splats(kernel: CpuKernel) -> Iterator[str]:
-    """The registers that are loaded with one number in all lanes."""
+    """The registers that hold one number in all lanes, as loaded."""
     for phase in kernel.phases:
         for stmt in walk(phase.body):
-            if isinstance(stmt, Let) and isinstance(stmt.value, Load) and stmt.value.mode == "splat":
-                yield stmt.name
+            match stmt:
+                case Let(name, Load(mode="splat"), mutable=False):
+                    yield name
 
 
 def _is_long(value: KernelNode) -> bool:

@@ -235,6 +235,13 @@ def test_nearest_bytes(lanes: Lanes, t: str, bounds: list[tuple[int, int]], zero
             assert_same(held, want, f"{low} to {high} with {zero}")
 
 
+def test_bytes_shifted_by_one_number(lanes: Lanes) -> None:
+    x, out = np.arange(256).astype(np.uint8), np.zeros(256, np.uint8)
+    for count in (*range(10), 16, 128, 255):
+        lanes("shr_by_u8", [x, out], x.size, count)
+        assert_same(out, x.astype(np.int64) >> min(count, 8), f"by {count}")
+
+
 @pytest.mark.parametrize("t", [*FLOATS, *INTS])
 def test_folds(lanes: Lanes, t: str) -> None:
     vl = lanes.vl

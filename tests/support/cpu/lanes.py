@@ -72,6 +72,7 @@ def units() -> dict[str, str]:
     for op, t in BINARY:
         pair = f"eq_load_{t}({_at(0, t)}), eq_load_{t}({_at(1, t)})"
         ops.append(_wrap(f"{op}_{t}", f"eq_store_{t}({_at(2, t)}, eq_{op}_{t}({pair}));"))
+    ops.append(_wrap("shr_by_u8", f"eq_store_u8({_at(1, 'u8')}, eq_shr_by_u8(eq_load_u8({_at(0, 'u8')}), k));"))
     three = ", ".join(f"eq_load_u64({_at(place, 'u64')})" for place in range(3))
     for fn in RANDOM:
         ops.append(_wrap(f"{fn}_u64", f"eq_store_u32({_at(3, 'u32')}, eq_{fn}_u64({three}));"))

@@ -232,7 +232,7 @@ EQ_SHORT_SHIFTS(u8)
 EQ_SHORT_SHIFTS(i16)
 EQ_SHORT_SHIFTS(u16)
 /* Bytes shifted by one number, in pairs: no machine shifts bytes. */
-typedef uint16_t eq_u8_pairs __attribute__((vector_size(EQ_VL)));
+typedef EQ_VECTOR(uint16_t, EQ_VL / 2) eq_u8_pairs;
 EQ_FN eq_u8 eq_shr_by_u8(eq_u8 a, int count) {
   int by = count < 8 ? count : 8;
   return (eq_u8)((eq_u8_pairs)a >> by) & eq_imm_u8(0xff >> by);
