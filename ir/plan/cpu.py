@@ -28,12 +28,12 @@ class Blocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Place = Literal["memory", "box", "packed", "packed_once", "const_pool", "const_parts"]
 """The place from which a kernel reads an operand: memory as it is, a copy of all elements that a block of rows reads
 and of the padding around them ("box"), panels that every task packs for itself, panels that all threads pack before the
-tasks ("packed_once"), panels that were packed when the program was built ("const_pool"), or such panels of the tensors
-from which the operand is computed, element by element, where it is read ("const_parts")."""
+tasks ("packed_once"), panels that were packed when the program was built ("const_pool"), or such panels of the smaller
+values from which a register tile computes the operand ("const_parts")."""
 PACKED_BEFORE: frozenset[Place] = frozenset({"packed_once", "const_pool"})
-"""The places of panels that are packed before the tasks of a call."""
+"""The places of panels of an operand that are packed before the tasks of a call."""
 PACKED_AT_BUILD: frozenset[Place] = frozenset({"const_pool", "const_parts"})
-"""The places of panels that are packed when the program is built."""
+"""The places of panels, of an operand or of its parts, that are packed when the program is built."""
 
 
 class OperandPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -37,7 +37,7 @@ class MinBuffer(msgspec.Struct, frozen=True):
     packed             panels that each task of a CPU's kernel packs
     packed_once        panels that a CPU's kernel packs before its tasks
     const_pool         panels that were packed when the program was built
-    const_parts        such panels of the tensors from which the value is computed, where it is read
+    const_parts        such panels of the smaller values from which a register tile computes the value
     smem_ring          a block's shared memory
     gmem               memory"""
 

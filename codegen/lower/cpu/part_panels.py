@@ -1,8 +1,8 @@
 """Panels of the parts of a constant operand with the columns (`codegen.plan.cpu.constant_parts`).
 
-A part's panels lie in the order [product][panel][digits of k on which the part depends][width], one
-column wide where the part is the same for all columns. They are packed when
-the program is built. Register tiles load vectors of the parts, and compute vectors of the operand from these.
+A part's panels lie in the order [product][panel][digits of k on which the part depends][width], one column wide where
+the part is the same for all columns. They are packed when the program is built. Register tiles load vectors of the
+parts, and compute vectors of the operand from these.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ _FEW_LINES = 4
 _SHARE = 0.75
 """The share of the cache that an operand may have: the other tensors of a call take the rest."""
 _SEEN = 0.7
-"""The share of the time in which memory gives constants, beyond that of other work, that prices count."""
+"""The share that prices count of the time in which a kernel waits for constants after its other work. Where prices
+counted all, plans of more work were as cheap, and NasRNN took 4.4 ms in place of 3.1."""
 _SHARE_OF_L3 = 8
 """A last-level cache, which other cores and programs fill as well, holds so many times the bytes of the second-level
 caches of a program's cores."""

@@ -23,8 +23,8 @@ _LEAST_GAIN = 2
 _KINDS = frozenset(["unary", "ewise", "cast", "copy"])
 """The kinds of ops that a register tile computes, term by term."""
 _RARE = 1 / 8
-"""A value of which one element serves this share of the terms, or less, is computed when the program is built, even if
-the values behind it have half its bytes."""
+"""A value of so many elements per term, or fewer, is computed when the program is built even if the values behind it
+have half its bytes."""
 
 _Place = tuple[str, AxisMap]
 """A value or buffer of the region, and its coordinates over the digits of the contraction."""

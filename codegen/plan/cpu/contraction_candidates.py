@@ -192,6 +192,7 @@ def _column_places(
 
 
 def _with_columns(view: Contraction, places: tuple[Place, Place], columns: Place) -> tuple[Place, Place]:
+    """The places with another place of the columns."""
     return (columns, places[1]) if view.vector == 0 else (places[0], columns)
 
 

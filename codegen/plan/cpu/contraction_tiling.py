@@ -101,7 +101,7 @@ def _check_operands(view: Contraction, plan: CpuContractionPlan) -> None:
             hint = "memory or packed; box for rows, packed_once for columns, const_pool for constants; memory for dots"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint=hint)
         if operand.place == "const_parts" and (side != view.vector or not constant_parts(view)):
-            message = f"{operand.tensor!r} is not computed, element by element, from smaller constants"
+            message = f"{operand.tensor!r} has no parts: smaller constants from which tiles compute the columns"
             fail(Kind.UNSUPPORTED_OP, STAGE, message, at=view.region.name, hint="const_pool")
         if operand.place == "packed_once" and side != view.vector:
             message, hint = f"{operand.tensor!r} has the rows, which tasks pack", "packed; packed_once for columns"

@@ -125,8 +125,9 @@ class _TileFigures(NamedTuple):
     after          additions-worth of the epilogue, of whole registers
     turned         cycles lost where neighbouring columns are no neighbours in the output
     pack_cycles    per operand: cycles to pack an element; 0 where it is not packed
-    bytes          of all tensors, and of panels that were packed when the program was built in place of their sources
-    cold           of constant operands, if no cache holds the constants of the program from call to call
+    bytes          bytes of all tensors, with panels that were packed when the program was built in place of their
+                   sources
+    cold           bytes of constant operands; 0 if caches hold the constants of the program from call to call
     """
 
     rows: int
@@ -342,7 +343,7 @@ class CpuContractionWork:
         """Additions-worth of computing the operands once, and of computing them again. A packed operand is computed
         `times`, an operand in memory for every register tile, and one in boxes as often as its `boxed` elements. Cells
         take terms that a buffer holds as they are. Panels that were packed when the program was built hold the operand,
-        or its parts, of which every register tile computes it."""
+        or its parts, from which every register tile computes it."""
         once = again = 0.0
         tiles = self._in_operand_order(tile.rows, tile.columns)
         by_cells = blocks.algorithm in CELL_ALGORITHMS
@@ -476,7 +477,7 @@ class CpuContractionWork:
         return columns / CACHE_LINE_BYTES * _DOT_LINE
 
     def _cold_bytes(self, blocks: Blocks, places: tuple[Place, Place]) -> float:
-        """Bytes of the constant operands, if no cache holds the constants of the program from call to call."""
+        """Bytes of the constant operands; 0 if caches hold the constants of the program from call to call."""
         read = sum(self._constant_bytes(blocks, side, places[side]) for side in (0, 1) if self.view.is_constant(side))
         return 0.0 if hold_constants(read, self.target) else float(read)
 

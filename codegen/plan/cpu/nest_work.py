@@ -135,7 +135,7 @@ class NestWork:
 
     @cached_property
     def _cold_bytes(self) -> float:
-        """Bytes of constants, if no cache holds the constants of the program from call to call."""
+        """Bytes of constants; 0 if caches hold the constants of the program from call to call."""
         constants = {buffer.name for buffer in self.loops.region.inputs if buffer.constant}
         if not constants:
             return 0.0
