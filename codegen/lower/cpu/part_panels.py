@@ -51,11 +51,11 @@ def _pack_part(view: Contraction, blocks: Blocks, part: ConstantPart, name: str)
 
 
 class _Panels(NamedTuple):
-    """The panels of a part: `panels` for each of `products`, of `width` columns, or of one if columns share the part;
-    and the elements of all."""
+    """The panels of a part: `per_product` for each of `products`, of `width` columns, or of one if columns share the
+    part; and the elements of all."""
 
     products: int
-    panels: int
+    per_product: int
     width: int
     elements: int
 
@@ -71,11 +71,11 @@ class _Panels(NamedTuple):
 def _packing(frame: CpuContractionFrame, part: ConstantPart, panels: _Panels) -> Phase:
     """The phase that packs all panels of a part, panel by panel."""
     view, width, writer = frame.view, panels.width, frame.writer
-    task = writer.variable("task", 0, panels.products * panels.panels - 1)
+    task = writer.variable("task", 0, panels.products * panels.per_product - 1)
     body, at = CpuBlock(writer, variables={task}), writer.axis(task)
-    product, panel = floordiv(at, panels.panels, writer.box), mod(at, panels.panels, writer.box)
+    product, panel = floordiv(at, panels.per_product, writer.box), mod(at, panels.per_product, writer.box)
     frame = frame.with_digits(frame.along(view.own_products(view.vector), product))
-    start = bound(body, "start", panel * width, (panels.panels - 1) * width)
+    start = bound(body, "start", panel * width, (panels.per_product - 1) * width)
 
     def over_terms(f: CpuContractionFrame, block: CpuBlock, left: Sequence[int]) -> None:
         if left:
@@ -95,7 +95,7 @@ def _packing(frame: CpuContractionFrame, part: ConstantPart, panels: _Panels) ->
             write(block, start)
 
     over_terms(frame, body, part.digits)
-    return Phase(task, panels.products * panels.panels, tuple(body.statements))
+    return Phase(task, panels.products * panels.per_product, tuple(body.statements))
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def _place(frame: CpuContractionFrame, part: ConstantPart, column: AxisExpr) -> 
     """The element of a part's panels at a column that begins a panel, at the current digits."""
     view, terms = frame.view, part.terms(frame.view)
     panels = _Panels.of(view, frame.blocks, part)
-    base = product_base(frame, view.vector, panels.width * terms, panels.panels)
+    base = product_base(frame, view.vector, panels.width * terms, panels.per_product)
     return base + (column * terms if part.in_columns else ZERO) + frame.index(part.digits) * panels.width
 
 
