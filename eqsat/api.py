@@ -36,7 +36,7 @@ from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
 from eqsat.serving.buckets import split_dims
-from eqsat.serving.stand_in import check_padding
+from eqsat.serving.padding import Padding
 from eqsat.serving.when_missing import WhenMissing, check_when_missing, serving
 from eqsat.shown_progress import ProgressChoice, telling
 from eqsat.version import __version__
@@ -156,15 +156,16 @@ def optimize_and_compile(
 
     def specialise(sizes: Mapping[str, int]) -> Compiled:
         make = make_apart if executor is None and stalls_others() and can_build_apart(options) else make_here
-        return compile_bound(model.bind(sizes, strict), make)
+        bound = model.bind(sizes, strict)
+        return compile_bound(bound if chosen.is_gpu else padding.model_to_build(bound, sizes), make)
 
     bound = _bound_or_free(model, strict)
     free = () if isinstance(bound, BoundModel) else bound
-    chosen_serving = serving(buckets, when_missing, free)
-    check_padding(model, chosen_serving, free)
+    padding = Padding(model, serving(buckets, when_missing, free))
+    padding.check(free)
     if isinstance(bound, BoundModel):
         return Program(model, specialise, workers, {(): compile_bound(bound)}, unpickled)
-    return Program(model, specialise, workers, {}, unpickled, free, chosen_serving)
+    return Program(model, specialise, workers, {}, unpickled, free, padding)
 
 
 def _bound_or_free(model: Model, strict: bool) -> BoundModel | tuple[str, ...]:

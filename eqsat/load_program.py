@@ -16,6 +16,7 @@ from eqsat.runtime import store
 from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
+from eqsat.serving.padding import Padding
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.host.cache_folder import writable_cache
 
@@ -45,7 +46,7 @@ def load_stored(source: Path | bytes, threads: int | None, emulate: bool = False
         variants,
         unpickled,
         stored.free,
-        stored.serving,
+        Padding(stored.model, stored.serving),
     )
 
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -35,22 +35,41 @@ Constants = Mapping[str, np.ndarray]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
+class Length(NamedTuple):
+    """An argument for the size of `symbol` in a call, which is at most `most`."""
+
+    symbol: str
+    most: int
+
+
 @dataclass(frozen=True)
 class BoundModel:
     """A model with all sizes known. constants: by tensor_id. results: names of the results (the outputs' ids if empty).
-    notes: of the loader."""
+    notes: of the loader. lengths: by name, the arguments that tell the sizes of padded calls; they come last."""
 
     graph: Graph
     constants: Constants
     results: tuple[str, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
     frontend: FrontendGraph | None = None
+    lengths: Mapping[str, Length] = field(default_factory=dict)
+
+    @cached_property
+    def arguments(self) -> dict[str, TensorType]:
+        """Types of the caller's arguments by name, in order."""
+        return {name: type_ for name, type_ in self.signature.items() if name not in self.lengths}
 
     @cached_property
     def signature(self) -> dict[str, TensorType]:
-        """Types of the arguments by name, in order."""
+        """Types of all arguments by name, in order."""
         types = {name: self.graph.types[node.id] for name, node in self.graph.inputs.items()}
         return {name: type_ for name, type_ in types.items() if name not in self.constants}
+
+    def length_arrays(self, sizes: Mapping[str, int] | None = None) -> list[np.ndarray]:
+        """The values of `lengths` for the sizes of a call by symbol; None: for the model's own sizes."""
+        lengths = self.lengths.items()
+        values = {name: one.most if sizes is None else sizes[one.symbol] for name, one in lengths}
+        return [np.asarray(value, self.signature[name].dtype.numpy) for name, value in values.items()]
 
     @cached_property
     def outputs(self) -> list[tuple[str, TensorType]]:

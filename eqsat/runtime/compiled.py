@@ -144,7 +144,7 @@ class Compiled:
     def direct(self) -> DirectCall | None:
         """The short way of a call, if the executable and the types of the variant allow it."""
         inputs, outputs = [*self.inputs.values()], [type_ for _, type_ in self.outputs]
-        if not isinstance(self.executable, TakesObjects) or not can_be_direct(inputs, outputs):
+        if not isinstance(self.executable, TakesObjects) or self.bound.lengths or not can_be_direct(inputs, outputs):
             return None
         return DirectCall(self.executable, inputs, self.result_arrays) if self.executable.takes_objects else None
 
@@ -168,8 +168,8 @@ class Compiled:
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
-        """Types of the arguments by name, in order."""
-        return self.bound.signature
+        """Types of the caller's arguments by name, in order."""
+        return self.bound.arguments
 
     @property
     def outputs(self) -> list[tuple[str, TensorType]]:

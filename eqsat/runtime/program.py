@@ -25,11 +25,12 @@ from eqsat.runtime.device_call import call_on_device
 from eqsat.runtime.result_memory import memory_of, targets_of
 from eqsat.runtime.stats import Stats
 from eqsat.serving.buckets import Buckets
+from eqsat.serving.padding import Padding
 from eqsat.serving.preparation import Preparation, combinations
 from eqsat.serving.shape_keys import ShapeKeys
 from eqsat.serving.stand_in import StandIn
 from eqsat.serving.variants import Key, Specialise, Variants, key_of
-from eqsat.serving.when_missing import EXACT, Serving
+from eqsat.serving.when_missing import EXACT
 from eqsat.shown_progress import ProgressChoice, telling
 from ir.diagnostics import Diagnostic, Kind, fail
 from ir.grammar import with_article, with_count
@@ -70,7 +71,7 @@ class Program:
         known: Mapping[Key, Compiled],
         unpickled: Unpickled,
         free: Sequence[str] = (),
-        serving: Serving = EXACT,
+        padding: Padding | None = None,
     ) -> None:
         self._model = model
         self._arguments = model.arguments
@@ -80,8 +81,9 @@ class Program:
         self._unpickled = unpickled
         self._free = tuple(free)
         self._only = None if free else next(iter(known.values()), None)
-        self._serving = serving
-        self._stand_in = StandIn(model, self._variants, serving) if serving.stands_in else None
+        self._padding = padding or Padding(model, EXACT)
+        self._serving = self._padding.serving
+        self._stand_in = StandIn(self._padding, self._variants) if self._serving.stands_in else None
         self._keys = ShapeKeys(model)
         self._of_call = CallArguments(self._arguments, model.constants)
 
@@ -148,7 +150,7 @@ class Program:
         if out is None:
             out = give_all(compiled.result_arrays.take(), given)
         outputs, _ = memory_of(compiled.outputs, [], out)
-        require_same_memory({name: given[name] for name in compiled.inputs}, inputs, outputs)
+        require_same_memory({name: given[name] for name in compiled.inputs}, inputs[: len(compiled.inputs)], outputs)
         return BoundCall(runner(compiled, inputs, outputs, self._threads), out)
 
     def __repr__(self) -> str:
@@ -318,9 +320,8 @@ class Program:
             fail(Kind.INVALID_OPTION, "replan", "no kernel is named", hint='replan("dot_relu", tile=(64, 128, 256))')
         compiled = with_plans(self._compiled, wanted)
         key = next(reversed(self._variants.held))
-        return Program(
-            self._model, self._specialise, self._threads, {key: compiled}, self._unpickled, self._free, self._serving
-        )
+        known = {key: compiled}
+        return Program(self._model, self._specialise, self._threads, known, self._unpickled, self._free, self._padding)
 
     def egraph(self, part: str | None = None) -> EGraphView:
         """The saturated e-graph as data; part: as in `explore`."""
@@ -353,7 +354,7 @@ class Program:
         if args or named:
             compiled, inputs = self._bound(args, named)
             return verify_compiled(compiled, self._threads, inputs)
-        return verify_compiled(self._compiled, self._threads, list(self.random_inputs(seed).values()))
+        return verify_compiled(self._compiled, self._threads, self._adopt(self._compiled, self.random_inputs(seed)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes every variant to a file for `eqsat.load`, atomically. A like machine needs no compiler to load it."""
@@ -444,7 +445,8 @@ class Program:
         return compiled, self._adopt(compiled, given)
 
     def _adopt(self, compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
-        return [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in compiled.inputs.items()]
+        arguments = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in compiled.inputs.items()]
+        return [*arguments, *compiled.bound.length_arrays()]
 
     def _variant(self, given: Mapping[str, Any]) -> Compiled:
         """The code for the shapes of these arguments, compiled at the first call with them."""
@@ -479,11 +481,11 @@ class Program:
         answer = stand_in.answer(self._sizes_of(given))
         if isinstance(answer, Compiled):
             return self._call(answer, given, out)
-        types = answer.bound.signature.items()
+        types = answer.signature.items()
         inputs = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in types]
         if out is None:
             return give_all(answer.run(inputs, self._threads), given)
-        outputs, inputs = memory_of(answer.bound.outputs, inputs, out)
+        outputs, inputs = memory_of(answer.outputs, inputs, out)
         for target, result in zip(outputs, answer.run(inputs, self._threads), strict=True):
             target[...] = result
         return out

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 import numpy as np
 
-from eqsat.model import BoundModel, Constants, Model, read_model
+from eqsat.model import BoundModel, Constants, Length, Model, read_model
 from eqsat.options import ON_TARGET, Running
 from eqsat.runtime.artifact import Artifact, Recipe
 from eqsat.runtime.artifact_verify import verify, verify_recipe
@@ -35,7 +35,7 @@ from ir.serde import from_json, to_json
 from ir.tiny.bind import load
 from ir.tiny.dims import match_shapes
 
-FORMAT = 9
+FORMAT = 10
 """Version of the file's layout. A file of another version is refused."""
 SIGNATURE = b"PK\x03\x04"
 """The first bytes of a zip file that is not empty."""
@@ -54,8 +54,8 @@ class StoredConstant(msgspec.Struct, frozen=True):
 
 
 class StoredVariant(msgspec.Struct, frozen=True):
-    """One variant. dims: the sizes that were free. results, notes: of the bound model. artifact, code: the names of the
-    parts that hold its artifact and its machine code."""
+    """One variant. dims: the sizes that were free. results, notes, lengths: of the bound model. artifact, code: the
+    names of the parts that hold its artifact and its machine code."""
 
     dims: dict[str, int]
     results: tuple[str, ...]
@@ -63,6 +63,7 @@ class StoredVariant(msgspec.Struct, frozen=True):
     constants: tuple[StoredConstant, ...]
     artifact: str
     code: str
+    lengths: dict[str, Length] = {}
 
 
 class StoredServing(msgspec.Struct, frozen=True):
@@ -258,7 +259,7 @@ def _store_variant(dims: dict[str, int], compiled: Compiled, parts: dict[str, by
     constants = _store_constants(bound.constants, parts)
     artifact = _part(to_json(compiled.artifact).encode(), parts)
     code = _part(compiled.code.code, parts)
-    return StoredVariant(dims, bound.results, bound.notes, constants, artifact, code)
+    return StoredVariant(dims, bound.results, bound.notes, constants, artifact, code, dict(bound.lengths))
 
 
 def _store_serving(model: Model, serving: Serving, parts: dict[str, bytes]) -> StoredServing:
@@ -315,6 +316,7 @@ def _load_variant(stored: StoredVariant, model: StoredModel, parts: FileParts, o
         stored.results,
         stored.notes,
         model.frontend,
+        stored.lengths,
     )
     _require(len(bound.constants) == len(stored.constants), MODEL, "holds two constants of one name")
     verify_signature(model, stored.dims, bound)
@@ -334,13 +336,16 @@ def _array(stored: StoredConstant, parts: FileParts) -> np.ndarray:
 
 def verify_signature(model: StoredModel, dims: Mapping[str, int], bound: BoundModel) -> None:
     """Raises EqsatError, MalformedGraph, unless the model's arguments agree with the graph's at these sizes."""
-    _require(model.inputs.keys() == bound.signature.keys(), MODEL, "has other arguments than the graph")
+    _require(model.inputs.keys() == bound.arguments.keys(), MODEL, "has other arguments than the graph")
+    own = {name: Length(one.symbol, dims.get(one.symbol, -1)) for name, one in bound.lengths.items()}
+    _require(own == dict(bound.lengths), MODEL, "has lengths of other sizes")
+    _require(bound.signature.keys() == {*bound.arguments, *own}, MODEL, "has lengths that the graph lacks")
     _require(set(model.free) <= dims.keys(), MODEL, "lacks the value of a free size")
     for name, info in model.inputs.items():
         type_ = bound.signature[name]
         _require(dtype(info.dtype) == type_.dtype, name, f"is {info.dtype} in the model, {type_.dtype} in the graph")
     wanted = {name: info.shape for name, info in model.inputs.items()}
-    match_shapes(wanted, {name: type_.shape for name, type_ in bound.signature.items()}, dims)
+    match_shapes(wanted, {name: type_.shape for name, type_ in bound.arguments.items()}, dims)
 
 
 def _sizes(dims: Mapping[str, int]) -> str:

@@ -77,8 +77,8 @@ def verify_compiled(compiled: Compiled, threads: int, arrays: Sequence[np.ndarra
     """
     graph = compiled.bound.graph
     if arrays is None:
-        arrays = list(random_inputs(compiled.inputs).values())
-    inputs = {**dict(zip(compiled.inputs, arrays, strict=True)), **compiled.bound.constants}
+        arrays = [*random_inputs(compiled.inputs).values(), *compiled.bound.length_arrays()]
+    inputs = {**dict(zip(compiled.bound.signature, arrays, strict=True)), **compiled.bound.constants}
     outputs = compiled.run(arrays, threads)
     exactness = compiled.artifact.options.exactness
     ordered = exactness < Exactness.REASSOCIATE

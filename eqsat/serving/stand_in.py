@@ -1,6 +1,7 @@
 """Answers for calls whose code is not built yet: code for larger sizes on padded arguments, or NumPy.
 
-Padding is used only where `ir.tiny.restriction` proves that no padded position reaches a result.
+Padding is used only where no padded position reaches a result: where `ir.tiny.restriction` proves that, or where the
+code has masks and `eqsat.serving.padded_model` proves the sizes.
 """
 
 from __future__ import annotations
@@ -10,34 +11,33 @@ from typing import Protocol
 
 import numpy as np
 
-from eqsat.model import BoundModel, Model
+from eqsat.model import BoundModel
 from eqsat.runtime.compiled import Compiled
+from eqsat.serving.padding import Padding
 from eqsat.serving.variants import Key, Variants, key_of
-from eqsat.serving.when_missing import Serving
-from ir.diagnostics import Kind, fail
+from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.tiny.playback import playback
-from ir.tiny.restriction import STAGE, check_restriction
-
-MOST_PROOFS = 1024
-"""Pairs of sizes whose proofs are remembered; then all are forgotten."""
 
 
 class Answer(Protocol):
-    """A program that computes a call in place of the call's own code. bound: the model at the call's own sizes."""
+    """A program that computes a call in place of the call's own code. signature, outputs: the types of the arguments by
+    name and of the results, at the call's own sizes."""
 
     @property
-    def bound(self) -> BoundModel: ...
+    def signature(self) -> Mapping[str, TensorType]: ...
+
+    @property
+    def outputs(self) -> Sequence[tuple[str, TensorType]]: ...
 
     def run(self, inputs: Sequence[np.ndarray], threads: int) -> list[np.ndarray]: ...
 
 
 class StandIn:
-    """Chooses the answer to a call. model, variants: of the program. serving: the user's choices."""
+    """Chooses the answer to a call. padding, variants: of the program."""
 
-    def __init__(self, model: Model, variants: Variants[Compiled], serving: Serving) -> None:
-        self._model, self._variants, self._serving = model, variants, serving
-        self._proven: dict[tuple[Key, Key], BoundModel] = {}
+    def __init__(self, padding: Padding, variants: Variants[Compiled]) -> None:
+        self._padding, self._variants, self._serving = padding, variants, padding.serving
 
     def answer(self, dims: Mapping[str, int]) -> Compiled | Answer:
         """The code for these sizes if the code is ready. Else its build begins, and a stand-in answers.
@@ -67,7 +67,7 @@ class StandIn:
             self._variants.ready(larger[0])
             return padded
         self._variants.start(wanted)
-        return Playback(self._model.bind(dims, strict=False))
+        return Playback(self._padding.model.bind(dims, strict=False))
 
     def _in_buckets(self, dims: Mapping[str, int]) -> dict[str, int]:
         """The sizes to build: dims that may be padded have the size of their bucket."""
@@ -82,50 +82,47 @@ class StandIn:
         fitting = []
         for key, compiled in self._variants.held.items():
             sizes = dict(key)
+            grows = self._serving.masked(sizes) if compiled.bound.lengths else self._serving.pads
             fits = sizes.keys() == dims.keys() and all(
-                sizes[symbol] == size or (symbol in self._serving.pads and sizes[symbol] > size)
-                for symbol, size in dims.items()
+                sizes[symbol] == size or (symbol in grows and sizes[symbol] > size) for symbol, size in dims.items()
             )
             if fits and 0 not in dims.values():
                 elements = sum(type_.size for type_ in compiled.inputs.values())
                 fitting.append((elements, key, compiled))
         return min(fitting, key=lambda variant: variant[:2])[1:] if fitting else None
 
-    def _padded(self, dims: Mapping[str, int], key: Key, compiled: Compiled) -> Answer:
-        """The code for larger sizes, after the proof that it computes the call."""
-        pair = key_of(dims), key
-        bound = self._proven.get(pair)
-        if bound is None:
-            bound = self._model.bind(dims, strict=False)
-            _prove(bound, compiled.bound)
-            if len(self._proven) >= MOST_PROOFS:
-                self._proven.clear()
-            self._proven[pair] = bound
-        return Padded(bound, compiled)
-
-
-def check_padding(model: Model, serving: Serving, free: Sequence[str]) -> None:
-    """Raises EqsatError, UnsupportedOp, if the largest buckets show already that padding would change results."""
-    if not serving.pads or not all(symbol in serving.buckets for symbol in free):
-        return
-    large = {**model.infer({}), **{symbol: serving.buckets[symbol][-1] for symbol in free}}
-    small = {symbol: max(1, size - 1) if symbol in serving.pads else size for symbol, size in large.items()}
-    _prove(model.bind(small, strict=False), model.bind(large, strict=False))
+    def _padded(self, dims: Mapping[str, int], key: Key, compiled: Compiled) -> Compiled | Answer:
+        """The code for larger sizes, after the proof that it computes the call. Where there are masks, calls with an
+        axis without elements have code of their own."""
+        if not compiled.bound.lengths:
+            bound = self._padding.prove(dims, compiled.bound, key)
+            return Padded(bound.signature, bound.outputs, compiled)
+        padded = self._padding.model_at(dict(key))
+        if not padded.prove(dims):
+            return self._variants(dims)
+        lengths = compiled.bound.length_arrays(dims)
+        return Padded(padded.signature_at(dims), padded.outputs_at(dims), compiled, lengths)
 
 
 class Padded:
-    """Code for larger sizes, on arguments with zeros behind their ends."""
+    """Code for larger sizes, on arguments with zeros behind their ends. lengths: arguments for the masks."""
 
-    def __init__(self, bound: BoundModel, compiled: Compiled) -> None:
-        self.bound = bound
-        self._compiled = compiled
+    def __init__(
+        self,
+        signature: Mapping[str, TensorType],
+        outputs: Sequence[tuple[str, TensorType]],
+        compiled: Compiled,
+        lengths: Sequence[np.ndarray] = (),
+    ) -> None:
+        self.signature, self.outputs = signature, outputs
+        self._compiled, self._lengths = compiled, lengths
 
     def run(self, inputs: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
         """The results, without their padded positions."""
         types = self._compiled.inputs.values()
         padded = [_with_zeros(array, type_.shape) for array, type_ in zip(inputs, types, strict=True)]
-        results = self._compiled.run(padded, threads)
-        shapes = [type_.shape for _, type_ in self.bound.outputs]
+        results = self._compiled.run([*padded, *self._lengths], threads)
+        shapes = [type_.shape for _, type_ in self.outputs]
         return [
             np.ascontiguousarray(array[tuple(map(slice, shape))]) if array.shape != shape else array
             for array, shape in zip(results, shapes, strict=True)
@@ -136,26 +133,13 @@ class Playback:
     """The program evaluated uop by uop with NumPy: right at once, and slow."""
 
     def __init__(self, bound: BoundModel) -> None:
-        self.bound = bound
+        self._bound = bound
+        self.signature, self.outputs = bound.signature, bound.outputs
 
     def run(self, inputs: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
         """The results, in arrays of their own."""
-        given = {**self.bound.constants, **dict(zip(self.bound.signature, inputs, strict=True))}
-        return [np.array(array, order="C") for array in playback(self.bound.graph, given)]
-
-
-def _prove(small: BoundModel, large: BoundModel) -> None:
-    """Raises EqsatError, UnsupportedOp, unless the large model computes the small one on padded arguments."""
-    for name in small.constants.keys() | large.constants.keys():
-        one, other = small.constants.get(name), large.constants.get(name)
-        if one is not other and (one is None or other is None or not _are_same(one, other)):
-            message = "padded positions reach results: a constant depends on the padded size"
-            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name, hint="leave this dim out of when_missing=")
-    check_restriction(small.graph, large.graph)
-
-
-def _are_same(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+        given = {**self._bound.constants, **dict(zip(self.signature, inputs, strict=True))}
+        return [np.array(array, order="C") for array in playback(self._bound.graph, given)]
 
 
 def _with_zeros(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

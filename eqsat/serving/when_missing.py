@@ -24,6 +24,11 @@ class Serving(NamedTuple):
     is_eager: bool = False
     builds: bool = True
 
+    def masked(self, sizes: Mapping[str, int]) -> tuple[str, ...]:
+        """The padded dims whose sizes here are those of a bucket that holds smaller sizes."""
+        buckets = {name: own for name, own in self.buckets.items() if name in self.pads and sizes.get(name, 0) > 1}
+        return tuple(sorted(name for name, own in buckets.items() if sizes[name] in own))
+
     @property
     def stands_in(self) -> bool:
         """Whether anything but the code for its own sizes may answer a call."""

@@ -14,6 +14,7 @@ from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.tiny.graph import Graph, Node
 from ir.tiny.loop_graphs import body_of
+from ir.tiny.reshape_groups import reshape_groups
 from ir.uop.loop import loop_shape
 from ir.uop.table import UOpKind
 from ir.uop.types import axis_position
@@ -113,8 +114,8 @@ def _against_movement(one: Node, other: Node, sides: _Sides) -> str:
     (before,), (larger,), (after, result) = sides.small, sides.large, sides.results
     match one.uop:
         case "RESHAPE":
-            kept = _keeps_order(list(zip(before, larger, strict=True)), list(zip(after, result, strict=True)))
-            return "" if kept else "the reshape moves elements behind them"
+            groups = reshape_groups([*zip(before, larger, strict=True)], [*zip(after, result, strict=True)])
+            return "" if all(group.keeps_order for group in groups) else "the reshape moves elements behind them"
         case "EXPAND":
             axes = zip(before, larger, after, result, strict=True)
             fits = all((a, b) == (c, d) or a == b == 1 for a, b, c, d in axes)
@@ -140,31 +141,3 @@ _DEPENDS = "the positions that are read depend on the padded size"
 
 def _without(node: Node, *keys: str) -> Mapping[str, object]:
     return {key: value for key, value in node.arg.items() if key not in keys}
-
-
-def _keeps_order(old: list[tuple[int, int]], new: list[tuple[int, int]]) -> bool:
-    """Whether a reshape keeps the claim. Axes are pairs of the small and the large size.
-
-    Both shapes are cut into groups of axes with the same number of elements, in both graphs at the same places. In a
-    group, only the outermost axis may differ between the graphs: then each element has one row-major number in both.
-    """
-    if any(0 in axis for axis in (*old, *new)):
-        return False
-    old, new = ([axis for axis in axes if axis != (1, 1)] for axes in (old, new))
-    while old and new:
-        groups = [[old.pop(0)], [new.pop(0)]]
-        while (sizes := [_product(group) for group in groups])[0] != sizes[1]:
-            rest = (old, new)[0 if sizes[0] < sizes[1] else 1]
-            if not rest:
-                return False
-            groups[0 if sizes[0] < sizes[1] else 1].append(rest.pop(0))
-        if any(size != longer for group in groups for size, longer in group[1:]):
-            return False
-    return not old and not new
-
-
-def _product(axes: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    small, large = 1, 1
-    for size, longer in axes:
-        small, large = small * size, large * longer
-    return small, large

@@ -1,0 +1,150 @@
+"""A model at the sizes of one bucket that computes all smaller sizes: the graph with masks, and the sizes that are
+proven.
+
+The graph is an expression of the sizes, found from examples (`fit_sizes`). So each call's sizes need a proof: the
+program at these sizes is what the expressions say. Sizes that grow together, as those of a decoder do with every token,
+lie on a line. The program is compared at both ends of the line, in its middle, and at the first sizes of a call. A
+number that is there what its expression says is that everywhere between, if it bends one way, as max(S, 8) does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, NoReturn
+
+import msgspec
+
+from eqsat.model import BoundModel, Length, Model
+from eqsat.serving.fit_sizes import constants_agree, fit_sizes
+from eqsat.serving.mask_padding import MaskedGraph, mask_padding
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.dtype import TensorType
+from ir.tiny.graph import Graph
+from ir.tiny.graph_by_sizes import Sizes
+from ir.tiny.restriction import STAGE
+
+MOST_LINES = 1024
+"""Lines of proven sizes that are remembered; then all are forgotten."""
+
+
+class _Line(NamedTuple):
+    """Sizes from `first` to `last`, by the order of the padded symbols, that are proven. All grow by one at a time."""
+
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+    def holds(self, sizes: tuple[int, ...]) -> bool:
+        steps = {size - low for size, low in zip(sizes, self.first, strict=True)}
+        return len(steps) == 1 and 0 <= steps.pop() <= self.last[0] - self.first[0]
+
+
+class PaddedModel:
+    """The model at `largest`, where the sizes of `symbols` may be smaller.
+
+    Raises:
+        EqsatError: UnsupportedOp if a uop reads padding in a way that no mask prevents, or if the graph is no
+            expression of the sizes.
+    """
+
+    def __init__(self, model: Model, largest: Sizes, symbols: Sequence[str]) -> None:
+        self._model, self._largest, self._symbols = model, dict(largest), tuple(symbols)
+        self._bound = model.bind(self._largest, strict=False)
+        self._by_sizes = fit_sizes(self._bind, self._largest, self._symbols)
+        self._places = {node.id: place for place, node in enumerate(self._bound.graph.nodes)}
+        self._lines = [_Line(self._sizes(largest), self._sizes(largest))]
+        self._proving = threading.Lock()
+
+    def masked(self) -> BoundModel:
+        """The model at the largest sizes with masks, whose graph takes a length for each symbol."""
+        found: MaskedGraph = mask_padding(self._by_sizes, self._bound.constants)
+        lengths = {name: Length(symbol, self._largest[symbol]) for name, symbol in found.lengths.items()}
+        results = self._bound.results or self._bound.graph.outputs
+        return replace(self._bound, graph=found.graph, results=results, lengths=lengths)
+
+    def prove(self, sizes: Sizes) -> bool:
+        """Compares the program at these sizes with the expressions, unless that is done. False if an axis has no
+        element at these sizes: they are not padded.
+
+        Raises:
+            EqsatError: UnsupportedOp where the program differs from the expressions.
+        """
+        wanted = self._sizes(sizes)
+        with self._proving:
+            if any(line.holds(wanted) for line in self._lines):
+                return True
+            if not self._has_elements(wanted):
+                return False
+            self._compare(wanted)
+            if len(self._lines) >= MOST_LINES:
+                del self._lines[1:]
+            self._lines.append(self._line_through(wanted))
+            return True
+
+    def signature_at(self, sizes: Sizes) -> dict[str, TensorType]:
+        """Types of the arguments by name, in order."""
+        graph = self._bound.graph
+        inputs = {name: node.id for name, node in graph.inputs.items() if name not in self._bound.constants}
+        return {name: self._type_at(ref, sizes) for name, ref in inputs.items()}
+
+    def outputs_at(self, sizes: Sizes) -> list[tuple[str, TensorType]]:
+        """Name and type of each result, in order."""
+        ids = self._bound.graph.outputs
+        return [(name, self._type_at(ref, sizes)) for (name, _), ref in zip(self._bound.outputs, ids, strict=True)]
+
+    def _type_at(self, ref: str, sizes: Sizes) -> TensorType:
+        shape = self._by_sizes.shape_at(self._places[ref], sizes)
+        return msgspec.structs.replace(self._bound.graph.types[ref], shape=shape)
+
+    def _sizes(self, sizes: Sizes) -> tuple[int, ...]:
+        return tuple(sizes[symbol] for symbol in self._symbols)
+
+    def _bind(self, sizes: Sizes) -> Graph:
+        """The program at other sizes, whose constants must be the first elements of those at the largest."""
+        bound = self._model.bind(sizes, strict=False)
+        difference = constants_agree(bound.constants, self._bound.constants)
+        if difference:
+            _refuse(difference, sizes)
+        return bound.graph
+
+    def _has_elements(self, wanted: tuple[int, ...]) -> bool:
+        """Whether every axis that depends on the sizes has elements at these sizes."""
+        sizes = self._by_symbol(wanted)
+        exprs = {expr for node in self._by_sizes.nodes for place, expr in node.numbers.items() if place[0] == "shape"}
+        return min(wanted) > 0 and all(expr.at(sizes) > 0 for expr in exprs)
+
+    def _by_symbol(self, wanted: tuple[int, ...]) -> Sizes:
+        return {**self._largest, **dict(zip(self._symbols, wanted, strict=True))}
+
+    def _compare(self, wanted: tuple[int, ...]) -> None:
+        sizes = self._by_symbol(wanted)
+        difference = self._by_sizes.difference(self._bind(sizes), sizes)
+        if difference:
+            _refuse(difference, sizes)
+
+    def _line_through(self, wanted: tuple[int, ...]) -> _Line:
+        """The longest line through proven sizes whose ends and middle are proven, too; else the sizes alone."""
+        largest = self._sizes(self._largest)
+        down = min(wanted) - 1
+        up = min(most - size for most, size in zip(largest, wanted, strict=True))
+        first, last = (tuple(size + by for size in wanted) for by in (-down, up))
+        middle = tuple((low + high) // 2 for low, high in zip(first, last, strict=True))
+        for low, high in ((first, last), (wanted, last), (first, wanted)):
+            if all(self._is_alike(point) for point in {low, high, middle} - {wanted, largest}):
+                return _Line(low, high)
+        return _Line(wanted, wanted)
+
+    def _is_alike(self, wanted: tuple[int, ...]) -> bool:
+        if not self._has_elements(wanted):
+            return False
+        try:
+            self._compare(wanted)
+        except EqsatError:
+            return False
+        return True
+
+
+def _refuse(reason: str, sizes: Sizes) -> NoReturn:
+    hint = "call with sizes that are built exactly, or leave this dim out of when_missing="
+    fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {reason}", sizes=dict(sizes), hint=hint)

@@ -1,0 +1,82 @@
+"""The models that answer padded calls of one program: as they are at the larger sizes, or with masks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from eqsat.model import BoundModel, Model
+from eqsat.serving.fit_sizes import constants_agree
+from eqsat.serving.padded_model import PaddedModel
+from eqsat.serving.variants import Key, key_of
+from eqsat.serving.when_missing import Serving
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.tiny.restriction import STAGE, check_restriction
+
+MOST_PROOFS = 1024
+"""Pairs of sizes whose proofs are remembered; then all are forgotten."""
+
+
+class Padding:
+    """What is known of the padding of one program. model, serving: of the program."""
+
+    def __init__(self, model: Model, serving: Serving) -> None:
+        self.model, self.serving = model, serving
+        self._models: dict[Key, PaddedModel] = {}
+        self._proven: dict[tuple[Key, Key], BoundModel] = {}
+        self._reading = threading.Lock()
+
+    def check(self, free: Sequence[str]) -> None:
+        """Raises EqsatError, UnsupportedOp, if the largest buckets show that padding would change results."""
+        if not self.serving.pads or not all(symbol in self.serving.buckets for symbol in free):
+            return
+        large = {**self.model.infer({}), **{symbol: self.serving.buckets[symbol][-1] for symbol in free}}
+        self.model_to_build(self.model.bind(large, strict=False), large)
+
+    def model_to_build(self, bound: BoundModel, sizes: Mapping[str, int]) -> BoundModel:
+        """The model to compile for calls of these sizes and, if they are those of a bucket, of smaller ones.
+
+        bound: the model at these sizes, which is enough where no padded position reaches a result. Else it has masks.
+
+        Raises:
+            EqsatError: UnsupportedOp where a padded position reaches a result in spite of all masks.
+        """
+        symbols = self.serving.masked(sizes)
+        if not symbols or 0 in sizes.values():
+            return bound
+        small = {symbol: size - 1 if symbol in symbols else size for symbol, size in sizes.items()}
+        try:
+            _prove(self.model.bind(small, strict=False), bound)
+        except EqsatError:
+            return self.model_at(sizes).masked()
+        return bound
+
+    def model_at(self, sizes: Mapping[str, int]) -> PaddedModel:
+        """The model at the sizes of a bucket that computes all smaller sizes. Raises EqsatError, UnsupportedOp."""
+        key = key_of(sizes)
+        with self._reading:
+            if key not in self._models:
+                self._models[key] = PaddedModel(self.model, sizes, self.serving.masked(sizes))
+            return self._models[key]
+
+    def prove(self, dims: Mapping[str, int], large: BoundModel, key: Key) -> BoundModel:
+        """The model at the sizes of a call, after the proof that the model `large` of other sizes computes it without
+        masks. Raises EqsatError, UnsupportedOp."""
+        pair = key_of(dims), key
+        bound = self._proven.get(pair)
+        if bound is None:
+            bound = self.model.bind(dims, strict=False)
+            _prove(bound, large)
+            if len(self._proven) >= MOST_PROOFS:
+                self._proven.clear()
+            self._proven[pair] = bound
+        return bound
+
+
+def _prove(small: BoundModel, large: BoundModel) -> None:
+    """Raises EqsatError, UnsupportedOp, unless the large model computes the small one on padded arguments."""
+    difference = constants_agree(small.constants, large.constants)
+    if difference:
+        hint = "leave this dim out of when_missing="
+        fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {difference}", hint=hint)
+    check_restriction(small.graph, large.graph)

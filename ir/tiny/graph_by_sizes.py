@@ -1,0 +1,146 @@
+"""A Tiny graph at many sizes: the graph at the largest sizes, and its numbers as functions of the sizes.
+
+%y: fp32[S, 64] = shrink(%x, lo=[S - 1, 0], …)        shape[0] = S, lo[0] = S - 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ir.dtype import TensorType
+from ir.tiny.graph import Graph, Node, operand_types
+from ir.tiny.node import Imm
+from ir.uop.args import ArgKind
+
+Sizes = Mapping[str, int]
+Place = tuple[str | int, ...]
+"""Where a number of a uop stands: ("shape", axis) of the result, (attribute, position, …), or ("src", operand)."""
+Value = int | float | bool
+
+_SIZED = (ArgKind.DIMS, ArgKind.PAIRS, ArgKind.SIZE)
+
+
+class SizeExpr(NamedTuple):
+    """const + Σ factor·size, over sizes by symbol; its reciprocal if `inverted`."""
+
+    const: int
+    terms: tuple[tuple[str, int], ...] = ()
+    inverted: bool = False
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the number is the same at all sizes."""
+        return not self.terms
+
+    def at(self, sizes: Sizes) -> int:
+        """The number at these sizes, before it is inverted."""
+        return self.const + sum(factor * sizes[symbol] for symbol, factor in self.terms)
+
+
+class NodeBySizes(NamedTuple):
+    """One uop, as it is at the largest sizes. numbers: the numbers that depend on sizes, by their places. A number that
+    is missing is the same at all sizes."""
+
+    node: Node
+    numbers: Mapping[Place, SizeExpr]
+
+    def number(self, place: Place, largest: int) -> SizeExpr:
+        """The number at a place, which is `largest` at the largest sizes."""
+        return self.numbers.get(place, SizeExpr(largest))
+
+
+@dataclass(frozen=True)
+class GraphBySizes:
+    """A program at all sizes from 1 to `sizes`, where every number of its graph is an expression of the sizes.
+
+    graph: the program at `sizes`, the largest ones. nodes: its uops, in order.
+    """
+
+    graph: Graph
+    sizes: Sizes
+    nodes: tuple[NodeBySizes, ...]
+
+    def shape_at(self, place: int, sizes: Sizes) -> tuple[int, ...]:
+        """The shape of the value of the uop at a place, at these sizes."""
+        sized = self.nodes[place]
+        largest = self.graph.types[sized.node.id].shape
+        return tuple(sized.number(("shape", axis), size).at(sizes) for axis, size in enumerate(largest))
+
+    def difference(self, graph: Graph, sizes: Sizes) -> str:
+        """Why a graph is not this program at these sizes: the uop that differs. "" if it is."""
+        if len(graph.nodes) != len(self.nodes) or graph.outputs != self.graph.outputs:
+            return "the program has other uops"
+        for sized, own in zip(self.nodes, graph.nodes, strict=True):
+            if form_of(sized.node) != form_of(own):
+                return f"{own.label} `{own.id}` is another uop, or reads other values"
+            element = element_of(own, graph.types)
+            largest = numbers_of(sized.node, self.graph.types)
+            for place, found in numbers_of(own, graph.types).items():
+                expr = sized.numbers.get(place)
+                expected = largest[place] if expr is None else value_of(expr, sizes, element, type(found))
+                if not same_value(expected, found):
+                    return f"{own.label} `{own.id}` has {found} for {expected} at {place[0]}"
+        return ""
+
+
+def form_of(node: Node) -> tuple[object, ...]:
+    """All of a uop but its numbers: two bindings of a program have uops of the same forms."""
+    kinds = {key: spec.kind for key, spec in node.op.args.items()}
+    kept = {key: value for key, value in node.arg.items() if kinds[key] not in _SIZED}
+    src = tuple(None if isinstance(operand, Imm) else operand for operand in node.src)
+    return node.id, node.uop, src, tuple(kept.items()), node.barrier
+
+
+def numbers_of(node: Node, types: Mapping[str, TensorType]) -> dict[Place, Value]:
+    """The numbers of a uop that may depend on sizes, by their places."""
+    numbers: dict[Place, Value] = {("shape", axis): size for axis, size in enumerate(types[node.id].shape)}
+    for key, spec in node.op.args.items():
+        if spec.kind in _SIZED and key in node.arg:
+            numbers.update(_flat((key,), node.arg[key]))
+    element = element_of(node, types)
+    for position, operand in enumerate(node.src):
+        if isinstance(operand, Imm):
+            numbers["src", position] = rounded(operand.value, element)
+    return numbers
+
+
+def value_of(expr: SizeExpr, sizes: Sizes, element: np.dtype[np.generic], kind: type) -> Value:
+    """The value of an immediate or attribute at these sizes, as a Python number of this kind. An inverse is rounded to
+    fp64 first, as Python's 1 / n is."""
+    value = expr.at(sizes)
+    if kind is not float:
+        return value
+    return rounded((1 / value if value else math.inf) if expr.inverted else float(value), element)
+
+
+def rounded(value: Value, element: np.dtype[np.generic]) -> Value:
+    """A float as an element of this dtype holds it."""
+    if not isinstance(value, float):
+        return value
+    with np.errstate(all="ignore"):
+        return float(np.asarray(value, element))
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Whether two numbers are equal and of one kind, where NaN equals NaN."""
+    return type(one) is type(other) and (one == other or (one != one and other != other))
+
+
+def element_of(node: Node, types: Mapping[str, TensorType]) -> np.dtype[np.generic]:
+    """The dtype of the immediates of a uop; of a uop without immediates, that of its result."""
+    operands = operand_types(node, types)
+    found = (type_.dtype for operand, type_ in zip(node.src, operands, strict=True) if isinstance(operand, Imm))
+    return np.dtype(next(found, types[node.id].dtype).numpy)
+
+
+def _flat(place: Place, value: object) -> Iterator[tuple[Place, int]]:
+    if isinstance(value, tuple):
+        for position, item in enumerate(value):
+            yield from _flat((*place, position), item)
+    elif isinstance(value, int):
+        yield place, value

@@ -1,0 +1,209 @@
+"""Graphs with masks: playback at the largest sizes, on arguments padded with zeros, gives the results of all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from eqsat.serving.fit_sizes import fit_sizes
+from eqsat.serving.mask_padding import MaskedGraph, mask_padding
+from ir.diagnostics import EqsatError, Kind
+from ir.tiny.graph import Graph
+from ir.tiny.graph_by_sizes import Sizes
+from ir.tiny.playback import playback
+from tests.ir.tiny.test_restriction import KEPT, MIXED, graph
+from tests.support.programs.sized_programs import sized_program
+
+LARGEST = {"S": 7, "T": 5}
+SMALLER = ({"S": 7, "T": 5}, {"S": 3, "T": 4}, {"S": 4, "T": 1}, {"S": 1, "T": 3}, {"S": 6, "T": 5}, {"S": 2, "T": 2})
+REFUSED = {"view from the end", "loop over them", "sum inside a loop", "loop beside"}
+"""Programs that have no masks; the last one needs none."""
+
+
+def masked(bind: Callable[[Sizes], Graph], largest: Sizes) -> MaskedGraph:
+    return mask_padding(fit_sizes(bind, largest, [*largest]), ())
+
+
+def random_arrays(small: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Arguments, of which some have a NaN or an infinity."""
+    arrays = {}
+    for name, node in small.inputs.items():
+        type_ = small.types[node.id]
+        whole = rng.integers(0, 3, type_.shape)
+        arrays[name] = (rng.standard_normal(type_.shape) if type_.dtype.is_float else whole).astype(type_.dtype.numpy)
+        if type_.dtype.is_float and rng.random() < 0.4:
+            arrays[name].flat[rng.integers(arrays[name].size)] = rng.choice([np.nan, np.inf, -np.inf])
+    return arrays
+
+
+def assert_computes(found: MaskedGraph, small: Graph, sizes: Mapping[str, int], rng: np.random.Generator) -> None:
+    """The masked graph has the results of the small one."""
+    arrays = random_arrays(small, rng)
+    padded = {name: np.asarray(sizes[symbol], np.int32) for name, symbol in found.lengths.items()}
+    for name, array in arrays.items():
+        type_ = found.graph.types[found.graph.inputs[name].id]
+        padded[name] = np.zeros(type_.shape, type_.dtype.numpy)
+        padded[name][tuple(map(slice, array.shape))] = array
+    for expected, result in zip(playback(small, arrays), playback(found.graph, padded), strict=True):
+        cut = result[tuple(map(slice, expected.shape))]
+        np.testing.assert_allclose(cut, expected, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*KEPT, *MIXED])
+def test_uops_that_mix_positions_are_masked(name: str) -> None:
+    text = {**KEPT, **MIXED}[name]
+
+    def bind(sizes: Sizes) -> Graph:
+        return graph(text, sizes["M"])
+
+    if name in REFUSED:
+        with pytest.raises(EqsatError) as caught:
+            masked(bind, {"M": 6})
+        assert caught.value.kind is Kind.UNSUPPORTED_OP
+        return
+    found = masked(bind, {"M": 6})
+    for size in range(1, 7):
+        if name != "windows forward" or size > 1:
+            assert_computes(found, graph(text, size), {"M": size}, np.random.default_rng(size))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs_compute_all_smaller_sizes(seed: int) -> None:
+    _computes_all_smaller_sizes(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60, 500))
+def test_more_random_programs_compute_all_smaller_sizes(seed: int) -> None:
+    _computes_all_smaller_sizes(seed)
+
+
+def _computes_all_smaller_sizes(seed: int) -> None:
+    steps = sized_program(seed, LARGEST)[1]
+    found = masked_unless_refused(seed)
+    if found is None:
+        return
+    by_sizes = fit_sizes(lambda sizes: sized_program(seed, sizes)[0], LARGEST, [*LARGEST])
+    for sizes in SMALLER:
+        small, own_steps = sized_program(seed, sizes)
+        if own_steps == steps and not by_sizes.difference(small, sizes):
+            assert_computes(found, small, sizes, np.random.default_rng(seed))
+
+
+def masked_unless_refused(seed: int) -> MaskedGraph | None:
+    """A random program with masks; None where it has other uops at other sizes."""
+    try:
+        return masked(lambda sizes: sized_program(seed, sizes)[0], LARGEST)
+    except EqsatError as error:
+        if error.kind is not Kind.UNSUPPORTED_OP:
+            raise
+        return None
+
+
+def test_most_random_programs_are_masked() -> None:
+    """The tests above would pass if all programs were refused."""
+    assert sum(masked_unless_refused(seed) is None for seed in range(40)) <= 2
+
+
+def count(found: MaskedGraph, uop: str) -> int:
+    return sum(node.uop == uop for node in found.graph.nodes)
+
+
+def test_weights_of_a_softmax_need_no_mask_of_their_own() -> None:
+    """One mask for the maximum, whose -∞ makes the weights 0, and none for their sum and the products."""
+    text = """
+%s: fp32[8, M] = input()
+%v: fp32[M, 4] = input()
+%m: fp32[8] = reduce(%s, axes=[1], op=MAX, dtype=fp32)
+%m1: fp32[8, 1] = reshape(%m, result_shape=[8, 1])
+%mm: fp32[8, M] = expand(%m1, result_shape=[8, M])
+%d = sub(%s, %mm)
+%e = exp(%d)
+%t: fp32[8] = reduce(%e, axes=[1], op=SUM, dtype=fp32)
+%t1: fp32[8, 1] = reshape(%t, result_shape=[8, 1])
+%tt: fp32[8, M] = expand(%t1, result_shape=[8, M])
+%p = fdiv(%e, %tt)
+%p1: fp32[8, M, 1] = reshape(%p, result_shape=[8, M, 1])
+%v1: fp32[1, M, 4] = reshape(%v, result_shape=[1, M, 4])
+%pp: fp32[8, M, 4] = expand(%p1, result_shape=[8, M, 4])
+%vv: fp32[8, M, 4] = expand(%v1, result_shape=[8, M, 4])
+%q = mul(%pp, %vv)
+%y: fp32[8, 4] = reduce(%q, axes=[1], op=SUM, dtype=fp32)
+"""
+    found = masked(lambda sizes: graph(text, sizes["M"]), {"M": 16})
+    assert count(found, "WHERE") == 1
+    rng = np.random.default_rng(0)
+    for size in (1, 5, 16):
+        assert_computes(found, graph(text, size), {"M": size}, rng)
+    for bad in (np.nan, np.inf, -np.inf):
+        small = graph(text, 5)
+        arrays = random_arrays(small, rng)
+        arrays["s"] = np.full((8, 5), bad, np.float32)
+        arrays["v"] = np.ones((5, 4), np.float32)
+        padded = {"length of M": np.asarray(5, np.int32)}
+        padded["s"], padded["v"] = np.pad(arrays["s"], [(0, 0), (0, 11)]), np.pad(arrays["v"], [(0, 11), (0, 0)])
+        assert np.isnan(playback(found.graph, padded)[0]).all()
+
+
+def test_a_count_of_nan_is_masked() -> None:
+    """A padded weight may be NaN with its row, so that it must not be counted."""
+    text = """
+%x: fp32[M] = input()
+%m: fp32[] = reduce(%x, axes=[0], op=MAX, dtype=fp32)
+%m1: fp32[1] = reshape(%m, result_shape=[1])
+%mm: fp32[M] = expand(%m1, result_shape=[M])
+%d = sub(%x, %mm)
+%n = cmpne(%d, %d)
+%c = cast(%n, to=fp32)
+%y: fp32[] = reduce(%c, axes=[0], op=SUM, dtype=fp32)
+"""
+    found = masked(lambda sizes: graph(text, sizes["M"]), {"M": 8})
+    x = np.zeros(8, np.float32)
+    x[1] = np.nan
+    assert playback(found.graph, {"x": x, "length of M": np.asarray(3, np.int32)})[0] == 3
+
+
+def test_factors_of_a_product_are_masked_before_it_so_that_it_stays_a_contraction() -> None:
+    text = """
+%a: fp32[3, M] = input()
+%b: fp32[M, 4] = input()
+%a1 = cos(%a)
+%o: fp32[M, 4] = exp(%b)
+%a2: fp32[3, M, 1] = reshape(%a1, result_shape=[3, M, 1])
+%o2: fp32[1, M, 4] = reshape(%o, result_shape=[1, M, 4])
+%a3: fp32[3, M, 4] = expand(%a2, result_shape=[3, M, 4])
+%o3: fp32[3, M, 4] = expand(%o2, result_shape=[3, M, 4])
+%q = mul(%a3, %o3)
+%y: fp32[3, 4] = reduce(%q, axes=[1], op=SUM, dtype=fp32)
+"""
+    found = masked(lambda sizes: graph(text, sizes["M"]), {"M": 6})
+    (total,) = (node for node in found.graph.nodes if node.uop == "REDUCE")
+    assert found.graph[total.refs[0]].uop == "MUL"
+    assert count(found, "WHERE") == 2
+    for size in (1, 4, 6):
+        assert_computes(found, graph(text, size), {"M": size}, np.random.default_rng(size))
+
+
+def test_a_reciprocal_of_a_size_is_computed_from_the_length() -> None:
+    def bind(sizes: Sizes) -> Graph:
+        return graph(f"%x: fp32[M] = input()\n%y = mul(%x, {1 / sizes['M']})", sizes["M"])
+
+    found = masked(bind, {"M": 9})
+    for size in range(1, 10):
+        assert_computes(found, bind({"M": size}), {"M": size}, np.random.default_rng(size))
+
+
+def test_a_number_that_depends_on_the_size_in_another_way_is_refused() -> None:
+    with pytest.raises(EqsatError, match=r"mul.*unknown way"):
+        masked(lambda sizes: graph(f"%x: fp32[M] = input()\n%y = mul(%x, {sizes['M'] ** 0.5})", sizes["M"]), {"M": 9})
+
+
+def test_a_constant_is_not_padded_with_zeros() -> None:
+    def bind(sizes: Sizes) -> Graph:
+        return graph(MIXED["sum"], sizes["M"])
+
+    by_sizes = fit_sizes(bind, {"M": 6}, ["M"])
+    assert count(mask_padding(by_sizes, ()), "WHERE") == 0
+    assert count(mask_padding(by_sizes, ("x",)), "WHERE") == 1

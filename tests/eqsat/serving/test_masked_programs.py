@@ -1,0 +1,184 @@
+"""Programs whose code for a bucket has masks: all sizes up to the bucket, without a build."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqsat
+from eqsat import Program, nn, optimize_and_compile, tensor
+from eqsat.model import read_model
+from eqsat.serving.padded_model import PaddedModel
+from eqsat.tensor import Tensor
+from ir.diagnostics import EqsatError, Kind
+
+DEPTH = 8
+TEXT = """
+%q: fp32[2, 4] = input()
+%k: fp32[T, 4] = input()
+%q1: fp32[2, 1, 4] = reshape(%q, result_shape=[2, 1, 4])
+%k1: fp32[1, T, 4] = reshape(%k, result_shape=[1, T, 4])
+%q2: fp32[2, T, 4] = expand(%q1, result_shape=[2, T, 4])
+%k2: fp32[2, T, 4] = expand(%k1, result_shape=[2, T, 4])
+%p = mul(%q2, %k2)
+%s: fp32[2, T] = reduce(%p, axes=[2], op=SUM, dtype=fp32)
+%y: fp32[2] = reduce(%s, axes=[1], op=MAX, dtype=fp32)
+"""
+
+
+def decode(x: Tensor, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
+    """One token that attends to all tokens before and to itself, and the longer caches."""
+    keys, values = tensor.concatenate([keys, x]), tensor.concatenate([values, x * 2])
+    return {"y": nn.softmax(x @ keys.T) @ values, "keys": keys, "values": values}
+
+
+def traced(function: Callable[..., Any], **shapes: tuple[int | str, ...]) -> Any:
+    return tensor.program(function, *(tensor.input(name, shape) for name, shape in shapes.items()))
+
+
+def decoder(**keywords: Any) -> Program:
+    source = traced(decode, x=(1, DEPTH), keys=("P", DEPTH), values=("P", DEPTH))
+    return optimize_and_compile(source, target="cpu", threads=1, when_missing="pad", **keywords)
+
+
+def arrays(past: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(past)
+    shapes = (1, DEPTH), (past, DEPTH), (past, DEPTH)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def expected(x: np.ndarray, keys: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
+    keys, values = np.concatenate([keys, x]), np.concatenate([values, x * 2])
+    weights = np.exp(x @ keys.T - (x @ keys.T).max())
+    return [weights / weights.sum() @ values, keys, values]
+
+
+def assert_decodes(program: Program, past: int) -> None:
+    given = arrays(past)
+    for got, right in zip(program(*given), expected(*given), strict=True):
+        assert got.flags.c_contiguous
+        np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
+
+
+def test_a_decoder_answers_every_length_by_the_code_of_its_bucket() -> None:
+    program = decoder(dims={"P": [4, 16]})
+    program.prepare()
+    for past in (9, 10, 11, 16, 5, 3, 1, 4):
+        assert_decodes(program, past)
+    assert sorted(sizes["P"] for sizes in program.variants) == [4, 16]
+    assert_decodes(program, 0)
+    assert program.variants[-1] == {"P": 0}, "without elements there is no row of weights: such calls have own code"
+
+
+def test_all_ways_to_use_a_program_know_its_lengths() -> None:
+    program = decoder(dims={"P": [6]}, verify=True)
+    given = arrays(6)
+    run = program.bound(*given)
+    for got, right in zip(run(), expected(*given), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
+    assert max(program.verify().values()) < 1e-5
+    assert max(program.verify(*given).values()) < 1e-5
+    assert program.arguments == ("x", "keys", "values")
+    inputs = program.random_inputs()
+    assert list(inputs) == ["x", "keys", "values"]
+    assert len(program.profile(**inputs, repeats=1).rows()) == len(program.kernels)
+    assert_decodes(program.replan(0, program.plans(0)[-1].plan), 3)
+    out = tuple(np.empty(shape, np.float32) for shape in ((1, DEPTH), (4, DEPTH), (4, DEPTH)))
+    given = arrays(3)
+    assert program(*given, out=out) is out
+    for got, right in zip(out, expected(*given), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
+
+
+def test_saved_and_pickled_programs_have_masks(tmp_path: Path) -> None:
+    result = optimize_and_compile(TEXT, target="cpu", threads=1, dims={"T": [8]}, when_missing="pad")
+    result.prepare()
+    result.save(tmp_path / "program")
+    rng = np.random.default_rng(0)
+    for again in (eqsat.load(tmp_path / "program"), pickle.loads(pickle.dumps(result))):
+        for size in (8, 3, 1):
+            q, k = -rng.random((2, 4), np.float32), rng.random((size, 4), np.float32)
+            np.testing.assert_allclose(again(q, k), (q @ k.T).max(1), rtol=1e-5)
+        with pytest.raises(EqsatError) as caught:
+            again(q, np.ones((9, 4), np.float32))
+        assert caught.value.kind is Kind.UNBOUND_DIM
+
+
+def test_code_without_buckets_has_no_masks() -> None:
+    result = optimize_and_compile(TEXT, target="cpu", threads=1, when_missing="pad")
+    result(np.ones((2, 4), np.float32), np.ones((3, 4), np.float32))
+    assert "length of" not in str(result.dump("tiny"))
+
+
+class Counted:
+    """The sizes at which a function was traced."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.sizes = function, list[int]()
+
+    def __call__(self, x: Tensor) -> Any:
+        self.sizes.append(x.shape[0])
+        return self.function(x)
+
+
+def padded(function: Callable[..., Any], largest: Mapping[str, int]) -> PaddedModel:
+    return PaddedModel(read_model(traced(function, x=("S", 4)), {}, {}), largest, [*largest])
+
+
+def test_sizes_that_grow_are_proven_by_a_few_comparisons() -> None:
+    counted = Counted(lambda x: x.sum(0))
+    model = padded(counted, {"S": 512})
+    assert all(model.prove({"S": size}) for size in range(40, 512))
+    assert len(counted.sizes) <= 6
+    assert {1, 40, 512} <= set(counted.sizes)
+
+
+def test_a_size_at_which_the_program_differs_is_refused() -> None:
+    model = padded(lambda x: x.sum(0) if x.shape[0] < 5 else x.max(axis=0), {"S": 16})
+    assert all(model.prove({"S": size}) for size in (16, 9, 5))
+    for size in (4, 1):
+        with pytest.raises(EqsatError, match=r"padded positions reach results: Reduce\(sum\)") as caught:
+            model.prove({"S": size})
+        assert caught.value.diagnostics[0].hint
+        assert caught.value.kind is Kind.UNSUPPORTED_OP
+
+
+@pytest.mark.parametrize("bent", [lambda size: max(size, 8), lambda size: min(size, 8), lambda size: size * size])
+def test_a_number_that_bends_is_refused_where_it_differs(bent: Callable[[int], int]) -> None:
+    model = padded(lambda x: x.sum(0) + bent(x.shape[0]), {"S": 16})
+    for size in range(1, 17):
+        try:
+            assert model.prove({"S": size})
+        except EqsatError:
+            is_right = False
+        else:
+            is_right = True
+        line = bent(16) + (bent(16) - bent(15)) * (size - 16)
+        assert is_right == (line == bent(size)), size
+
+
+def test_sizes_at_which_an_axis_has_no_element_are_not_padded() -> None:
+    model = padded(lambda x: x[2:].sum(0), {"S": 16})
+    assert model.prove({"S": 3})
+    assert not model.prove({"S": 2})
+    assert not model.prove({"S": 1})
+
+
+def test_sizes_that_vary_together_only_are_one_direction() -> None:
+    def attend(x: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+        return (tensor.concatenate([keys, x]).sum(1) * mask).sum()
+
+    source = traced(attend, x=(1, 4), keys=("P", 4), mask=("T",))
+    program = optimize_and_compile(source, target="cpu", dims={"P": [8], "T": [9]}, when_missing="pad", threads=1)
+    rng = np.random.default_rng(0)
+    for past in (3, 8, 1):
+        x, keys, mask = (rng.random(shape, np.float32) for shape in ((1, 4), (past, 4), (past + 1,)))
+        np.testing.assert_allclose(program(x, keys, mask), (np.concatenate([keys, x]).sum(1) * mask).sum(), rtol=1e-5)
+    assert program.variants == [{"P": 8, "T": 9}]
+    with pytest.raises(EqsatError):
+        program(x, keys, np.ones(5, np.float32))
