@@ -42,47 +42,53 @@ class _Example(NamedTuple):
 def fit_sizes(bind: Bind, largest: Sizes, symbols: Sequence[str]) -> GraphBySizes:
     """The program at all sizes up to `largest`, of which those of `symbols` vary.
 
-    Where one symbol alone cannot vary, as T where a mask [S, T] meets keys [P + S], all vary together: their
-    differences stay as they are in `largest`.
+    Symbols of which one alone cannot vary, as T where a mask [S, T] meets keys [P + S], vary together: their
+    differences stay as they are in `largest`. Symbols that cannot vary at all are as in `largest`: a batch of 2 where
+    torch traced no batch of 1, or a number of channels of which the program takes the root.
 
     Raises:
-        EqsatError: UnsupportedOp where a uop differs in more than its numbers, or has a number that is no such
-            expression.
+        EqsatError: UnsupportedOp where all other sizes have other uops, or where a number is no such expression.
     """
     graph = bind(largest)
-    examples = []
-    for symbol in symbols:
-        smaller = _bind_alike(bind, graph, largest, [symbol])
-        if smaller is None:
-            examples = [_Example(tuple(symbols), _bind_together(bind, graph, largest, symbols))]
-            break
-        examples.append(_Example((symbol,), smaller))
+    examples = _examples(bind, graph, largest, symbols)
+    unknown = [_unknown_number(graph, example, largest) for example in examples]
+    if all(unknown):
+        node, numbers = next(one for one in unknown if one)
+        _refuse("a number depends on the sizes in an unknown way", node, numbers=numbers)
+    examples = [example for example, found in zip(examples, unknown, strict=True) if found is None]
     nodes = [_sized(place, node, graph, examples, largest) for place, node in enumerate(graph.nodes)]
-    return GraphBySizes(graph, dict(largest), tuple(nodes))
+    varying = tuple(symbol for example in examples for symbol in example.symbols)
+    return GraphBySizes(graph, dict(largest), varying, tuple(nodes))
+
+
+def _examples(bind: Bind, graph: Graph, largest: Sizes, symbols: Sequence[str]) -> list[_Example]:
+    """The program at sizes that are one less: each alone, or several together."""
+
+    def smaller(*together: str) -> list[_Example]:
+        """The example, if it has the uops of `graph`; none if it has others, or if the sizes do not fit together."""
+        try:
+            other = bind(_one_less(largest, together))
+        except EqsatError:
+            return []
+        return [_Example(together, other)] if _are_alike(graph, other) else []
+
+    alone = [example for symbol in symbols for example in smaller(symbol)]
+    rest = [symbol for symbol in symbols if (symbol,) not in [example.symbols for example in alone]]
+    if not rest:
+        return alone
+    tied = smaller(*rest) if len(rest) > 1 else []
+    examples = [*alone, *tied] if tied else smaller(*symbols) or alone
+    return examples or _refuse_others(graph, bind(_one_less(largest, symbols)))
+
+
+def _refuse_others(graph: Graph, smaller: Graph) -> NoReturn:
+    pairs = zip(graph.nodes, smaller.nodes, strict=False)
+    different = (node for node, other in pairs if form_of(node) != form_of(other))
+    _refuse("the uop is another one, or reads other values, at other sizes", next(different, None))
 
 
 def _one_less(largest: Sizes, symbols: Sequence[str]) -> dict[str, int]:
     return {symbol: size - 1 if symbol in symbols else size for symbol, size in largest.items()}
-
-
-def _bind_alike(bind: Bind, graph: Graph, largest: Sizes, symbols: Sequence[str]) -> Graph | None:
-    """The program at sizes that are one less, if it has the uops of `graph`; None if it has others, or if the sizes do
-    not fit together."""
-    try:
-        smaller = bind(_one_less(largest, symbols))
-    except EqsatError:
-        return None
-    return smaller if _are_alike(graph, smaller) else None
-
-
-def _bind_together(bind: Bind, graph: Graph, largest: Sizes, symbols: Sequence[str]) -> Graph:
-    smaller = bind(_one_less(largest, symbols))
-    different = (
-        node for node, other in zip(graph.nodes, smaller.nodes, strict=False) if form_of(node) != form_of(other)
-    )
-    if not _are_alike(graph, smaller):
-        _refuse("the uop is another one, or reads other values, at other sizes", next(different, None))
-    return smaller
 
 
 def _are_alike(one: Graph, other: Graph) -> bool:
@@ -91,6 +97,17 @@ def _are_alike(one: Graph, other: Graph) -> bool:
         and one.outputs == other.outputs
         and all(form_of(a) == form_of(b) for a, b in zip(one.nodes, other.nodes, strict=True))
     )
+
+
+def _unknown_number(graph: Graph, example: _Example, largest: Sizes) -> tuple[Node, list[Value]] | None:
+    """A number of the largest sizes and of an example between which there is no expression, and its uop."""
+    for node, other in zip(graph.nodes, example.graph.nodes, strict=True):
+        element, smaller = element_of(node, graph.types), numbers_of(other, example.graph.types)
+        for at, value in numbers_of(node, graph.types).items():
+            less = smaller.get(at, False)
+            if not same_value(value, less) and not _expression(value, [(example.symbols, less)], largest, element):
+                return node, [value, less]
+    return None
 
 
 def _sized(place: int, node: Node, graph: Graph, examples: Sequence[_Example], largest: Sizes) -> NodeBySizes:
@@ -106,7 +123,7 @@ def _sized(place: int, node: Node, graph: Graph, examples: Sequence[_Example], l
             continue
         expr = _expression(value, found, largest, element)
         if expr is None:
-            _refuse("a number depends on the sizes in an unknown way", node)
+            _refuse("a number depends on the sizes in an unknown way", node, numbers=[value, *others])
         varying[at] = expr
     return NodeBySizes(node, varying)
 
@@ -144,10 +161,10 @@ def _whole(number: Value, inverted: bool) -> int | None:
     return round(exact) if abs(exact) < 2**53 else None
 
 
-def _refuse(message: str, node: Node | None) -> NoReturn:
+def _refuse(message: str, node: Node | None, **details: object) -> NoReturn:
     hint = "call with sizes that are built exactly, or leave this dim out of when_missing="
     at, op = (None, None) if node is None else (node.id, node.label)
-    fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {message}", at=at, op=op, hint=hint)
+    fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {message}", at=at, op=op, hint=hint, **details)
 
 
 def constants_agree(smaller: Mapping[str, np.ndarray], largest: Mapping[str, np.ndarray]) -> str:

@@ -49,9 +49,10 @@ class PaddedModel:
     """
 
     def __init__(self, model: Model, largest: Sizes, symbols: Sequence[str]) -> None:
-        self._model, self._largest, self._symbols = model, dict(largest), tuple(symbols)
+        self._model, self._largest = model, dict(largest)
         self._bound = model.bind(self._largest, strict=False)
-        self._by_sizes = fit_sizes(self._bind, self._largest, self._symbols)
+        self._by_sizes = fit_sizes(self._bind, self._largest, symbols)
+        self._symbols = self._by_sizes.varying
         self._places = {node.id: place for place, node in enumerate(self._bound.graph.nodes)}
         self._lines = [_Line(self._sizes(largest), self._sizes(largest))]
         self._proving = threading.Lock()
@@ -65,12 +66,14 @@ class PaddedModel:
 
     def prove(self, sizes: Sizes) -> bool:
         """Compares the program at these sizes with the expressions, unless that is done. False if an axis has no
-        element at these sizes: they are not padded.
+        element at these sizes, or if a size differs that cannot vary: they are not padded.
 
         Raises:
             EqsatError: UnsupportedOp where the program differs from the expressions.
         """
         wanted = self._sizes(sizes)
+        if self._by_symbol(wanted) != dict(sizes):
+            return False
         with self._proving:
             if any(line.holds(wanted) for line in self._lines):
                 return True

@@ -58,11 +58,13 @@ class NodeBySizes(NamedTuple):
 class GraphBySizes:
     """A program at all sizes from 1 to `sizes`, where every number of its graph is an expression of the sizes.
 
-    graph: the program at `sizes`, the largest ones. nodes: its uops, in order.
+    graph: the program at `sizes`, the largest ones. varying: the symbols whose sizes may be smaller. nodes: its uops,
+    in order.
     """
 
     graph: Graph
     sizes: Sizes
+    varying: tuple[str, ...]
     nodes: tuple[NodeBySizes, ...]
 
     def shape_at(self, place: int, sizes: Sizes) -> tuple[int, ...]:

@@ -21,13 +21,14 @@ class BackendOptions(NamedTuple):
     """fallback: whether eager runs operators that eqsat lacks, and graphs that it cannot compile; False: they are
     errors. None: eager runs them, but a defect of eqsat itself is an error. on_program: is called with each new
     program. freezing: whether parameters are constants of graphs without gradients. dims: buckets of free sizes by
-    name. when_missing: what answers calls whose code is not built. program: keywords of `eqsat.optimize_and_compile`,
-    for each program."""
+    name. all_dims: buckets of all free sizes. when_missing: what answers calls whose code is not built. program:
+    keywords of `eqsat.optimize_and_compile`, for each program."""
 
     fallback: bool | None = None
     on_program: Callable[[Program], object] = lambda program: None
     freezing: bool = False
     dims: Mapping[str, Buckets] = {}
+    all_dims: Buckets | None = None
     when_missing: WhenMissing = WAIT
     program: Mapping[str, Any] = {}
 
@@ -48,15 +49,17 @@ def backend_options(given: Any) -> BackendOptions:
     if not callable(on_program):
         fail(Kind.INVALID_OPTION, "options", f"on_program= is a function of a Program, not {on_program!r}")
     dims, when_missing = options.pop("dims", usual.dims), options.pop("when_missing", usual.when_missing)
-    if not isinstance(dims, Mapping):
-        hint = 'options={"dims": {"x_0": Buckets(1, 8)}}: axis 0 of the argument x'
-        fail(Kind.INVALID_OPTION, "options", f"dims= is a mapping of sizes by name, not {dims!r}", hint=hint)
+    if not isinstance(dims, Mapping | list | tuple | range):
+        hint = 'options={"dims": {"x_0": [1, 8]}}: axis 0 of the argument x; [1, 8]: all free sizes'
+        fail(Kind.INVALID_OPTION, "options", f"dims= is a mapping of sizes by name, or sizes, not {dims!r}", hint=hint)
     check_when_missing(when_missing)
+    by_name, every = (dims, None) if isinstance(dims, Mapping) else ({}, buckets_of(dims))
     return BackendOptions(
         fallback if fallback is None else flag(fallback, "fallback"),
         on_program,
         flag(options.pop("freezing", usual.freezing), "freezing"),
-        {name: buckets_of(sizes) for name, sizes in dims.items()},
+        {name: buckets_of(sizes) for name, sizes in by_name.items()},
+        every,
         when_missing,
         options,
     )

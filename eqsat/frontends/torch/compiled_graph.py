@@ -193,8 +193,10 @@ class CompiledGraph:
             words = {names[name]: WAIT if word == EAGER else word for name, word in words.items() if name in names}
         elif words == EAGER or (words == PAD and not self._pads):
             words = WAIT
+        every = self._options.all_dims
+        wanted = self._options.dims if every is None else dict.fromkeys(names.values(), every)
         buckets: dict[str, Buckets] = {}
-        for name, sizes in self._options.dims.items():
+        for name, sizes in wanted.items():
             if name not in names:
                 continue
             least, greatest = self._given.range_of(names[name])

@@ -9,9 +9,11 @@ import pytest
 
 from eqsat.serving.fit_sizes import fit_sizes
 from eqsat.serving.mask_padding import MaskedGraph, mask_padding
-from ir.diagnostics import EqsatError, Kind
+from ir.diagnostics import EqsatError, Kind, fail
+from ir.tiny.bind import bind as bind_source
 from ir.tiny.graph import Graph
 from ir.tiny.graph_by_sizes import Sizes
+from ir.tiny.parse import parse, read_document
 from ir.tiny.playback import playback
 from tests.ir.tiny.test_restriction import KEPT, MIXED, graph
 from tests.support.programs.sized_programs import sized_program
@@ -24,6 +26,10 @@ REFUSED = {"view from the end", "loop over them", "sum inside a loop", "loop bes
 
 def masked(bind: Callable[[Sizes], Graph], largest: Sizes) -> MaskedGraph:
     return mask_padding(fit_sizes(bind, largest, [*largest]), ())
+
+
+def bound(sizes: Sizes, text: str) -> Graph:
+    return bind_source(parse(read_document(text)), dict(sizes), strict=False)[0]
 
 
 def random_arrays(small: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -207,3 +213,33 @@ def test_a_constant_is_not_padded_with_zeros() -> None:
     by_sizes = fit_sizes(bind, {"M": 6}, ["M"])
     assert count(mask_padding(by_sizes, ()), "WHERE") == 0
     assert count(mask_padding(by_sizes, ("x",)), "WHERE") == 1
+
+
+def test_a_size_that_cannot_be_one_less_stays() -> None:
+    """As a batch of 2, where torch traced the program for batches from 2 on."""
+
+    def bind(sizes: Sizes) -> Graph:
+        if sizes["B"] < 2:
+            fail(Kind.AXIS_SIZE_MISMATCH, "test", "no batch of 1")
+        return bound(sizes, "%x: fp32[B, M] = input()\n%y: fp32[B] = reduce(%x, axes=[1], op=SUM, dtype=fp32)")
+
+    assert fit_sizes(bind, {"B": 2, "M": 5}, ["B", "M"]).varying == ("M",)
+    assert fit_sizes(bind, {"B": 3, "M": 5}, ["B", "M"]).varying == ("B", "M")
+
+
+def test_sizes_are_tied_where_one_alone_does_not_fit() -> None:
+    text = "%a: fp32[P] = input()\n%b: fp32[T] = input()\n%c: fp32[B] = input()\n"
+    text += "%d = pad(%a, pad=[[0, 1]])\n%e = add(%d, %b)\n%y: fp32[] = reduce(%e, axes=[0], op=SUM, dtype=fp32)\n"
+    text += "%z: fp32[] = reduce(%c, axes=[0], op=SUM, dtype=fp32)"
+
+    def bind(sizes: Sizes) -> Graph:
+        return bound(sizes, text)
+
+    largest = {"B": 4, "P": 6, "T": 7}
+    by_sizes = fit_sizes(bind, largest, [*largest])
+    assert by_sizes.varying == ("B", "P", "T")
+    assert not by_sizes.difference(bind({"B": 2, "P": 3, "T": 4}), {"B": 2, "P": 3, "T": 4})
+    found = mask_padding(by_sizes, ())
+    assert sorted(found.lengths.values()) == ["B", "P"], "T is P + 1"
+    sizes = {"B": 3, "P": 2, "T": 3}
+    assert_computes(found, bind(sizes), sizes, np.random.default_rng(0))
