@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from codegen.plan.cpu import contraction_candidates
 from codegen.plan.cpu.cache_lines import waiting_for_constants
 from codegen.plan.cpu.candidates import candidates
 from codegen.plan.op_weights import weight
@@ -21,6 +20,7 @@ from ir.pricer import Work
 from ir.region.region import Number, Op, Region
 from ir.target import CACHE_LINE_BYTES, Target
 from tests.support.cpu.changed_plan import along, nest
+from tests.support.cpu.contraction_runs import all_candidates
 from tests.support.programs import regions
 from tests.support.programs.narrow_regions import with_constant
 from tests.support.programs.regions import buffer, contraction, ewise, read, reduction, region, same
@@ -206,10 +206,7 @@ def test_cores_that_divide_columns_exchange_the_rows_and_the_results() -> None:
     known = with_constant(regions.matmul((), 256, 512, 128), "B")
     by_rows: set[float] = set()
     by_columns: set[float] = set()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        priced = contractions(known)
-    for plan, work in priced:
+    for plan, work in all_candidates(known, TARGET):
         whole = plan.blocks.bm >= 256, plan.blocks.bn >= 512
         if plan.vector == 1 and whole[0] != whole[1]:
             (by_columns if whole[0] else by_rows).add(work.reread)
@@ -259,12 +256,10 @@ def test_rows_in_memory_that_no_cache_holds_are_read_again_for_each_product() ->
         over, out = (50, rows, 2, 3072), (50, rows, 2)
         shared, own = read("A", over, "i1", "i3"), read("B", over, "i2", "i0", "i3")
         inputs = [buffer("A", (rows, 3072)), buffer("B", (2, 50, 3072))]
-        plans = contractions(region("shared", inputs, [contraction("c", over, 1, shared, own)], out))
+        plans = all_candidates(region("shared", inputs, [contraction("c", over, 1, shared, own)], out), TARGET)
         return min(work.layout for plan, work in plans if plan.blocks.algorithm == "dot") / rows
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        near, nearer, far = map(per_row, (32, 16, 768))
+    near, nearer, far = map(per_row, (32, 16, 768))
     assert near == nearer
     assert far > near + 49 * 3072 * 4 / CACHE_LINE_BYTES
 

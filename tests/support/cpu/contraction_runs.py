@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from codegen.compile.library import POOL, Library, build, pool_declarations, pool_source, vector_prelude
-from codegen.compile.machine import Machine
+from codegen.compile.machine import Machine, restrict
 from codegen.compile.machine import machine as this_machine
 from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.cpu.contraction_candidates import contraction_candidates
@@ -27,10 +27,11 @@ from ir.kernel.cpu.lowered_kernel import LoweredCpuKernel
 from ir.kernel.cpu.nodes import CpuCall
 from ir.kernel.cpu.verify import verify
 from ir.kernel.nodes import values_of, walk
-from ir.plan.cpu import CpuContractionPlan
+from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace, Place
 from ir.pricer import Work
 from ir.region.region import Region
 from ir.target import Target
+from tests.support.cpu.changed_plan import with_fields
 from tests.support.cpu.played import Array, unwritten
 from tests.support.cpu.quick_flags import quick_flags
 
@@ -61,6 +62,52 @@ def target_of(machine: Machine | None = None, units: int = 2) -> Target:
 def plans_of(region: Region, target: Target | None = None) -> list[tuple[CpuContractionPlan, Work]]:
     """The candidates for a region, best first."""
     return contraction_candidates(region, analyse(region).core, target or target_of())
+
+
+def all_candidates(region: Region, target: Target) -> list[tuple[CpuContractionPlan, Work]]:
+    """All plans that the planner compares for a region, best first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codegen.plan.cpu.contraction_candidates._CANDIDATES", 10_000)
+        return plans_of(region, target)
+
+
+def all_plans(region: Region, machine: Machine | None = None, units: int = 2) -> list[CpuContractionPlan]:
+    """All plans that the planner compares for a region on a machine, by default this one; best first."""
+    return [plan for plan, _ in all_candidates(region, target_of(machine, units))]
+
+
+def restricted(isa: str | None) -> Machine:
+    """This machine, restricted to the instruction set `isa` unless that is None."""
+    return restrict(this_machine(), isa) if isa else this_machine()
+
+
+def one_of_each_kind(
+    plans: Iterable[CpuContractionPlan], kind: Callable[[CpuContractionPlan], Hashable]
+) -> list[CpuContractionPlan]:
+    """The first plan of each kind."""
+    kinds: dict[Hashable, CpuContractionPlan] = {}
+    for plan in plans:
+        kinds.setdefault(kind(plan), plan)
+    return list(kinds.values())
+
+
+def with_place(plan: CpuContractionPlan, side: int, place: Place) -> CpuContractionPlan:
+    """The plan with operand `side` (0 or 1) in another place."""
+    operands = list(plan.operands)
+    operands[side] = OperandPlace(operands[side].tensor, place)
+    return with_fields(plan, operands=tuple(operands))
+
+
+def pairs_of_places(
+    region: Region, first: Place, second: Place, sizes: Callable[[Blocks], Hashable], isa: str | None = None
+) -> list[tuple[CpuContractionPlan, CpuContractionPlan]]:
+    """Plans whose columns are in the first place, each beside the same plan with columns in the second place: one of
+    each kind. A kind has the same places of operands, order of loops and `sizes` of the blocks."""
+    plans = one_of_each_kind(
+        (plan for plan in all_plans(region, restricted(isa)) if plan.places[plan.vector] == first),
+        lambda plan: (plan.vector, plan.places, plan.order, sizes(plan.blocks)),
+    )
+    return [(plan, with_place(plan, plan.vector, second)) for plan in plans]
 
 
 def verify_provable(built: Built, plans: Sequence[CpuContractionPlan]) -> None:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from codegen.plan.cpu import contraction_candidates
 from ir.diagnostics import Kind
 from ir.plan.cpu import Blocks, CpuContractionPlan, OperandPlace
 from ir.region.region import Region
 from ir.target import VNNI
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, assert_refused, calls_in, plans_of, target_of, verify_provable
+from tests.support.cpu.contraction_runs import Built, all_plans, assert_refused, calls_in, verify_provable
 from tests.support.cpu.nest_kernels import required
 from tests.support.programs import regions
 from tests.support.programs.narrow_regions import (
@@ -60,10 +59,7 @@ NUMBERS = {"one row", "one column", "one of all", "no terms", "no rows", "image 
 
 def cell_plans(region: Region, arch: str) -> list[CpuContractionPlan]:
     """All plans of cells in vector registers that the planner compares."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        plans = [plan for plan, _ in plans_of(region, target_of(required(arch)))]
-    return [plan for plan in plans if plan.blocks.algorithm in ("pairs", "quads")]
+    return [plan for plan in all_plans(region, required(arch)) if plan.blocks.algorithm in ("pairs", "quads")]
 
 
 @pytest.mark.slow

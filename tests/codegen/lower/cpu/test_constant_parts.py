@@ -6,8 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from codegen.compile.machine import machine, restrict
-from codegen.plan.cpu import contraction_candidates
 from codegen.plan.cpu.constant_parts import bytes_per_term, constant_parts
 from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
 from codegen.plan.fit_plan import fit_plan
@@ -15,12 +13,11 @@ from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.verify import verify
-from ir.plan.cpu import CpuContractionPlan, OperandPlace
+from ir.plan.cpu import CpuContractionPlan
 from ir.region.region import Buffer, Definition, Number, Op, Operand, Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.codegen.plan.test_row_box import nhwc
-from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, plans_of, target_of
+from tests.support.cpu.contraction_runs import Built, pairs_of_places, plans_of, restricted, target_of, with_place
 from tests.support.programs import regions
 from tests.support.programs.regions import buffer, contraction, ewise, index_map, read, region, same
 from tests.support.sampling import first_few
@@ -138,30 +135,16 @@ WITHOUT = {
 
 def pairs(given: Region, isa: str | None = None) -> list[tuple[CpuContractionPlan, CpuContractionPlan]]:
     """Plans of each kind that read parts, each beside the same plan with panels of the operand."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        plans = [plan for plan, _ in plans_of(given, target_of(restrict(machine(), isa) if isa else None, 2))]
-    kinds: dict[object, CpuContractionPlan] = {}
-    for plan in plans:
-        if plan.places[plan.vector] == "const_parts":
-            cut = plan.blocks.bm < 5, plan.blocks.bk < 50, plan.blocks.nr
-            kinds.setdefault((plan.vector, plan.places, plan.order, cut), plan)
-    return [(plan, whole(plan)) for plan in kinds.values()]
-
-
-def whole(plan: CpuContractionPlan) -> CpuContractionPlan:
-    """The plan with panels of the operand."""
-    columns = OperandPlace(plan.operands[plan.vector].tensor, "const_pool")
-    operands = (columns, plan.operands[1]) if plan.vector == 0 else (plan.operands[0], columns)
-    return with_fields(plan, operands=operands)
+    return pairs_of_places(
+        given, "const_parts", "const_pool", lambda blocks: (blocks.bm < 5, blocks.bk < 50, blocks.nr), isa
+    )
 
 
 @first_few(1, "isa", [None, "avx2"])
 def test_parts_give_the_bits_of_the_operand(isa: str | None) -> None:
     cases = [(name, given, pair) for name, given in REGIONS.items() for pair in pairs(given, isa)]
     assert {name for name, _, _ in cases} == set(REGIONS)
-    on = restrict(machine(), isa) if isa else None
-    built = Built([(given, plan) for _, given, pair in cases for plan in pair], on)
+    built = Built([(given, plan) for _, given, pair in cases for plan in pair], restricted(isa))
     for kernel in built.kernels():
         verify(kernel)
     for number, (name, given, _) in enumerate(cases):
@@ -206,9 +189,8 @@ def test_kernels_read_panels_of_parts_alone() -> None:
 def test_plans_ask_for_parts_of_columns_alone() -> None:
     given = REGIONS["nibbles"]
     plan, _ = pairs(given)[0]
-    rows = OperandPlace(plan.operands[1 - plan.vector].tensor, "const_parts")
     with pytest.raises(EqsatError, match="const_parts") as caught:
-        fit_plan(given, analyse(given).core, with_fields(plan, operands=(rows, plan.operands[1])))
+        fit_plan(given, analyse(given).core, with_place(plan, 1 - plan.vector, "const_parts"))
     assert caught.value.kind is Kind.UNSUPPORTED_OP
 
 

@@ -18,7 +18,7 @@ from ir.region.playback import play_region
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, assert_refused, plans_of, target_of, verify_provable
+from tests.support.cpu.contraction_runs import Built, all_plans, assert_refused, target_of, verify_provable
 from tests.support.cpu.nest_kernels import required
 from tests.support.programs import regions
 from tests.support.programs.bf16_regions import BF16_REGIONS, widened_operand
@@ -48,10 +48,7 @@ UNPLANNED = {"one row", "one column", "one of all", "no terms"}
 
 def matrix_plans(region: Region) -> list[CpuContractionPlan]:
     """All plans of matrix registers that the planner compares."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        plans = [plan for plan, _ in plans_of(region, target_of(required("amx")))]
-    return [plan for plan in plans if plan.blocks.algorithm == "matrix"]
+    return [plan for plan in all_plans(region, required("amx")) if plan.blocks.algorithm == "matrix"]
 
 
 def test_every_plan_plays() -> None:

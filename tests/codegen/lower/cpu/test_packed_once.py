@@ -6,19 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from codegen.compile.machine import machine, restrict
-from codegen.plan.cpu import contraction_candidates
 from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
 from ir.diagnostics import EqsatError, Kind
 from ir.kernel.cpu.verify import verify
-from ir.plan.cpu import CpuContractionPlan, OperandPlace
+from ir.plan.cpu import CpuContractionPlan
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.codegen.plan.test_row_box import nhwc
-from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, plans_of, target_of
+from tests.support.cpu.contraction_runs import Built, pairs_of_places, plans_of, restricted, target_of, with_place
 from tests.support.programs import regions
 from tests.support.sampling import first_few
 
@@ -48,31 +45,16 @@ REGIONS = {
 
 def pairs(region: Region, isa: str | None = None) -> list[tuple[CpuContractionPlan, CpuContractionPlan]]:
     """Plans of each kind whose tasks pack columns, each beside the same plan with columns that are packed once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        plans = [plan for plan, _ in plans_of(region, target_of(restrict(machine(), isa) if isa else None, 2))]
-    kinds: dict[object, CpuContractionPlan] = {}
-    for plan in plans:
-        if plan.places[plan.vector] == "packed":
-            cut = plan.blocks.bm < 28, plan.blocks.bk < 50
-            kinds.setdefault((plan.vector, plan.places, plan.order, plan.blocks.algorithm, cut), plan)
-    return [(plan, once(plan)) for plan in kinds.values()]
-
-
-def once(plan: CpuContractionPlan) -> CpuContractionPlan:
-    """The plan with columns that are packed once."""
-    columns = OperandPlace(plan.operands[plan.vector].tensor, "packed_once")
-    operands = (columns, plan.operands[1]) if plan.vector == 0 else (plan.operands[0], columns)
-    return with_fields(plan, operands=operands)
+    return pairs_of_places(
+        region, "packed", "packed_once", lambda blocks: (blocks.algorithm, blocks.bm < 28, blocks.bk < 50), isa
+    )
 
 
 @first_few(1, "isa", [None, "avx2"])
 def test_panels_packed_once_give_the_same_bits(isa: str | None) -> None:
     cases = [(name, region, pair) for name, region in REGIONS.items() for pair in pairs(region, isa)]
     assert {name for name, _, _ in cases} >= set(REGIONS) - {"no columns", "no terms"}
-    built = Built(
-        [(region, plan) for _, region, pair in cases for plan in pair], restrict(machine(), isa) if isa else None
-    )
+    built = Built([(region, plan) for _, region, pair in cases for plan in pair], restricted(isa))
     for kernel in built.kernels():
         verify(kernel)
     for number, (name, region, _) in enumerate(cases):
@@ -106,10 +88,8 @@ def test_columns_are_packed_in_a_phase_of_their_own() -> None:
 def test_rows_are_not_packed_once() -> None:
     region = REGIONS["matrix"]
     plan = next(plan for plan, _ in pairs(region) if plan.places[1 - plan.vector] == "packed")
-    rows = OperandPlace(plan.operands[1 - plan.vector].tensor, "packed_once")
-    operands = (rows, plan.operands[1]) if plan.vector == 1 else (plan.operands[0], rows)
     with pytest.raises(EqsatError, match="which tasks pack") as caught:
-        fit_plan(region, analyse(region).core, with_fields(plan, operands=operands))
+        fit_plan(region, analyse(region).core, with_place(plan, 1 - plan.vector, "packed_once"))
     assert caught.value.kind is Kind.UNSUPPORTED_OP
 
 

@@ -15,7 +15,15 @@ from ir.region.playback import play_region
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, assert_refused, calls_in, plans_of, target_of, verify_provable
+from tests.support.cpu.contraction_runs import (
+    Built,
+    all_plans,
+    assert_refused,
+    calls_in,
+    plans_of,
+    target_of,
+    verify_provable,
+)
 from tests.support.cpu.nest_kernels import required
 from tests.support.programs import regions
 from tests.support.programs.bf16_regions import BF16_REGIONS, widened_operand
@@ -32,10 +40,7 @@ def _products_of_bf16() -> None:
 
 def plans_of_pairs(region: Region) -> list[CpuContractionPlan]:
     """All plans of pairs that the planner compares."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        plans = [plan for plan, _ in plans_of(region, target_of(required(ARCH)))]
-    return [plan for plan in plans if plan.blocks.algorithm == "pairs"]
+    return [plan for plan in all_plans(region, required(ARCH)) if plan.blocks.algorithm == "pairs"]
 
 
 @pytest.mark.slow

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.compile.machine import machine, restrict
-from codegen.plan.cpu import contraction_candidates
 from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
 from codegen.plan.cpu.unread_terms import unread_digits
 from codegen.poly.analyse import analyse
@@ -20,7 +18,7 @@ from ir.region.playback import play_region
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.codegen.plan.test_row_box import NHWC, nhwc
-from tests.support.cpu.contraction_runs import Built, plans_of, target_of
+from tests.support.cpu.contraction_runs import Built, all_plans, restricted
 from tests.support.programs import regions
 from tests.support.sampling import first_few
 
@@ -48,12 +46,9 @@ REGIONS = {
 
 def plans(region: Region, isa: str | None = None) -> list[CpuContractionPlan]:
     """One plan of each kind whose tiles leave out terms."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        results = [plan for plan, _ in plans_of(region, target_of(restrict(machine(), isa) if isa else None, 2))]
     kinds: dict[tuple[Any, ...], CpuContractionPlan] = {}
     core = analyse(region).core
-    for plan in results:
+    for plan in all_plans(region, restricted(isa)):
         view, blocks = cpu_contraction_of(region, core, vector=plan.vector), plan.blocks
         if view is not None and unread_digits(view, blocks, plan.places):
             kinds.setdefault((plan.places, plan.held, blocks.mr, blocks.bk < view.depth), plan)
@@ -67,7 +62,7 @@ def test_every_kind_of_plan_plays(isa: str | None) -> None:
     assert not [name for name, some in found.items() if not some]
     cases = [(REGIONS[name], plan) for name, some in found.items() for plan in some]
     assert {plan.places[0] for _, plan in cases} == {"box", "packed"}
-    built = Built(cases, restrict(machine(), isa) if isa else None)
+    built = Built(cases, restricted(isa))
     for kernel in built.kernels():
         verify(kernel)
     for i, (region, _) in enumerate(cases):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from codegen.compile.machine import machine, restrict
-from codegen.plan.cpu import contraction_blocks, contraction_candidates
+from codegen.plan.cpu import contraction_blocks
 from ir.plan.cpu import PACKED_BEFORE, CpuContractionPlan, LoopOrder
 from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, plans_of, target_of, verify_provable
+from tests.support.cpu.contraction_runs import Built, all_plans, one_of_each_kind, restricted, verify_provable
 from tests.support.programs import regions
 from tests.support.programs.narrow_regions import integer_product
 
@@ -27,16 +26,17 @@ REGIONS = {
 def choices(region: Region, isa: str | None) -> list[tuple[CpuContractionPlan, list[LoopOrder]]]:
     """Plans of each kind that pack the rows of short blocks of k, and the orders with all rows packed at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
         patch.setattr(contraction_blocks, "BLOCK_K", 16)
         patch.setattr(contraction_blocks, "_CELL_DEPTHS", (64,))
-        plans = [plan for plan, _ in plans_of(region, target_of(restrict(machine(), isa) if isa else None))]
-    kinds: dict[object, CpuContractionPlan] = {}
-    for plan in plans:
-        if plan.places[1 - plan.vector] == "packed" and plan.order == "knm":
-            cut = plan.blocks.bm < 28, plan.blocks.bk < 20 or plan.blocks.bk == 64
-            kinds.setdefault((plan.vector, plan.places, plan.blocks.algorithm, cut), plan)
-    return [(plan, ["nkm", "mnk"] if plan.places[plan.vector] in PACKED_BEFORE else ["nkm"]) for plan in kinds.values()]
+        plans = all_plans(region, restricted(isa))
+    plans = one_of_each_kind(
+        (plan for plan in plans if plan.places[1 - plan.vector] == "packed" and plan.order == "knm"),
+        lambda plan: (
+            *(plan.vector, plan.places, plan.blocks.algorithm),
+            *(plan.blocks.bm < 28, plan.blocks.bk < 20 or plan.blocks.bk == 64),
+        ),
+    )
+    return [(plan, ["nkm", "mnk"] if plan.places[plan.vector] in PACKED_BEFORE else ["nkm"]) for plan in plans]
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_rows_packed_at_once_give_the_same_bits(isa: str | None) -> None:
             wanted += [first] * (1 + len(orders))
     assert {plan.blocks.algorithm for _, plan in tried} >= {"outer", "pairs"} - ({"pairs"} if isa is None else set())
     assert any(plan.blocks.bk < 37 for _, plan in tried)
-    built = Built(tried, restrict(machine(), isa) if isa else None)
+    built = Built(tried, restricted(isa))
     verify_provable(built, [plan for _, plan in tried])
     for i, (region, _) in enumerate(tried):
         inputs = values_of(region)

@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from codegen.compile.machine import machine, restrict
-from codegen.plan.cpu import contraction_candidates
+from codegen.compile.machine import machine
 from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse
 from codegen.text.cpu_to_c import c_text
@@ -21,7 +20,7 @@ from ir.region.region import Region
 from tests.codegen.lower.cpu.test_lower_contraction import assert_plays, values_of
 from tests.codegen.plan.test_row_box import CONVS, nhwc
 from tests.support.cpu.changed_plan import with_fields
-from tests.support.cpu.contraction_runs import Built, plans_of, target_of
+from tests.support.cpu.contraction_runs import Built, all_plans, one_of_each_kind, plans_of, restricted
 from tests.support.programs import regions
 from tests.support.sampling import first_few
 
@@ -59,16 +58,11 @@ REGIONS = {
 
 def plans(region: Region, isa: str | None = None, units: int = 2) -> list[CpuContractionPlan]:
     """One plan of each kind that reads rows where they lie, of all that the planner compares."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction_candidates, "_CANDIDATES", 10_000)
-        target = target_of(restrict(machine(), isa) if isa else None, units)
-        results = [plan for plan, _ in plans_of(region, target)]
-    kinds: dict[tuple[Any, ...], CpuContractionPlan] = {}
-    for plan in results:
-        rows = plan.places[1 - plan.vector]
-        if rows in ("memory", "box") and plan.blocks.algorithm != "dot":
-            kinds.setdefault((plan.vector, plan.places, plan.order, plan.prefetch, plan.held, plan.blocks.bm), plan)
-    return list(kinds.values())
+    compared = all_plans(region, restricted(isa), units)
+    return one_of_each_kind(
+        (p for p in compared if p.places[1 - p.vector] in ("memory", "box") and p.blocks.algorithm != "dot"),
+        lambda plan: (plan.vector, plan.places, plan.order, plan.prefetch, plan.held, plan.blocks.bm),
+    )
 
 
 @first_few(1, "isa", [None, "avx2"])
@@ -77,7 +71,7 @@ def test_every_kind_of_plan_plays(isa: str | None) -> None:
     places = {plan.places[1 - plan.vector] for _, plan in cases}
     assert places == {"memory", "box"}
     assert {plan.held for _, plan in cases} == {True, False}
-    built = Built(cases, restrict(machine(), isa) if isa else None)
+    built = Built(cases, restricted(isa))
     for kernel in built.kernels():
         verify(kernel)
     for i, (region, _) in enumerate(cases):
