@@ -43,6 +43,11 @@ def hold_constants(read: float, target: Target) -> bool:
     return max(read, target.constant_bytes) <= held
 
 
+def cold_constants(read: float, target: Target) -> float:
+    """How many of the `read` bytes of constants come from memory: none if the caches hold them from call to call."""
+    return 0.0 if hold_constants(read, target) else float(read)
+
+
 def waiting_for_constants(cold: float, busy: float, target: Target) -> float:
     """Cycles of all cores in which a kernel waits for `cold` bytes of constants, which memory gives, beside `busy`
     cycles of other work. Reading in the order of memory hides that work for the most part: of plans that read the same

@@ -19,8 +19,8 @@ from codegen.plan.cpu.cache_lines import (
     NEAR_LINE,
     PANEL_LINE,
     are_far,
+    cold_constants,
     every_nth_set,
-    hold_constants,
     lines_held,
     waiting_for_constants,
 )
@@ -127,7 +127,7 @@ class _TileFigures(NamedTuple):
     pack_cycles    per operand: cycles to pack an element; 0 where it is not packed
     bytes          bytes of all tensors, with panels that were packed when the program was built in place of their
                    sources
-    cold           bytes of constant operands; 0 if caches hold the constants of the program from call to call
+    cold           bytes of constant operands that come from memory
     """
 
     rows: int
@@ -477,9 +477,9 @@ class CpuContractionWork:
         return columns / CACHE_LINE_BYTES * _DOT_LINE
 
     def _cold_bytes(self, blocks: Blocks, places: tuple[Place, Place]) -> float:
-        """Bytes of the constant operands; 0 if caches hold the constants of the program from call to call."""
+        """Bytes of the constant operands that come from memory."""
         read = sum(self._constant_bytes(blocks, side, places[side]) for side in (0, 1) if self.view.is_constant(side))
-        return 0.0 if hold_constants(read, self.target) else float(read)
+        return cold_constants(read, self.target)
 
     @cached_property
     def _far(self) -> tuple[int, int]:

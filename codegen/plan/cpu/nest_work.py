@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from codegen.plan.cpu.cache_lines import hold_constants, waiting_for_constants
+from codegen.plan.cpu.cache_lines import cold_constants, waiting_for_constants
 from codegen.plan.cpu.constant_pieces import piece_cycles
 from codegen.plan.cpu.kept_rows import KeptRow
 from codegen.plan.cpu.nest_access_work import Collision, NestAccesses
@@ -135,12 +135,12 @@ class NestWork:
 
     @cached_property
     def _cold_bytes(self) -> float:
-        """Bytes of constants; 0 if caches hold the constants of the program from call to call."""
+        """Bytes of constants that come from memory."""
         constants = {buffer.name for buffer in self.loops.region.inputs if buffer.constant}
         if not constants:
             return 0.0
         read = sum(size for name, size in read_bytes(self.loops.region).items() if name in constants)
-        return 0.0 if hold_constants(read, self.target) else float(read)
+        return cold_constants(read, self.target)
 
     @cached_property
     def _allocation_cycles(self) -> float:
