@@ -8,7 +8,7 @@ A plan may pack the parts when the program is built. Register tiles then compute
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -51,23 +51,16 @@ class ConstantPart(NamedTuple):
         return tuple(buffer for buffer in view.region.inputs if buffer.name in names)
 
 
-@lru_cache(maxsize=256)
 def constant_parts(view: Contraction) -> tuple[ConstantPart, ...]:
     """The parts of the operand with the columns: of all values on the way to it, those with the fewest bytes. None
     where the operand is no constant, where there are no products, or where the parts have too many bytes."""
-    operand = view.operand(view.vector)
-    is_known = view.is_constant(view.vector) and view.roles.reads[view.vector]
-    if not is_known or view.is_empty or not view.k or not view.depth or operand.map.guards:
-        return ()
-    parts = _Cuts(view).parts()
-    is_small = _LEAST_GAIN * bytes_per_term(view, parts) <= DTYPES[view.accumulator].bytes
-    return parts if is_small else ()
+    return _cut_operand(view).parts
 
 
-def shares_of_ops(view: Contraction) -> dict[str, float]:
+def shares_of_ops(view: Contraction) -> Mapping[str, float]:
     """The ops by which register tiles compute the operand from its parts, by name, and the share of the terms for which
     each is computed: an op that does not depend on a digit of k is computed once for all of the digit's points."""
-    return _Cuts(view).shares()
+    return _cut_operand(view).shares
 
 
 def bytes_per_term(view: Contraction, parts: Sequence[ConstantPart]) -> float:
@@ -76,6 +69,26 @@ def bytes_per_term(view: Contraction, parts: Sequence[ConstantPart]) -> float:
         return math.inf
     each = (part.terms(view) / (1 if part.in_columns else view.n) * DTYPES[part.dtype].bytes for part in parts)
     return sum(each) / view.depth
+
+
+class _CutOperand(NamedTuple):
+    """The parts of an operand, and the shares of the ops between the parts and the operand."""
+
+    parts: tuple[ConstantPart, ...]
+    shares: Mapping[str, float]
+
+
+@lru_cache(maxsize=256)
+def _cut_operand(view: Contraction) -> _CutOperand:
+    """The operand with the columns, cut; without parts where `constant_parts` has none."""
+    operand = view.operand(view.vector)
+    is_known = view.is_constant(view.vector) and view.roles.reads[view.vector]
+    if is_known and not view.is_empty and view.k and view.depth and not operand.map.guards:
+        cuts = _Cuts(view)
+        parts = cuts.parts()
+        if _LEAST_GAIN * bytes_per_term(view, parts) <= DTYPES[view.accumulator].bytes:
+            return _CutOperand(parts, cuts.shares())
+    return _CutOperand((), {})
 
 
 class _Cuts:
