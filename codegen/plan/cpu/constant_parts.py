@@ -155,5 +155,5 @@ class _Cuts:
         deeper = tuple(dict.fromkeys(part for one in below for part in self._parts[one]))
         rare = own.terms(self._view) <= _RARE * self._view.depth
         most = bytes_per_term(self._view, deeper) * (2 if rare else 1)
-        is_cut = not below or (own.dtype != "bool" and bytes_per_term(self._view, [own]) <= most)
+        is_cut = not below or bytes_per_term(self._view, [own]) <= most
         return (own,) if is_cut else deeper

@@ -88,6 +88,23 @@ def widened(given: Region, dtype: str, side: int = 1) -> Region:
     return msgspec.structs.replace(given, inputs=inputs, body=(cast, *given.body))
 
 
+def masked(fn: str = "", kind: str = "bool", dtype: str = "fp32") -> Region:
+    """Y[i, j] = Σ_k X[i, k]·(S[j, k/16] where F[j, k], else -1). F is a constant of bool, or `fn` of two constants of
+    `kind`."""
+    m, n, k = 3, 40, 64
+    point, names = (n, k), ("A", "B") if fn else ("F",)
+    inputs = [buffer("X", (m, k), dtype), buffer("S", (n, k // 16), dtype, constant=True)]
+    inputs += [buffer(name, point, kind, constant=True) for name in names]
+    flags = [ewise("F", fn, point, same("A", point), same("B", point), dtype="bool")] if fn else []
+    scale = read("S", point, "i0", "i1//16")
+    body = [
+        *flags,
+        ewise("W", "where", point, same("F", point), scale, Number(-1, dtype), dtype=dtype),
+        contraction("C", (m, n, k), 1, read("X", (m, n, k), "i0", "i2"), read("W", (m, n, k), "i1", "i2"), dtype),
+    ]
+    return region("masked", inputs, body, (m, n), dtype=dtype)
+
+
 def beside(distance: int) -> Region:
     """Y[i, j] = Σ_k X[i, k]·(Q[j, k] + Q[j, k + distance])."""
     m, n, k = 3, 36, 64
@@ -114,6 +131,10 @@ REGIONS = {
     "halves": widened(regions.matmul((), 12, 70, 37), "bf16"),
     "fp16 of a batch": widened(regions.matmul((3,), 4, 20, 24), "fp16"),
     "sums of integers": widened(regions.matmul((), 4, 40, 20, dtype="i32"), "u8"),
+    "bools": masked(),
+    "bools of bools": masked("xor"),
+    "bools of bools for doubles": masked("xor", dtype="fp64"),
+    "bools of numbers": masked("cmplt", "fp32"),
     "convolution of pixels": nhwc(widened(regions.conv(1, 8, 40, (6, 6), 3, 2, 1), "i8")),
     "groups": nhwc(widened(regions.conv(1, 8, 40, (6, 6), 3, 1, 1, groups=2), "i8")),
 }

@@ -107,6 +107,8 @@ def values_of(region: Region, seed: int = 0) -> dict[str, Array]:
         kind, shape = DTYPES[buffer.memref.dtype], buffer.memref.shape
         if kind.is_float:
             results[buffer.name] = rng.standard_normal(shape).astype(kind.numpy)
+        elif kind.is_bool:
+            results[buffer.name] = rng.random(shape) < 0.5
         else:
             limits = np.iinfo(kind.numpy)
             results[buffer.name] = rng.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
