@@ -70,6 +70,12 @@ class ContractionValues:
         return total
 
     @cached_property
+    def epilogue_buffers(self) -> frozenset[str]:
+        """The names of the inputs of the region that the epilogue reads."""
+        inputs = {buffer.name for buffer in self.view.region.inputs}
+        return frozenset(name for name, _ in self._epilogue_reads if name in inputs)
+
+    @cached_property
     def _along(self) -> frozenset[int]:
         """The digits along which the lanes of the epilogue run."""
         return frozenset(self.view.rows if rows_are_neighbours(self.view) else self.view.columns)

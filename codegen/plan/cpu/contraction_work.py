@@ -438,10 +438,12 @@ class CpuContractionWork:
         return self.target.refetch_cycles(math.inf)
 
     def _bytes(self, blocks: Blocks, places: tuple[Place, Place]) -> float:
-        """Bytes of all tensors, with panels that were packed when the program was built in place of their sources."""
-        packed = [side for side in (0, 1) if places[side] in PACKED_AT_BUILD]
-        sources = {name for side in packed for name in self.view.source_bytes[side]}
-        others = sum(buffer.memref.nbytes for buffer in self.view.region.buffers if buffer.name not in sources)
+        """Bytes of all tensors, with panels that were packed when the program was built in place of their sources. A
+        source that the epilogue or the other operand reads, too, counts beside the panels."""
+        sources, packed = self.view.source_bytes, [side for side in (0, 1) if places[side] in PACKED_AT_BUILD]
+        read = self._values.epilogue_buffers.union(*(sources[side] for side in (0, 1) if side not in packed))
+        replaced = {name for side in packed for name in sources[side]} - read
+        others = sum(buffer.memref.nbytes for buffer in self.view.region.buffers if buffer.name not in replaced)
         return others + sum(self._constant_bytes(blocks, side, places[side]) for side in packed)
 
     def _constant_bytes(self, blocks: Blocks, side: int, place: Place) -> float:

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.cpu.cache_lines import waiting_for_constants
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.fit_plan import fit_plan
 from codegen.plan.op_weights import weight
 from codegen.poly.analyse import analyse
 from eqsat.cost.roofline import Roofline
@@ -262,6 +264,29 @@ def test_rows_in_memory_that_no_cache_holds_are_read_again_for_each_product() ->
     near, nearer, far = map(per_row, (32, 16, 768))
     assert near == nearer
     assert far > near + 49 * 3072 * 4 / CACHE_LINE_BYTES
+
+
+@pytest.mark.parametrize("reader", ["columns alone", "rows", "epilogue"])
+def test_panels_stand_for_their_sources_where_nothing_else_reads_these(reader: str) -> None:
+    """Y = x · Q, where also the rows or the epilogue may read Q, a constant of bytes."""
+    over, out = (64, 64, 64), (64, 64)
+    body = [
+        ewise("w", "cast", out, same("Q", out)),
+        ewise("a", "mul", out, same("x", out), same("w" if reader == "rows" else "x", out)),
+        contraction("c", over, 1, read("a", over, "i0", "i2"), read("w", over, "i2", "i1")),
+        ewise("y", "add", out, same("c", out), same("w" if reader == "epilogue" else "c", out)),
+    ]
+    shared = region("shared", [buffer("x", out), buffer("Q", out, "i8", constant=True)], body, out)
+    source = 64 * 64
+    others = 2 * 4 * source + (source if reader != "columns alone" else 0)
+    plans = {plan.places[1]: (plan, work) for plan, work in all_candidates(shared, TARGET)}
+    assert {place: work.bytes for place, (_, work) in plans.items()} == {
+        "const_pool": others + 4 * source,
+        "const_parts": others + source,
+    }
+    for plan, _ in plans.values():
+        kernel = lower_contraction(fit_plan(shared, analyse(shared).core, plan), plan)
+        assert ("Q" in kernel.args) == (reader != "columns alone")
 
 
 def test_packing_is_a_layout_penalty_and_its_panels_are_on_chip() -> None:
