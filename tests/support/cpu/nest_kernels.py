@@ -104,4 +104,5 @@ def run(lib: Library, tried: CpuCase, inputs: Arrays, *, threads: int = 2, at_en
 
 def check(lib: Library, tried: CpuCase, inputs: Arrays, *, exact: bool = False, **how: Any) -> None:
     """The kernel's outputs against playback, as `assert_played` has it."""
-    assert_played(tried.region, run(lib, tried, inputs, **how), play_region(tried.region, inputs), tried, exact=exact)
+    got, wanted = run(lib, tried, inputs, **how), play_region(tried.region, inputs)
+    assert_played(tried.region, inputs, got, wanted, tried, exact=exact)

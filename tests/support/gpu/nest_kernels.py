@@ -56,7 +56,7 @@ def check(
     for order in orders:
         report, got = launched(kernels, case.region, case.kernel, inputs, order)
         assert not report.findings, f"{case}: {report.findings[0]}\n{cuda_text(case.kernel)}"
-        assert_played(case.region, got, wanted, case, exact=exact)
+        assert_played(case.region, inputs, got, wanted, case, exact=exact)
         if not order_matters(report):
             break
     return report

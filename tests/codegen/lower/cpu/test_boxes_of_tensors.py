@@ -90,8 +90,9 @@ class Trial:
         for call in self.calls:
             region = call.region
             views = {buffer.name: self.memories[arg] for buffer, arg in zip(region.buffers, call.args, strict=True)}
-            wanted = play_region(region, {buffer.name: views[buffer.name][1].copy() for buffer in region.inputs})
-            assert_played(region, {output.name: views[output.name][1] for output in region.outputs}, wanted, region)
+            inputs = {buffer.name: views[buffer.name][1].copy() for buffer in region.inputs}
+            got = {output.name: views[output.name][1] for output in region.outputs}
+            assert_played(region, inputs, got, play_region(region, inputs), region)
             for memory, view in views.values():
                 view[...] = np.array(BETWEEN).astype(view.dtype)
                 assert (memory == np.array(BETWEEN).astype(view.dtype)).all(), f"{region}: what lies between is written"

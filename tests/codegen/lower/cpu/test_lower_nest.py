@@ -194,6 +194,7 @@ STRUCTURES = [
     *(r.outer_sum(), r.transpose(), r.transpose(40, 50), r.transpose(300, 410), reshaped(5, 9), reshaped(40, 30)),
     *(r.pad2d(), r.pad2d(20, 40), r.pad2d(3, 20, fill=float("-inf")), r.padded_chain(), r.padded_chain(50)),
     *(r.iota(), r.iota(3, 40), r.gather(), r.gather(10, 40, 5), gather_elements(0), gather_elements(1)),
+    gather_of_one(),
     *(gather_of_padded_parts(by_rows) for by_rows in (True, False)),
     *(r.row_reduce(), r.row_reduce(5, 200), r.row_reduce(3, 5000, "max"), r.row_reduce(400, 1000)),
     *(r.row_reduce(0, 4), r.row_reduce(4, 0), r.row_reduce(4, 0, "max"), r.row_reduce(1, 1), r.row_reduce(2, 17)),
@@ -212,7 +213,6 @@ STRUCTURES = [
     ),
     *(depthwise(size, window) for size, window in ((3, 5), (14, 5), (16, 3), (37, 3), (50, 9))),
     correlated(40, 3),
-    gather_of_one(),
 ]
 EXACT = [
     *(ewise(fn, kind, 21, 1) for fn in ("neg", "abs", "relu") for kind in (*FLOATS, *INTEGERS)),

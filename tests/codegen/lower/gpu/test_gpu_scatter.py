@@ -42,7 +42,7 @@ def test_every_plan_gives_the_bits_of_a_plain_loop(regions: Sequence[Region]) ->
             inputs = scatter_inputs(region, nan=nan)
             report, result = launched(kernels, region, kernel, inputs, order)
             assert not report.findings, f"{kernel.comment}: {report.findings[0]}"
-            assert_played(region, result, play_region(region, inputs), kernel.comment, exact=True)
+            assert_played(region, inputs, result, play_region(region, inputs), kernel.comment, exact=True)
 
 
 def test_candidates_are_few_and_fit() -> None:

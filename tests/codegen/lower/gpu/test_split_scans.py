@@ -183,7 +183,7 @@ def test_a_number_that_is_not_one_reaches_the_parts_behind_it_alone(fn: str) -> 
     for case in cases:
         report, got = launched(kernels, one, case.kernel, inputs)
         report.require_clean()
-        assert_played(one, got, wanted, case)
+        assert_played(one, inputs, got, wanted, case)
 
 
 @pytest.mark.slow
