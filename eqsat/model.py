@@ -125,8 +125,18 @@ class Model(ABC):
         Raises:
             EqsatError: InputMismatch for another rank or fixed size, AxisSizeMismatch for a contradiction.
         """
-        known = {name: array.shape for name, array in self.constants.items()}
-        return match_shapes({name: info.shape for name, info in self.declared.items()}, {**known, **shapes}, self.dims)
+        return match_shapes(self._declared_shapes, shapes, self._sizes_of_constants)
+
+    @cached_property
+    def _declared_shapes(self) -> Mapping[str, tuple[int | str, ...]]:
+        return {name: tuple(info.shape) for name, info in self.declared.items()}
+
+    @cached_property
+    def _sizes_of_constants(self) -> Mapping[str, int]:
+        """The sizes in `dims`, and those that the shapes of the constants tell."""
+        return match_shapes(
+            self._declared_shapes, {name: array.shape for name, array in self.constants.items()}, self.dims
+        )
 
     def fail_unbound(self, free: Sequence[str]) -> NoReturn:
         """Raises EqsatError, UnboundDim, for a program that has no code yet, because these sizes are free."""

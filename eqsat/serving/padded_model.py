@@ -10,18 +10,17 @@ number that is there what its expression says is that everywhere between, if it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple, NoReturn
-
-import msgspec
 
 from eqsat.model import BoundModel, Length, Model
 from eqsat.serving.fit_sizes import constants_agree, fit_sizes
 from eqsat.serving.mask_padding import MaskedGraph, mask_padding
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import TensorType
-from ir.tiny.graph import Graph
+from ir.tiny.graph import Graph, Ref
 from ir.tiny.graph_by_sizes import Sizes
 from ir.tiny.restriction import STAGE
 
@@ -53,7 +52,6 @@ class PaddedModel:
         self._bound = model.bind(self._largest, strict=False)
         self._by_sizes = fit_sizes(self._bind, self._largest, symbols)
         self._symbols = self._by_sizes.varying
-        self._places = {node.id: place for place, node in enumerate(self._bound.graph.nodes)}
         self._lines = [_Line(self._sizes(largest), self._sizes(largest))]
         self._proving = threading.Lock()
 
@@ -87,18 +85,30 @@ class PaddedModel:
 
     def signature_at(self, sizes: Sizes) -> dict[str, TensorType]:
         """Types of the arguments by name, in order."""
-        graph = self._bound.graph
-        inputs = {name: node.id for name, node in graph.inputs.items() if name not in self._bound.constants}
-        return {name: self._type_at(ref, sizes) for name, ref in inputs.items()}
+        return {name: type_at(sizes) for name, type_at in self._inputs.items()}
 
     def outputs_at(self, sizes: Sizes) -> list[tuple[str, TensorType]]:
         """Name and type of each result, in order."""
-        ids = self._bound.graph.outputs
-        return [(name, self._type_at(ref, sizes)) for (name, _), ref in zip(self._bound.outputs, ids, strict=True)]
+        return [(name, type_at(sizes)) for name, type_at in self._outputs]
 
-    def _type_at(self, ref: str, sizes: Sizes) -> TensorType:
-        shape = self._by_sizes.shape_at(self._places[ref], sizes)
-        return msgspec.structs.replace(self._bound.graph.types[ref], shape=shape)
+    @cached_property
+    def _inputs(self) -> dict[str, Callable[[Sizes], TensorType]]:
+        inputs = self._bound.graph.inputs.items()
+        return {name: self._type_of(node.id) for name, node in inputs if name not in self._bound.constants}
+
+    @cached_property
+    def _outputs(self) -> list[tuple[str, Callable[[Sizes], TensorType]]]:
+        ids = self._bound.graph.outputs
+        return [(name, self._type_of(ref)) for (name, _), ref in zip(self._bound.outputs, ids, strict=True)]
+
+    def _type_of(self, ref: Ref) -> Callable[[Sizes], TensorType]:
+        """The type of a value, as a function of the sizes."""
+        largest, shape = self._bound.graph.types[ref], self._by_sizes.shape_of(ref)
+
+        def type_at(sizes: Sizes) -> TensorType:
+            return TensorType(largest.dtype, tuple(expr.at(sizes) for expr in shape), largest.names)
+
+        return type_at
 
     def _sizes(self, sizes: Sizes) -> tuple[int, ...]:
         return tuple(sizes[symbol] for symbol in self._symbols)

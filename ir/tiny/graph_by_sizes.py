@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ir.dtype import TensorType
-from ir.tiny.graph import Graph, Node, operand_types
+from ir.tiny.graph import Graph, Node, Ref, operand_types
 from ir.tiny.node import Imm
 from ir.uop.args import ArgKind
 
@@ -67,11 +67,11 @@ class GraphBySizes:
     varying: tuple[str, ...]
     nodes: tuple[NodeBySizes, ...]
 
-    def shape_at(self, place: int, sizes: Sizes) -> tuple[int, ...]:
-        """The shape of the value of the uop at a place, at these sizes."""
-        sized = self.nodes[place]
-        largest = self.graph.types[sized.node.id].shape
-        return tuple(sized.number(("shape", axis), size).at(sizes) for axis, size in enumerate(largest))
+    def shape_of(self, ref: Ref) -> tuple[SizeExpr, ...]:
+        """The shape of a value."""
+        sized = next(sized for sized in self.nodes if sized.node.id == ref)
+        largest = self.graph.types[ref].shape
+        return tuple(sized.number(("shape", axis), size) for axis, size in enumerate(largest))
 
     def difference(self, graph: Graph, sizes: Sizes) -> str:
         """Why a graph is not this program at these sizes: the uop that differs. "" if it is."""
