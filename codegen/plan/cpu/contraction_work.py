@@ -463,12 +463,10 @@ class CpuContractionWork:
     def _waiting_for_constants(self, blocks: Blocks, cycles: float, cold: float) -> float:
         """Cycles in which products wait for `cold` bytes of constants, which memory gives, beside `cycles` of
         products. One tile of rows reads constants in the order of memory, and the reading hides the products if it
-        takes longer."""
-        constants = self.target.cycles_in(cold / self.target.bandwidth)
-        if blocks.bm == blocks.mr and constants >= cycles:
-            return waiting_for_constants(cold, cycles, self.target)
-        less, more = sorted((cycles, constants))
-        return _UNHIDDEN * less * less / more
+        takes far longer."""
+        less, more = sorted((cycles, self.target.cycles_in(cold / self.target.bandwidth)))
+        waiting = _UNHIDDEN * less * less / more
+        return max(waiting, waiting_for_constants(cold, cycles, self.target)) if blocks.bm == blocks.mr else waiting
 
     def _waiting_for_columns(self, blocks: Blocks, cold: float) -> float:
         """Cycles in which dot products wait for columns that the second-level caches do not hold. Constants that come

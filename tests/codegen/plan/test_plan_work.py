@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -11,6 +12,8 @@ import pytest
 from codegen.lower.cpu.lower_contraction import lower_contraction
 from codegen.plan.cpu.cache_lines import waiting_for_constants
 from codegen.plan.cpu.candidates import candidates
+from codegen.plan.cpu.contraction_work import CpuContractionWork
+from codegen.plan.cpu.cpu_contraction import cpu_contraction_of
 from codegen.plan.fit_plan import fit_plan
 from codegen.plan.op_weights import weight
 from codegen.poly.analyse import analyse
@@ -251,6 +254,22 @@ def test_kernels_wait_for_constants_that_memory_gives_later_than_they_multiply()
     cycles = TARGET.cycles_in(cold / TARGET.bandwidth)
     waits = [waiting_for_constants(cold, busy, TARGET) for busy in (0, cycles / 2, cycles, 2 * cycles)]
     assert waits == pytest.approx([0.7 * cycles, 0.35 * cycles, 0, 0])
+
+
+def test_the_wait_of_one_tile_of_rows_for_constants_has_no_jump() -> None:
+    """From constants that memory gives far sooner than a core multiplies to those that memory gives far later."""
+    known = with_constant(regions.matmul((), 8, 768, 768), "B")
+    plan = next(plan for plan, _ in contractions(known) if plan.blocks.bm == plan.blocks.mr)
+    view = cpu_contraction_of(known, analyse(known).core, vector=plan.vector)
+    assert view is not None
+
+    def wait(bandwidth: float) -> float:
+        target = msgspec.structs.replace(TARGET, constant_bytes=1 << 30, bandwidth=bandwidth)
+        return CpuContractionWork(view, target).of(plan.blocks, plan.places, plan.order, held=plan.held).layout
+
+    waits = [wait(1e9 * 1.02**step) for step in range(500)]
+    assert waits[0] > 1e3 * waits[-1]
+    assert all(0.94 < after / before < 1.06 for before, after in itertools.pairwise(waits))
 
 
 def test_rows_in_memory_that_no_cache_holds_are_read_again_for_each_product() -> None:
