@@ -6,11 +6,12 @@ and at sizes that are one less. `GraphBySizes.difference` compares the program a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from eqsat.model import BoundModel
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.tiny.graph import Graph, Node
 from ir.tiny.graph_by_sizes import (
@@ -20,6 +21,7 @@ from ir.tiny.graph_by_sizes import (
     SizeExpr,
     Sizes,
     Value,
+    different_constant,
     element_of,
     form_of,
     numbers_of,
@@ -28,7 +30,7 @@ from ir.tiny.graph_by_sizes import (
 )
 from ir.tiny.restriction import STAGE
 
-Bind = Callable[[Sizes], Graph]
+Bind = Callable[[Sizes], BoundModel]
 """The program at given sizes."""
 
 
@@ -36,7 +38,12 @@ class _Example(NamedTuple):
     """The program at sizes where those of `symbols` are one less than the largest ones."""
 
     symbols: tuple[str, ...]
-    graph: Graph
+    bound: BoundModel
+
+    def numbers(self, place: int) -> dict[Place, Value]:
+        """The numbers of the uop at a place."""
+        graph = self.bound.graph
+        return numbers_of(graph.nodes[place], graph.types, self.bound.constants)
 
 
 def fit_sizes(bind: Bind, largest: Sizes, symbols: Sequence[str]) -> GraphBySizes:
@@ -49,28 +56,28 @@ def fit_sizes(bind: Bind, largest: Sizes, symbols: Sequence[str]) -> GraphBySize
     Raises:
         EqsatError: UnsupportedOp where all other sizes have other uops, or where a number is no such expression.
     """
-    graph = bind(largest)
-    examples = _examples(bind, graph, largest, symbols)
-    unknown = [_unknown_number(graph, example, largest) for example in examples]
+    bound = bind(largest)
+    examples = _examples(bind, bound, largest, symbols)
+    unknown = [_unknown_number(bound, example, largest) for example in examples]
     if all(unknown):
         node, numbers = next(one for one in unknown if one)
         _refuse("a number depends on the sizes in an unknown way", node, numbers=numbers)
     examples = [example for example, found in zip(examples, unknown, strict=True) if found is None]
-    nodes = [_sized(place, node, graph, examples, largest) for place, node in enumerate(graph.nodes)]
+    nodes = tuple(_sized(place, bound, examples, largest) for place in range(len(bound.graph.nodes)))
     varying = tuple(symbol for example in examples for symbol in example.symbols)
-    return GraphBySizes(graph, dict(largest), varying, tuple(nodes))
+    return GraphBySizes(bound.graph, bound.constants, dict(largest), varying, nodes)
 
 
-def _examples(bind: Bind, graph: Graph, largest: Sizes, symbols: Sequence[str]) -> list[_Example]:
+def _examples(bind: Bind, bound: BoundModel, largest: Sizes, symbols: Sequence[str]) -> list[_Example]:
     """The program at sizes that are one less: each alone, or several together."""
 
     def smaller(*together: str) -> list[_Example]:
-        """The example, if it has the uops of `graph`; none if it has others, or if the sizes do not fit together."""
+        """The example, if it has the uops of `bound`; none if it has others, or if the sizes do not fit together."""
         try:
             other = bind(_one_less(largest, together))
         except EqsatError:
             return []
-        return [_Example(together, other)] if _are_alike(graph, other) else []
+        return [_Example(together, other)] if _are_alike(bound, other) else []
 
     alone = [example for symbol in symbols for example in smaller(symbol)]
     rest = [symbol for symbol in symbols if (symbol,) not in [example.symbols for example in alone]]
@@ -78,7 +85,7 @@ def _examples(bind: Bind, graph: Graph, largest: Sizes, symbols: Sequence[str]) 
         return alone
     tied = smaller(*rest) if len(rest) > 1 else []
     examples = [*alone, *tied] if tied else smaller(*symbols) or alone
-    return examples or _refuse_others(graph, bind(_one_less(largest, symbols)))
+    return examples or _refuse_others(bound.graph, bind(_one_less(largest, symbols)).graph)
 
 
 def _refuse_others(graph: Graph, smaller: Graph) -> NoReturn:
@@ -91,30 +98,33 @@ def _one_less(largest: Sizes, symbols: Sequence[str]) -> dict[str, int]:
     return {symbol: size - 1 if symbol in symbols else size for symbol, size in largest.items()}
 
 
-def _are_alike(one: Graph, other: Graph) -> bool:
+def _are_alike(largest: BoundModel, smaller: BoundModel) -> bool:
+    one, other = largest.graph, smaller.graph
     return (
         len(one.nodes) == len(other.nodes)
         and one.outputs == other.outputs
         and all(form_of(a) == form_of(b) for a, b in zip(one.nodes, other.nodes, strict=True))
+        and not different_constant(smaller.constants, largest.constants)
     )
 
 
-def _unknown_number(graph: Graph, example: _Example, largest: Sizes) -> tuple[Node, list[Value]] | None:
+def _unknown_number(bound: BoundModel, example: _Example, largest: Sizes) -> tuple[Node, list[Value]] | None:
     """A number of the largest sizes and of an example between which there is no expression, and its uop."""
-    for node, other in zip(graph.nodes, example.graph.nodes, strict=True):
-        element, smaller = element_of(node, graph.types), numbers_of(other, example.graph.types)
-        for at, value in numbers_of(node, graph.types).items():
+    types = bound.graph.types
+    for place, node in enumerate(bound.graph.nodes):
+        element, smaller = element_of(node, types), example.numbers(place)
+        for at, value in numbers_of(node, types, bound.constants).items():
             less = smaller.get(at, False)
             if not same_value(value, less) and not _expression(value, [(example.symbols, less)], largest, element):
                 return node, [value, less]
     return None
 
 
-def _sized(place: int, node: Node, graph: Graph, examples: Sequence[_Example], largest: Sizes) -> NodeBySizes:
-    element = element_of(node, graph.types)
-    smaller = [numbers_of(example.graph.nodes[place], example.graph.types) for example in examples]
+def _sized(place: int, bound: BoundModel, examples: Sequence[_Example], largest: Sizes) -> NodeBySizes:
+    node, types = bound.graph.nodes[place], bound.graph.types
+    element, smaller = element_of(node, types), [example.numbers(place) for example in examples]
     varying: dict[Place, SizeExpr] = {}
-    for at, value in numbers_of(node, graph.types).items():
+    for at, value in numbers_of(node, types, bound.constants).items():
         others = [numbers.get(at) for numbers in smaller]
         if any(other is None for other in others):
             _refuse("the value has another rank at other sizes", node)
@@ -165,17 +175,3 @@ def _refuse(message: str, node: Node | None, **details: object) -> NoReturn:
     hint = "call with sizes that are built exactly, or leave this dim out of when_missing="
     at, op = (None, None) if node is None else (node.id, node.label)
     fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {message}", at=at, op=op, hint=hint, **details)
-
-
-def constants_agree(smaller: Mapping[str, np.ndarray], largest: Mapping[str, np.ndarray]) -> str:
-    """Why the constants of a program are not the first elements of those at the largest sizes: "" if they are."""
-    for name in smaller.keys() | largest.keys():
-        one, other = smaller.get(name), largest.get(name)
-        if one is other:
-            continue
-        if one is None or other is None or one.dtype != other.dtype or one.ndim != other.ndim:
-            return f"the constant {name!r} is another one"
-        first = other[tuple(map(slice, one.shape))]
-        if first.shape != one.shape or first.tobytes() != one.tobytes():
-            return f"the constant {name!r} depends on the padded size"
-    return ""

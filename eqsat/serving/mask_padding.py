@@ -12,7 +12,7 @@ computed from the lengths:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 import msgspec
@@ -21,7 +21,7 @@ from eqsat.serving.length_uops import LENGTH, LengthUOps
 from eqsat.serving.padding_values import Known, PaddingValues
 from ir.diagnostics import Kind, fail
 from ir.tiny.graph import Graph, Node, Ref
-from ir.tiny.graph_by_sizes import GraphBySizes, NodeBySizes, SizeExpr, Value
+from ir.tiny.graph_by_sizes import FIRST, GraphBySizes, NodeBySizes, SizeExpr, Value
 from ir.tiny.node import Imm
 from ir.tiny.reshape_groups import ReshapeGroup, reshape_groups
 from ir.tiny.restriction import STAGE
@@ -39,20 +39,20 @@ class MaskedGraph(NamedTuple):
     lengths: Mapping[str, str]
 
 
-def mask_padding(sized: GraphBySizes, constants: Collection[str]) -> MaskedGraph:
-    """The graph of the largest sizes with masks. constants: names of inputs that are not padded with zeros.
+def mask_padding(sized: GraphBySizes) -> MaskedGraph:
+    """The graph of the largest sizes with masks.
 
     Raises:
         EqsatError: UnsupportedOp at a uop that reads padding in a way that no mask prevents.
     """
-    return _Masking(sized, constants).whole()
+    return _Masking(sized).whole()
 
 
 class _Masking:
     """Writes the masked graph, uop by uop."""
 
-    def __init__(self, sized: GraphBySizes, constants: Collection[str]) -> None:
-        self._sized, self._constants = sized, constants
+    def __init__(self, sized: GraphBySizes) -> None:
+        self._sized = sized
         self._to = LengthUOps(sized.graph.types)
         self._padding = PaddingValues(self._to.nodes, self._to.types)
         self._at: dict[Ref, Ref] = {}
@@ -70,6 +70,8 @@ class _Masking:
         names = {symbol: self._name_of_length(symbol) for symbol in self._symbols}
         for symbol, name in names.items():
             self._to.add_length(symbol, name)
+        for one in inputs:
+            self._shift(one)
         for one in self._sized.nodes:
             if one.node.uop != "INPUT":
                 self._to.tagged(one.node.tag)
@@ -113,11 +115,22 @@ class _Masking:
 
     def _input(self, node: Node) -> Ref:
         ref = self._to.put(node)
-        if node.arg["tensor_id"] in self._constants:
+        if node.arg["tensor_id"] in self._sized.constants:
             self._padding[ref] = (None,) * len(self._to.shape(ref))
         else:
             self._padding.follow(ref)
         return ref
+
+    def _shift(self, one: NodeBySizes) -> None:
+        """Adds to a constant of integers how far its first element is from that at the largest sizes."""
+        expr = one.numbers.get(FIRST)
+        if expr is None:
+            return
+        at, largest = self._at[one.node.id], expr.at(self._sized.sizes)
+        type_ = self._to.types[at]
+        distance = self._to.scalar(SizeExpr(expr.const - largest, expr.terms), type_.dtype)
+        shifted = self._to.add("ADD", at, self._to.filled(distance, type_.shape))
+        self._at[one.node.id], self._shapes[shifted] = shifted, self._shapes[at]
 
     def _same(self, one: NodeBySizes) -> Ref:
         """The uop as it is at the largest sizes; immediates that are sizes are computed from the lengths."""

@@ -10,17 +10,18 @@ number that is there what its expression says is that everywhere between, if it 
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from eqsat.model import BoundModel, Length, Model
-from eqsat.serving.fit_sizes import constants_agree, fit_sizes
+from eqsat.serving.fit_sizes import fit_sizes
 from eqsat.serving.mask_padding import MaskedGraph, mask_padding
-from ir.diagnostics import EqsatError, Kind, fail
+from ir.diagnostics import EqsatError, EqsatWarning, Kind, fail
 from ir.dtype import TensorType
-from ir.tiny.graph import Graph, Ref
+from ir.tiny.graph import Ref
 from ir.tiny.graph_by_sizes import Sizes
 from ir.tiny.restriction import STAGE
 
@@ -54,10 +55,11 @@ class PaddedModel:
         self._symbols = self._by_sizes.varying
         self._lines = [_Line(self._sizes(largest), self._sizes(largest))]
         self._proving = threading.Lock()
+        self._has_told = False
 
     def masked(self) -> BoundModel:
         """The model at the largest sizes with masks, whose graph takes a length for each symbol."""
-        found: MaskedGraph = mask_padding(self._by_sizes, self._bound.constants)
+        found: MaskedGraph = mask_padding(self._by_sizes)
         lengths = {name: Length(symbol, self._largest[symbol]) for name, symbol in found.lengths.items()}
         results = self._bound.results or self._bound.graph.outputs
         return replace(self._bound, graph=found.graph, results=results, lengths=lengths)
@@ -70,7 +72,9 @@ class PaddedModel:
             EqsatError: UnsupportedOp where the program differs from the expressions.
         """
         wanted = self._sizes(sizes)
-        if self._by_symbol(wanted) != dict(sizes):
+        fixed = [symbol for symbol, size in self._by_symbol(wanted).items() if sizes[symbol] != size]
+        if fixed:
+            self._tell(fixed)
             return False
         with self._proving:
             if any(line.holds(wanted) for line in self._lines):
@@ -82,6 +86,15 @@ class PaddedModel:
                 del self._lines[1:]
             self._lines.append(self._line_through(wanted))
             return True
+
+    def _tell(self, fixed: Sequence[str]) -> None:
+        """Warns, once, that a size cannot vary."""
+        if not self._has_told:
+            self._has_told = True
+            sizes = ", ".join(f"{symbol}={self._largest[symbol]}" for symbol in fixed)
+            message = f"calls of other sizes than {sizes} wait for code of their own: at other sizes of {fixed[0]}, the"
+            message += " program has other uops, constants, or numbers that are no expressions of the size"
+            warnings.warn(message, EqsatWarning, stacklevel=2)
 
     def signature_at(self, sizes: Sizes) -> dict[str, TensorType]:
         """Types of the arguments by name, in order."""
@@ -113,13 +126,8 @@ class PaddedModel:
     def _sizes(self, sizes: Sizes) -> tuple[int, ...]:
         return tuple(sizes[symbol] for symbol in self._symbols)
 
-    def _bind(self, sizes: Sizes) -> Graph:
-        """The program at other sizes, whose constants must be the first elements of those at the largest."""
-        bound = self._model.bind(sizes, strict=False)
-        difference = constants_agree(bound.constants, self._bound.constants)
-        if difference:
-            _refuse(difference, sizes)
-        return bound.graph
+    def _bind(self, sizes: Sizes) -> BoundModel:
+        return self._bound if sizes == self._largest else self._model.bind(sizes, strict=False)
 
     def _has_elements(self, wanted: tuple[int, ...]) -> bool:
         """Whether every axis that depends on the sizes has elements at these sizes."""
@@ -132,7 +140,8 @@ class PaddedModel:
 
     def _compare(self, wanted: tuple[int, ...]) -> None:
         sizes = self._by_symbol(wanted)
-        difference = self._by_sizes.difference(self._bind(sizes), sizes)
+        bound = self._bind(sizes)
+        difference = self._by_sizes.difference(bound.graph, bound.constants, sizes)
         if difference:
             _refuse(difference, sizes)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from eqsat.model import BoundModel, Model
-from eqsat.serving.fit_sizes import constants_agree
 from eqsat.serving.padded_model import PaddedModel
 from eqsat.serving.variants import Key, key_of
 from eqsat.serving.when_missing import Serving
@@ -27,11 +28,22 @@ class Padding:
         self._reading = threading.Lock()
 
     def check(self, free: Sequence[str]) -> None:
-        """Raises EqsatError, UnsupportedOp, if the largest buckets show that padding would change results."""
+        """Checks the largest buckets.
+
+        Raises:
+            EqsatError: UnsupportedOp if padding would change results; InvalidOption if they do not fit together.
+        """
         if not self.serving.pads or not all(symbol in self.serving.buckets for symbol in free):
             return
         large = {**self.model.infer({}), **{symbol: self.serving.buckets[symbol][-1] for symbol in free}}
-        self.model_to_build(self.model.bind(large, strict=False), large)
+        try:
+            bound = self.model.bind(large, strict=False)
+        except EqsatError as error:
+            several = ", ".join(f"{symbol}={large[symbol]}" for symbol in free)
+            message = f"the largest buckets {several} do not fit together: {error.diagnostics[0].message}"
+            hint = "sizes that depend on each other have buckets in pairs: past=[256, 1024], total=[257, 1025]"
+            fail(Kind.INVALID_OPTION, STAGE, message, hint=hint)
+        self.model_to_build(bound, large)
 
     def model_to_build(self, bound: BoundModel, sizes: Mapping[str, int]) -> BoundModel:
         """The model to compile for calls of these sizes and, if they are those of a bucket, of smaller ones.
@@ -75,8 +87,13 @@ class Padding:
 
 def _prove(small: BoundModel, large: BoundModel) -> None:
     """Raises EqsatError, UnsupportedOp, unless the large model computes the small one on padded arguments."""
-    difference = constants_agree(small.constants, large.constants)
-    if difference:
-        hint = "leave this dim out of when_missing="
-        fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {difference}", hint=hint)
+    for name in small.constants.keys() | large.constants.keys():
+        one, other = small.constants.get(name), large.constants.get(name)
+        if one is not other and (one is None or other is None or not _are_same(one, other)):
+            message = "padded positions reach results: a constant depends on the padded size"
+            fail(Kind.UNSUPPORTED_OP, STAGE, message, at=name, hint="leave this dim out of when_missing=")
     check_restriction(small.graph, large.graph)
+
+
+def _are_same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()

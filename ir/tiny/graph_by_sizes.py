@@ -1,6 +1,8 @@
 """A Tiny graph at many sizes: the graph at the largest sizes, and its numbers as functions of the sizes.
 
 %y: fp32[S, 64] = shrink(%x, lo=[S - 1, 0], …)        shape[0] = S, lo[0] = S - 1
+
+A constant of integers, such as the positions P, P + 1, …, has a number, too: its first element.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from ir.uop.args import ArgKind
 
 Sizes = Mapping[str, int]
 Place = tuple[str | int, ...]
-"""Where a number of a uop stands: ("shape", axis) of the result, (attribute, position, …), or ("src", operand)."""
+"""Where a number of a uop stands: ("shape", axis) of the result, (attribute, position, …), ("src", operand), FIRST."""
+FIRST: Place = ("first element",)
+Constants = Mapping[str, np.ndarray]
+"""The values of constant inputs by tensor_id."""
 Value = int | float | bool
 
 _SIZED = (ArgKind.DIMS, ArgKind.PAIRS, ArgKind.SIZE)
@@ -58,11 +63,12 @@ class NodeBySizes(NamedTuple):
 class GraphBySizes:
     """A program at all sizes from 1 to `sizes`, where every number of its graph is an expression of the sizes.
 
-    graph: the program at `sizes`, the largest ones. varying: the symbols whose sizes may be smaller. nodes: its uops,
-    in order.
+    graph, constants: the program at `sizes`, the largest ones. varying: the symbols whose sizes may be smaller. nodes:
+    its uops, in order.
     """
 
     graph: Graph
+    constants: Constants
     sizes: Sizes
     varying: tuple[str, ...]
     nodes: tuple[NodeBySizes, ...]
@@ -73,16 +79,19 @@ class GraphBySizes:
         largest = self.graph.types[ref].shape
         return tuple(sized.number(("shape", axis), size) for axis, size in enumerate(largest))
 
-    def difference(self, graph: Graph, sizes: Sizes) -> str:
+    def difference(self, graph: Graph, constants: Constants, sizes: Sizes) -> str:
         """Why a graph is not this program at these sizes: the uop that differs. "" if it is."""
         if len(graph.nodes) != len(self.nodes) or graph.outputs != self.graph.outputs:
             return "the program has other uops"
+        different = different_constant(constants, self.constants)
+        if different:
+            return f"the constant {different!r} depends on the sizes"
         for sized, own in zip(self.nodes, graph.nodes, strict=True):
             if form_of(sized.node) != form_of(own):
                 return f"{own.label} `{own.id}` is another uop, or reads other values"
             element = element_of(own, graph.types)
-            largest = numbers_of(sized.node, self.graph.types)
-            for place, found in numbers_of(own, graph.types).items():
+            largest = numbers_of(sized.node, self.graph.types, self.constants)
+            for place, found in numbers_of(own, graph.types, constants).items():
                 expr = sized.numbers.get(place)
                 expected = largest[place] if expr is None else value_of(expr, sizes, element, type(found))
                 if not same_value(expected, found):
@@ -98,7 +107,7 @@ def form_of(node: Node) -> tuple[object, ...]:
     return node.id, node.uop, src, tuple(kept.items()), node.barrier
 
 
-def numbers_of(node: Node, types: Mapping[str, TensorType]) -> dict[Place, Value]:
+def numbers_of(node: Node, types: Mapping[str, TensorType], constants: Constants) -> dict[Place, Value]:
     """The numbers of a uop that may depend on sizes, by their places."""
     numbers: dict[Place, Value] = {("shape", axis): size for axis, size in enumerate(types[node.id].shape)}
     for key, spec in node.op.args.items():
@@ -108,7 +117,28 @@ def numbers_of(node: Node, types: Mapping[str, TensorType]) -> dict[Place, Value
     for position, operand in enumerate(node.src):
         if isinstance(operand, Imm):
             numbers["src", position] = rounded(operand.value, element)
+    constant = constants.get(node.arg["tensor_id"]) if node.uop == "INPUT" else None
+    if constant is not None and constant.dtype.kind in "iu" and constant.size:
+        numbers[FIRST] = int(constant.flat[0])
     return numbers
+
+
+def different_constant(smaller: Constants, largest: Constants) -> str:
+    """The name of a constant that is not the first elements of the one at the largest sizes; "" if there is none. Of
+    integers, the differences from the first element count."""
+    return next((name for name in (smaller.keys() | largest.keys()) if not _begins(smaller, largest, name)), "")
+
+
+def _begins(smaller: Constants, largest: Constants, name: str) -> bool:
+    one, other = smaller.get(name), largest.get(name)
+    if one is None or other is None or one is other:
+        return one is other
+    if one.dtype != other.dtype or one.ndim != other.ndim:
+        return False
+    first = other[tuple(map(slice, one.shape))]
+    if first.shape == one.shape and one.size and one.dtype.kind in "iu" and one.flat[0] != first.flat[0]:
+        one, first = one - one.flat[0], first - first.flat[0]
+    return first.shape == one.shape and first.tobytes() == one.tobytes()
 
 
 def value_of(expr: SizeExpr, sizes: Sizes, element: np.dtype[np.generic], kind: type) -> Value:

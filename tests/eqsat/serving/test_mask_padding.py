@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from eqsat.model import BoundModel
 from eqsat.serving.fit_sizes import fit_sizes
 from eqsat.serving.mask_padding import MaskedGraph, mask_padding
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.tiny.bind import bind as bind_source
 from ir.tiny.graph import Graph
-from ir.tiny.graph_by_sizes import Sizes
+from ir.tiny.graph_by_sizes import Constants, GraphBySizes, Sizes
 from ir.tiny.parse import parse, read_document
 from ir.tiny.playback import playback
 from tests.ir.tiny.test_restriction import KEPT, MIXED, graph
@@ -25,7 +26,13 @@ REFUSED = {"view from the end", "loop over them", "sum inside a loop", "loop bes
 
 
 def masked(bind: Callable[[Sizes], Graph], largest: Sizes) -> MaskedGraph:
-    return mask_padding(fit_sizes(bind, largest, [*largest]), ())
+    return mask_padding(fitted(bind, largest))
+
+
+def fitted(
+    bind: Callable[[Sizes], Graph], largest: Sizes, constants: Callable[[Sizes], Constants] = lambda sizes: {}
+) -> GraphBySizes:
+    return fit_sizes(lambda sizes: BoundModel(bind(sizes), constants(sizes)), largest, [*largest])
 
 
 def bound(sizes: Sizes, text: str) -> Graph:
@@ -91,10 +98,10 @@ def _computes_all_smaller_sizes(seed: int) -> None:
     found = masked_unless_refused(seed)
     if found is None:
         return
-    by_sizes = fit_sizes(lambda sizes: sized_program(seed, sizes)[0], LARGEST, [*LARGEST])
+    by_sizes = fitted(lambda sizes: sized_program(seed, sizes)[0], LARGEST)
     for sizes in SMALLER:
         small, own_steps = sized_program(seed, sizes)
-        if own_steps == steps and not by_sizes.difference(small, sizes):
+        if own_steps == steps and not by_sizes.difference(small, {}, sizes):
             assert_computes(found, small, sizes, np.random.default_rng(seed))
 
 
@@ -210,9 +217,39 @@ def test_a_constant_is_not_padded_with_zeros() -> None:
     def bind(sizes: Sizes) -> Graph:
         return graph(MIXED["sum"], sizes["M"])
 
-    by_sizes = fit_sizes(bind, {"M": 6}, ["M"])
-    assert count(mask_padding(by_sizes, ()), "WHERE") == 0
-    assert count(mask_padding(by_sizes, ("x",)), "WHERE") == 1
+    rows = np.arange(24, dtype=np.float32).reshape(6, 4)
+    found = mask_padding(fitted(bind, {"M": 6}, lambda sizes: {"x": rows[: sizes["M"]]}))
+    assert (count(masked(bind, {"M": 6}), "WHERE"), count(found, "WHERE")) == (0, 1)
+    length = {"length of M": np.asarray(2, np.int32)}
+    np.testing.assert_array_equal(playback(found.graph, {"x": rows, **length})[0], rows[:2].sum(0))
+
+
+def test_positions_behind_a_cache_are_a_constant_that_moves() -> None:
+    """As `arange(past, past + sequence)`, which a frontend computes."""
+
+    def bind(sizes: Sizes) -> Graph:
+        return bound(sizes, "%at: i64[S] = input()\n%x: i64[P] = input()\n%y = add(%at, 1)\n%z = relu(%x)")
+
+    def positions(sizes: Sizes) -> Constants:
+        return {"at": np.arange(sizes["P"], sizes["P"] + sizes["S"])}
+
+    largest = {"P": 9, "S": 4}
+    by_sizes = fitted(bind, largest, positions)
+    found = mask_padding(by_sizes)
+    sizes = {"P": 3, "S": 2}
+    assert not by_sizes.difference(bind(sizes), positions(sizes), sizes)
+    assert by_sizes.difference(bind(sizes), {"at": np.array([3, 5])}, sizes)
+    given = {name: np.asarray(sizes[symbol], np.int32) for name, symbol in found.lengths.items()}
+    result, _ = playback(found.graph, {**positions(largest), **given, "x": np.zeros(9, np.int64)})
+    np.testing.assert_array_equal(result[:2], [4, 5])
+
+
+def test_a_constant_that_differs_is_refused() -> None:
+    def bind(sizes: Sizes) -> Graph:
+        return graph(KEPT["elementwise"], sizes["M"])
+
+    with pytest.raises(EqsatError, match="padded positions reach results"):
+        fitted(bind, {"M": 6}, lambda sizes: {"x": np.full((sizes["M"], 4), sizes["M"], np.float32)})
 
 
 def test_a_size_that_cannot_be_one_less_stays() -> None:
@@ -223,8 +260,8 @@ def test_a_size_that_cannot_be_one_less_stays() -> None:
             fail(Kind.AXIS_SIZE_MISMATCH, "test", "no batch of 1")
         return bound(sizes, "%x: fp32[B, M] = input()\n%y: fp32[B] = reduce(%x, axes=[1], op=SUM, dtype=fp32)")
 
-    assert fit_sizes(bind, {"B": 2, "M": 5}, ["B", "M"]).varying == ("M",)
-    assert fit_sizes(bind, {"B": 3, "M": 5}, ["B", "M"]).varying == ("B", "M")
+    assert fitted(bind, {"B": 2, "M": 5}).varying == ("M",)
+    assert fitted(bind, {"B": 3, "M": 5}).varying == ("B", "M")
 
 
 def test_sizes_are_tied_where_one_alone_does_not_fit() -> None:
@@ -236,10 +273,10 @@ def test_sizes_are_tied_where_one_alone_does_not_fit() -> None:
         return bound(sizes, text)
 
     largest = {"B": 4, "P": 6, "T": 7}
-    by_sizes = fit_sizes(bind, largest, [*largest])
+    by_sizes = fitted(bind, largest)
     assert by_sizes.varying == ("B", "P", "T")
-    assert not by_sizes.difference(bind({"B": 2, "P": 3, "T": 4}), {"B": 2, "P": 3, "T": 4})
-    found = mask_padding(by_sizes, ())
+    assert not by_sizes.difference(bind({"B": 2, "P": 3, "T": 4}), {}, {"B": 2, "P": 3, "T": 4})
+    found = mask_padding(by_sizes)
     assert sorted(found.lengths.values()) == ["B", "P"], "T is P + 1"
     sizes = {"B": 3, "P": 2, "T": 3}
     assert_computes(found, bind(sizes), sizes, np.random.default_rng(0))

@@ -15,7 +15,7 @@ from eqsat import Program, nn, optimize_and_compile, tensor
 from eqsat.model import read_model
 from eqsat.serving.padded_model import PaddedModel
 from eqsat.tensor import Tensor
-from ir.diagnostics import EqsatError, Kind
+from ir.diagnostics import EqsatError, EqsatWarning, Kind
 
 DEPTH = 8
 TEXT = """
@@ -182,3 +182,18 @@ def test_sizes_that_vary_together_only_are_one_direction() -> None:
     assert program.variants == [{"P": 8, "T": 9}]
     with pytest.raises(EqsatError):
         program(x, keys, np.ones(5, np.float32))
+    with pytest.raises(EqsatError, match="P=8, T=8 do not fit together") as caught:
+        optimize_and_compile(source, target="cpu", dims={"P": [8], "T": [8]}, when_missing="pad", threads=1)
+    assert caught.value.diagnostics[0].hint
+
+
+def test_a_size_that_cannot_vary_is_told_once() -> None:
+    def root(x: Tensor) -> Any:
+        return (x * x.shape[1] ** 0.5).sum()
+
+    source = traced(root, x=("M", "N"))
+    program = optimize_and_compile(source, target="cpu", dims={"M": [8], "N": [5]}, when_missing="pad", threads=1)
+    np.testing.assert_allclose(program(np.ones((3, 5), np.float32)), 15 * 5**0.5, rtol=1e-5)
+    with pytest.warns(EqsatWarning, match="other sizes than N=5 wait"):
+        np.testing.assert_allclose(program(np.ones((8, 4), np.float32)), 64, rtol=1e-5)
+    assert program.variants == [{"M": 8, "N": 5}, {"M": 8, "N": 4}]
