@@ -10,7 +10,7 @@ and takes one token, with caches of 256. onnxruntime computes with activations o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,12 +72,13 @@ class Graph:
         how = {"K": depth, "N": columns, "bits": 4, "block_size": BLOCK, "accuracy_level": 1}
         return self.node("MatMulNBits", inputs, [name], domain="com.microsoft", **how)
 
-    def model(self, outputs: list[str]) -> bytes:
-        """The model, in ONNX's format."""
+    def model(self, outputs: list[str], shapes: Mapping[str, Sequence[int | str]] | None = None) -> bytes:
+        """The model, in ONNX's format. shapes: of inputs with free sizes."""
         from onnx import helper
 
+        sizes = {name: array.shape for name, array in self.inputs.items()} | dict(shapes or {})
         arguments = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), sizes[name])
             for name, array in self.inputs.items()
         ]
         results = [helper.make_empty_tensor_value_info(name) for name in outputs]
@@ -105,12 +106,12 @@ def product(weights: str, rows: int) -> tuple[Graph, list[str]]:
     return graph, [graph.node("MatMul", [x, wide], ["y"])]
 
 
-def decoder() -> tuple[Graph, list[str]]:
-    """One token through the layers of a decoder; the last layer's channels, then the caches."""
+def decoder(is_masked: bool = False) -> tuple[Graph, list[str]]:
+    """One token through the layers of a decoder; the last layer's channels, then the caches. is_masked: the number of
+    tokens is that of the argument `mask`, as in models whose caches grow."""
     graph, ours = Graph(), {"domain": "com.microsoft"}
     h = graph.argument("h", graph.draw(1, 1, CHANNELS, scale=1.0))
-    last = graph.constant("last", np.full(1, CACHED, np.int32))
-    total = graph.constant("total", np.full(1, CACHED + 1, np.int32))
+    last, total = _places(graph) if is_masked else _known_places(graph)
     angles = np.outer(np.arange(2 * CACHED), 1e4 ** -np.linspace(0, 1, WIDTH // 2))
     turns = [graph.constant(name, fn(angles).astype(np.float32)) for name, fn in (("cos", np.cos), ("sin", np.sin))]
     n = graph.node("SimplifiedLayerNormalization", [h, graph.constant("g", 1 + graph.draw(CHANNELS))], ["n"])
@@ -128,6 +129,26 @@ def decoder() -> tuple[Graph, list[str]]:
         hidden = graph.node("Mul", [graph.node("Mul", [gate, share], [f"silu{layer}"]), up], [f"hidden{layer}"])
         n, h = _add(graph, h, graph.words(f"down{layer}", hidden, HIDDEN, CHANNELS), f"b{layer}")
     return graph, [n, *caches]
+
+
+def _known_places(graph: Graph) -> tuple[str, str]:
+    """The last position and the number of positions, as constants."""
+    last = graph.constant("last", np.full(1, CACHED, np.int32))
+    return last, graph.constant("total", np.full(1, CACHED + 1, np.int32))
+
+
+def _places(graph: Graph) -> tuple[str, str]:
+    """The last position and the number of positions, from the sum and the size of a mask."""
+    from onnx import TensorProto
+
+    mask = graph.argument("mask", np.ones((1, CACHED + 1), np.int64))
+    one, axis = (graph.constant(name, np.full(1, value, np.int64)) for name, value in (("one", 1), ("axis", 1)))
+    seen = graph.node("Sub", [graph.node("ReduceSum", [mask, axis], ["seen"], keepdims=0), one], ["place"])
+    length = graph.node("Gather", [graph.node("Shape", [mask], ["shape"]), axis], ["length"])
+    last, total = (
+        graph.node("Cast", [value], [name], to=TensorProto.INT32) for value, name in ((seen, "last"), (length, "total"))
+    )
+    return last, total
 
 
 def _add(graph: Graph, h: str, x: str, name: str) -> tuple[str, str]:
