@@ -56,8 +56,9 @@ def systems(model: bytes, threads: int) -> dict[str, tuple[Call, int | None]]:
     from eqsat import optimize_and_compile
 
     ours = onnx.load_model_from_string(model)
-    buckets = {"past": [CACHED], "total": [CACHED + 1]}
-    padded = optimize_and_compile(ours, threads=threads, dims=buckets, when_missing="pad")
+    padded = optimize_and_compile(
+        ours, threads=threads, dims={"past": [CACHED], "total": "past + 1"}, when_missing="pad"
+    )
     own = optimize_and_compile(ours, threads=threads)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3

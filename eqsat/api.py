@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from typing import Any
@@ -35,7 +36,7 @@ from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.program import Program
 from eqsat.runtime.verify import verify_compiled
-from eqsat.serving.buckets import split_dims
+from eqsat.serving.buckets import check_related, split_dims, split_related
 from eqsat.serving.padding import Padding
 from eqsat.serving.when_missing import WhenMissing, check_when_missing, serving
 from eqsat.shown_progress import ProgressChoice, telling
@@ -51,7 +52,7 @@ def optimize_and_compile(
     source: Any,
     *,
     target: str | Target = "auto",
-    dims: Mapping[str, int | Sequence[int]] | None = None,
+    dims: Mapping[str, int | Sequence[int] | str] | None = None,
     constants: Mapping[str, Any] | None = None,
     rules: RuleChoice = None,
     exactness: str | Exactness = Exactness.ROUNDING,
@@ -84,7 +85,8 @@ def optimize_and_compile(
             Target.
         dims: sizes of symbolic dims. If some stay free, the program compiles a variant at each new shape. Several sizes
             (`Buckets(1, 2, 4, 8)`, a list, a range) leave a dim free, and name the sizes that `program.prepare()`
-            builds ahead of calls, and that `when_missing="pad"` pads to.
+            builds ahead of calls, and that `when_missing="pad"` pads to. A text is an expression of other sizes:
+            `{"past": [256], "total": "past + 1"}`.
         constants: arrays by input name; they leave the signature, are folded, and packed. None makes an argument of a
             constant that the source holds, such as an initializer of an ONNX model.
         rules: a list of families to use, of `"-name"`s (families or rules) to leave out, and of your own rules. None
@@ -135,8 +137,9 @@ def optimize_and_compile(
     workers = check_threads(threads, chosen.units)
     check_when_missing(when_missing)
     check_mapping("plans", plans)
-    sizes, buckets = split_dims(dims)
-    model = read_model(source, constants, sizes)
+    rest, related = split_related(dims)
+    sizes, buckets = split_dims(rest)
+    model = replace(read_model(source, constants, sizes), related=related)
 
     def make_here(*job: Any) -> Artifact:
         from eqsat.make_artifact import make_artifact  # programs from the cache need no optimizer
@@ -160,7 +163,9 @@ def optimize_and_compile(
         return compile_bound(bound if chosen.is_gpu else padding.model_to_build(bound, sizes), make)
 
     bound = _bound_or_free(model, strict)
-    free = () if isinstance(bound, BoundModel) else bound
+    unbound = () if isinstance(bound, BoundModel) else bound
+    check_related(related, {*unbound, *model.symbols}, model.infer({}))
+    free = tuple(symbol for symbol in unbound if symbol not in related)
     padding = Padding(model, serving(buckets, when_missing, free))
     padding.check(free)
     if isinstance(bound, BoundModel):

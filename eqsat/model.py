@@ -27,6 +27,7 @@ from ir.tiny.check_calls import outputs_of
 from ir.tiny.dims import match_shapes
 from ir.tiny.graph import Graph
 from ir.tiny.parse import parse, read_document
+from ir.tiny.size_expr import SizeExpr
 from ir.tiny.source import Source, check_dims
 
 STAGE = "load"
@@ -94,10 +95,12 @@ def zero_constants(graph: Graph, names: Iterable[str]) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
-    """A program whose sizes are not bound yet, with its constants and its known sizes."""
+    """A program whose sizes are not bound yet, with its constants and its known sizes. related: sizes that follow from
+    others, by symbol."""
 
     constants: Constants = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
+    related: Mapping[str, SizeExpr] = field(default_factory=dict)
 
     @property
     @abstractmethod
@@ -115,6 +118,11 @@ class Model(ABC):
         return None
 
     @property
+    def symbols(self) -> set[str]:
+        """The symbols that stand for sizes of inputs."""
+        return {size for shape in self._declared_shapes.values() for size in shape if isinstance(size, str)}
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the arguments, in order."""
         return tuple(name for name in self.declared if name not in self.constants)
@@ -125,7 +133,18 @@ class Model(ABC):
         Raises:
             EqsatError: InputMismatch for another rank or fixed size, AxisSizeMismatch for a contradiction.
         """
-        return match_shapes(self._declared_shapes, shapes, self._sizes_of_constants)
+        dims = match_shapes(self._declared_shapes, shapes, self._sizes_of_constants)
+        complete = self.complete(dims)
+        for symbol, size in dims.items():
+            if complete[symbol] != size:
+                message = f"{symbol} is {size}, and {self.related[symbol]} is {complete[symbol]}"
+                fail(Kind.AXIS_SIZE_MISMATCH, STAGE, message, hint="dims= says that both are equal", sizes=dims)
+        return complete
+
+    def complete(self, dims: Mapping[str, int]) -> dict[str, int]:
+        """The sizes, with those that follow from them."""
+        related = {symbol: expr for symbol, expr in self.related.items() if dims.keys() >= set(expr.symbols)}
+        return {**dims, **{symbol: expr.at(dims) for symbol, expr in related.items()}}
 
     @cached_property
     def _declared_shapes(self) -> Mapping[str, tuple[int | str, ...]]:

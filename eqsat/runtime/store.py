@@ -34,6 +34,7 @@ from ir.host.output_file import write_output
 from ir.serde import from_json, to_json
 from ir.tiny.bind import load
 from ir.tiny.dims import match_shapes
+from ir.tiny.size_expr import SizeExpr
 
 FORMAT = 10
 """Version of the file's layout. A file of another version is refused."""
@@ -78,7 +79,7 @@ class StoredServing(msgspec.Struct, frozen=True):
 
 class StoredModel(msgspec.Struct, frozen=True):
     """inputs: the arguments, in order. dims: the sizes that the model fixes. free: the sizes that calls fix.
-    variants: the least recently used first. running: emulated or not."""
+    variants: the least recently used first. running: emulated or not. related: sizes that follow from others."""
 
     inputs: dict[str, TensorInfo]
     dims: dict[str, int]
@@ -87,6 +88,7 @@ class StoredModel(msgspec.Struct, frozen=True):
     variants: tuple[StoredVariant, ...]
     running: Running = ON_TARGET
     serving: StoredServing = StoredServing()
+    related: dict[str, SizeExpr] = {}
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -169,6 +171,7 @@ def pack(model: Model, free: Sequence[str], variants: Mapping[Key, Compiled], se
         stored_variants,
         all_compiled[-1].running,
         _store_serving(model, serving, parts),
+        dict(model.related),
     )
     parts[MODEL] = to_json(stored_model).encode()
     manifest = {
@@ -248,7 +251,8 @@ def _read(parts: FileParts, only_recipes: bool) -> StoredProgram:
     targets = {(variant.recipe.target.arch, variant.recipe.target.is_gpu) for variant in variants.values()}
     _require(len(targets) == 1, MODEL, "holds variants for several machines")
     program = _load_program(stored, parts)
-    model = SavedModel(inputs=stored.inputs, dims=stored.dims, sizes=sizes, program=program)
+    related = stored.related
+    model = SavedModel(inputs=stored.inputs, dims=stored.dims, related=related, sizes=sizes, program=program)
     serving = _load_serving(stored, can_pad=program is not None)
     return StoredProgram(model, stored.free, variants, tuple(manifest.features), stored.running, serving)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ir.diagnostics import Kind, fail
+from ir.tiny.size_expr import SizeExpr, parse_size
 
 STAGE = "options"
 
@@ -63,6 +64,32 @@ def split_dims(dims: Any) -> tuple[Any, dict[str, Buckets]]:
         if isinstance(sizes, Buckets | list | tuple | range | np.ndarray)
     }
     return {symbol: size for symbol, size in dims.items() if symbol not in several}, several
+
+
+def split_related(dims: Any) -> tuple[Any, dict[str, SizeExpr]]:
+    """`dims=` without the sizes that are texts, and the expressions of other sizes that these texts are.
+
+    Raises:
+        EqsatError: InvalidOption for a text that is no such expression.
+    """
+    if not isinstance(dims, Mapping):
+        return dims, {}
+    related: dict[str, SizeExpr] = {}
+    for symbol, text in dims.items():
+        if isinstance(text, str):
+            expr = parse_size(text)
+            if expr is None or any(isinstance(dims.get(other), str) for other in expr.symbols):
+                hint = '"past + 1": symbols that are no texts themselves, integers, + - *'
+                fail(Kind.INVALID_OPTION, STAGE, f"dims= gives {symbol} as {text!r}, no expression", hint=hint)
+            related[symbol] = expr
+    return {symbol: size for symbol, size in dims.items() if symbol not in related}, related
+
+
+def check_related(related: Mapping[str, SizeExpr], free: Iterable[str], known: Iterable[str]) -> None:
+    """Raises EqsatError, InvalidOption, unless free dims follow from other dims."""
+    others = {*free, *known} - related.keys()
+    check_symbols(related, free, "dims=")
+    check_symbols([symbol for expr in related.values() for symbol in expr.symbols], others, "dims=")
 
 
 def check_symbols(given: Iterable[object], free: Iterable[str], what: str) -> None:

@@ -18,8 +18,6 @@ from ir.tiny.graph_by_sizes import (
     GraphBySizes,
     NodeBySizes,
     Place,
-    SizeExpr,
-    Sizes,
     Value,
     different_constant,
     element_of,
@@ -29,6 +27,7 @@ from ir.tiny.graph_by_sizes import (
     value_of,
 )
 from ir.tiny.restriction import STAGE
+from ir.tiny.size_expr import SizeExpr, Sizes
 
 Bind = Callable[[Sizes], BoundModel]
 """The program at given sizes."""

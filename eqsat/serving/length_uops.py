@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from ir.dtype import DTYPES, DType
 from ir.tiny.graph import Ref
-from ir.tiny.graph_by_sizes import SizeExpr
 from ir.tiny.node import Imm
+from ir.tiny.size_expr import SizeExpr
 from ir.tiny.uop_writer import UOpWriter
 
 LENGTH = DTYPES["i32"]

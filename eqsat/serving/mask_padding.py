@@ -21,10 +21,11 @@ from eqsat.serving.length_uops import LENGTH, LengthUOps
 from eqsat.serving.padding_values import Known, PaddingValues
 from ir.diagnostics import Kind, fail
 from ir.tiny.graph import Graph, Node, Ref
-from ir.tiny.graph_by_sizes import FIRST, GraphBySizes, NodeBySizes, SizeExpr, Value
+from ir.tiny.graph_by_sizes import FIRST, GraphBySizes, NodeBySizes, Value
 from ir.tiny.node import Imm
 from ir.tiny.reshape_groups import ReshapeGroup, reshape_groups
 from ir.tiny.restriction import STAGE
+from ir.tiny.size_expr import SizeExpr
 from ir.uop.playback import identity
 from ir.uop.table import UOpKind
 from ir.uop.types import axis_position
@@ -128,7 +129,7 @@ class _Masking:
             return
         at, largest = self._at[one.node.id], expr.at(self._sized.sizes)
         type_ = self._to.types[at]
-        distance = self._to.scalar(SizeExpr(expr.const - largest, expr.terms), type_.dtype)
+        distance = self._to.scalar(expr.plus(SizeExpr(-largest)), type_.dtype)
         shifted = self._to.add("ADD", at, self._to.filled(distance, type_.shape))
         self._at[one.node.id], self._shapes[shifted] = shifted, self._shapes[at]
 
@@ -173,7 +174,7 @@ class _Masking:
             element = self._to.types[index].dtype
             if element.bits < LENGTH.bits:
                 element, index = LENGTH, self._to.add("CAST", index, to=LENGTH.name)
-            last = self._to.scalar(SizeExpr(length.const - 1, length.terms), element)
+            last = self._to.scalar(length.plus(SizeExpr(-1)), element)
             index = self._to.add("MIN", index, self._to.filled(last, self._to.shape(index)))
         return self._to.put(msgspec.structs.replace(node, src=(source, index)))
 
@@ -251,7 +252,9 @@ class _Masking:
             if not lower.is_constant:
                 if self._to.shape(at)[axis] == 0:
                     _refuse(node, "an axis without elements is padded by a length")
-                at = self._to.taken(at, axis, self._to.combined("ADD", self._to.iota(largest[axis]), _negative(lower)))
+                at = self._to.taken(
+                    at, axis, self._to.combined("ADD", self._to.iota(largest[axis]), SizeExpr(0).plus(lower, -1))
+                )
                 pads[axis] = [0, 0]
                 ends.append((axis, lower))
             elif not before[axis].is_constant and (high or not higher.is_constant):
@@ -261,7 +264,7 @@ class _Masking:
         if any(pair != [0, 0] for pair in pads):
             at = self._follow(self._to.add("PAD", at, pad=tuple(map(tuple, pads)), value=value))
         for axis, lower in ends:
-            inside = self._to.within(largest, axis, lower, _sum(lower, before[axis]))
+            inside = self._to.within(largest, axis, lower, lower.plus(before[axis]))
             at = self._ended_by(inside, at, axis, value)
         return at
 
@@ -297,7 +300,7 @@ class _Masking:
                 axes.append(axis)
             else:
                 backwards = self._to.add("NEG", self._to.iota(shape[axis]))
-                last = SizeExpr(before[axis].const - 1, before[axis].terms)
+                last = before[axis].plus(SizeExpr(-1))
                 at = self._to.taken(at, axis, self._to.combined("ADD", backwards, last))
         return (
             self._to.put(msgspec.structs.replace(node, src=(at,), arg=node.arg.with_(axes=tuple(axes)))) if axes else at
@@ -355,17 +358,6 @@ class _Masking:
                 return False
             at, node = ref, self._to.nodes[ref]
         return at in self._shapes and not self._shapes[at][axis].is_constant
-
-
-def _sum(one: SizeExpr, other: SizeExpr) -> SizeExpr:
-    factors = dict(one.terms)
-    for symbol, factor in other.terms:
-        factors[symbol] = factors.get(symbol, 0) + factor
-    return SizeExpr(one.const + other.const, tuple((symbol, factor) for symbol, factor in factors.items() if factor))
-
-
-def _negative(expr: SizeExpr) -> SizeExpr:
-    return SizeExpr(-expr.const, tuple((symbol, -factor) for symbol, factor in expr.terms))
 
 
 def _refuse(node: Node, reason: str) -> NoReturn:

@@ -22,8 +22,8 @@ from eqsat.serving.mask_padding import MaskedGraph, mask_padding
 from ir.diagnostics import EqsatError, EqsatWarning, Kind, fail
 from ir.dtype import TensorType
 from ir.tiny.graph import Ref
-from ir.tiny.graph_by_sizes import Sizes
 from ir.tiny.restriction import STAGE
+from ir.tiny.size_expr import Sizes
 
 MOST_LINES = 1024
 """Lines of proven sizes that are remembered; then all are forgotten."""
@@ -127,7 +127,8 @@ class PaddedModel:
         return tuple(sizes[symbol] for symbol in self._symbols)
 
     def _bind(self, sizes: Sizes) -> BoundModel:
-        return self._bound if sizes == self._largest else self._model.bind(sizes, strict=False)
+        complete = self._model.complete(sizes)
+        return self._bound if complete == self._largest else self._model.bind(complete, strict=False)
 
     def _has_elements(self, wanted: tuple[int, ...]) -> bool:
         """Whether every axis that depends on the sizes has elements at these sizes."""
@@ -136,7 +137,7 @@ class PaddedModel:
         return min(wanted) > 0 and all(expr.at(sizes) > 0 for expr in exprs)
 
     def _by_symbol(self, wanted: tuple[int, ...]) -> Sizes:
-        return {**self._largest, **dict(zip(self._symbols, wanted, strict=True))}
+        return self._model.complete({**self._largest, **dict(zip(self._symbols, wanted, strict=True))})
 
     def _compare(self, wanted: tuple[int, ...]) -> None:
         sizes = self._by_symbol(wanted)

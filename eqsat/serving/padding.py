@@ -35,13 +35,14 @@ class Padding:
         """
         if not self.serving.pads or not all(symbol in self.serving.buckets for symbol in free):
             return
-        large = {**self.model.infer({}), **{symbol: self.serving.buckets[symbol][-1] for symbol in free}}
+        buckets = {symbol: self.serving.buckets[symbol][-1] for symbol in free}
+        large = self.model.complete({**self.model.infer({}), **buckets})
         try:
             bound = self.model.bind(large, strict=False)
         except EqsatError as error:
             several = ", ".join(f"{symbol}={large[symbol]}" for symbol in free)
             message = f"the largest buckets {several} do not fit together: {error.diagnostics[0].message}"
-            hint = "sizes that depend on each other have buckets in pairs: past=[256, 1024], total=[257, 1025]"
+            hint = "a size that follows from another one is a text: past=[256, 1024], total='past + 1'"
             fail(Kind.INVALID_OPTION, STAGE, message, hint=hint)
         self.model_to_build(bound, large)
 
@@ -58,7 +59,7 @@ class Padding:
             return bound
         small = {symbol: size - 1 if symbol in symbols else size for symbol, size in sizes.items()}
         try:
-            _prove(self.model.bind(small, strict=False), bound)
+            _prove(self.model.bind(self.model.complete(small), strict=False), bound)
         except EqsatError:
             return self.model_at(sizes).masked()
         return bound

@@ -43,5 +43,5 @@ class ShapeKeys:
         Raises:
             EqsatError: UnboundDim, and all errors of sizes that contradict the program.
         """
-        bound = self._model.bind({**self._model.infer({}), **sizes}, strict=False)
+        bound = self._model.bind(self._model.complete({**self._model.infer({}), **sizes}), strict=False)
         return self._model.infer({name: type_.shape for name, type_ in bound.signature.items()})

@@ -72,17 +72,18 @@ class StandIn:
     def _in_buckets(self, dims: Mapping[str, int]) -> dict[str, int]:
         """The sizes to build: dims that may be padded have the size of their bucket."""
         buckets = {symbol: self._serving.buckets.get(symbol) for symbol in self._serving.pads}
-        return {
+        sizes = {
             symbol: bucket.above(size) if (bucket := buckets.get(symbol)) is not None else size
             for symbol, size in dims.items()
         }
+        return self._padding.model.complete(sizes)
 
     def _smallest_above(self, dims: Mapping[str, int]) -> tuple[Key, Compiled] | None:
         """The ready variant with the fewest padded elements: of equal sizes, larger only where dims may be padded."""
-        fitting = []
+        fitting, related = [], self._padding.model.related
         for key, compiled in self._variants.held.items():
             sizes = dict(key)
-            grows = self._serving.masked(sizes) if compiled.bound.lengths else self._serving.pads
+            grows = {*(self._serving.masked(sizes) if compiled.bound.lengths else self._serving.pads), *related}
             fits = sizes.keys() == dims.keys() and all(
                 sizes[symbol] == size or (symbol in grows and sizes[symbol] > size) for symbol, size in dims.items()
             )

@@ -17,9 +17,9 @@ import numpy as np
 from ir.dtype import TensorType
 from ir.tiny.graph import Graph, Node, Ref, operand_types
 from ir.tiny.node import Imm
+from ir.tiny.size_expr import SizeExpr, Sizes
 from ir.uop.args import ArgKind
 
-Sizes = Mapping[str, int]
 Place = tuple[str | int, ...]
 """Where a number of a uop stands: ("shape", axis) of the result, (attribute, position, …), ("src", operand), FIRST."""
 FIRST: Place = ("first element",)
@@ -28,23 +28,6 @@ Constants = Mapping[str, np.ndarray]
 Value = int | float | bool
 
 _SIZED = (ArgKind.DIMS, ArgKind.PAIRS, ArgKind.SIZE)
-
-
-class SizeExpr(NamedTuple):
-    """const + Σ factor·size, over sizes by symbol; its reciprocal if `inverted`."""
-
-    const: int
-    terms: tuple[tuple[str, int], ...] = ()
-    inverted: bool = False
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the number is the same at all sizes."""
-        return not self.terms
-
-    def at(self, sizes: Sizes) -> int:
-        """The number at these sizes, before it is inverted."""
-        return self.const + sum(factor * sizes[symbol] for symbol, factor in self.terms)
 
 
 class NodeBySizes(NamedTuple):

@@ -13,9 +13,10 @@ from eqsat.serving.mask_padding import MaskedGraph, mask_padding
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.tiny.bind import bind as bind_source
 from ir.tiny.graph import Graph
-from ir.tiny.graph_by_sizes import Constants, GraphBySizes, Sizes
+from ir.tiny.graph_by_sizes import Constants, GraphBySizes
 from ir.tiny.parse import parse, read_document
 from ir.tiny.playback import playback
+from ir.tiny.size_expr import Sizes
 from tests.ir.tiny.test_restriction import KEPT, MIXED, graph
 from tests.support.programs.sized_programs import sized_program
 

@@ -187,6 +187,58 @@ def test_sizes_that_vary_together_only_are_one_direction() -> None:
     assert caught.value.diagnostics[0].hint
 
 
+def grown_sum(x: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+    total: Tensor = (tensor.concatenate([keys, x]).sum(1) * mask).sum()
+    return total
+
+
+def related(**keywords: Any) -> Program:
+    source = traced(grown_sum, x=(1, 4), keys=("P", 4), mask=("T",))
+    return optimize_and_compile(source, target="cpu", threads=1, **keywords)
+
+
+def assert_sums(program: Program, past: int) -> None:
+    rng = np.random.default_rng(past)
+    x, keys, mask = (rng.random(shape, np.float32) for shape in ((1, 4), (past, 4), (past + 1,)))
+    np.testing.assert_allclose(program(x, keys, mask), (np.concatenate([keys, x]).sum(1) * mask).sum(), rtol=1e-5)
+
+
+def test_a_size_follows_from_others() -> None:
+    program = related(dims={"P": [4, 8], "T": "P + 1"}, when_missing="pad")
+    assert "free dims: P;" in repr(program)
+    assert program.prepare().is_done
+    assert sorted(sizes["T"] for sizes in program.variants) == [5, 9]
+    for past in (3, 5, 8, 1):
+        assert_sums(program, past)
+    assert len(program.variants) == 2
+    with pytest.raises(EqsatError, match="T is 7, and P \\+ 1 is 6") as caught:
+        program(np.ones((1, 4), np.float32), np.ones((5, 4), np.float32), np.ones(7, np.float32))
+    assert caught.value.kind is Kind.AXIS_SIZE_MISMATCH
+    assert_sums(related(dims={"P": 3, "T": "P + 1"}), 3)
+
+
+def test_a_saved_program_knows_which_sizes_follow(tmp_path: Path) -> None:
+    source = "%x: fp32[P] = input()\n%m: fp32[T] = input()\n%a = pad(%x, pad=[[0, 1]])\n%b = mul(%a, %m)\n"
+    source += "%y: fp32[] = reduce(%b, axes=[0], op=SUM, dtype=fp32)"
+    dims = {"P": [4], "T": "1 + P"}
+    program = optimize_and_compile(source, target="cpu", threads=1, dims=dims, when_missing="pad")
+    program.prepare()
+    program.save(tmp_path / "program")
+    again = eqsat.load(tmp_path / "program")
+    for past in (4, 2):
+        np.testing.assert_allclose(again(np.ones(past, np.float32), np.ones(past + 1, np.float32)), past, rtol=1e-6)
+    with pytest.raises(EqsatError, match="T is 4"):
+        again(np.ones(2, np.float32), np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize("dims", [{"T": "P +"}, {"T": "P / 2"}, {"T": "Q + 1"}, {"Q": "P + 1"}, {"T": "P", "P": "T"}])
+def test_texts_that_are_no_expressions_of_sizes_are_refused(dims: dict[str, str]) -> None:
+    with pytest.raises(EqsatError) as caught:
+        related(dims=dims)
+    assert caught.value.kind is Kind.INVALID_OPTION
+    assert caught.value.diagnostics[0].hint
+
+
 def test_a_size_that_cannot_vary_is_told_once() -> None:
     def root(x: Tensor) -> Any:
         return (x * x.shape[1] ** 0.5).sum()
