@@ -55,7 +55,7 @@ class Padding:
             EqsatError: UnsupportedOp where a padded position reaches a result in spite of all masks.
         """
         symbols = self.serving.masked(sizes)
-        if not symbols or 0 in sizes.values():
+        if not symbols:
             return bound
         small = {symbol: size - 1 if symbol in symbols else size for symbol, size in sizes.items()}
         try:

@@ -51,8 +51,11 @@ class StandIn:
         if exact is not None:
             return exact
         wanted = self._in_buckets(dims)
+        compiled = self._variants.ready(key_of(wanted))
+        if 0 in dims.values() and (compiled is None or compiled.bound.lengths):
+            wanted = self._in_buckets(dims, empty=True)
+            compiled = self._variants.ready(key_of(wanted))
         key = key_of(wanted)
-        compiled = self._variants.ready(key)
         if compiled is not None:
             return self._padded(dims, key, compiled)
         larger = self._smallest_above(dims)
@@ -69,11 +72,11 @@ class StandIn:
         self._variants.start(wanted)
         return Playback(self._padding.model.bind(dims, strict=False))
 
-    def _in_buckets(self, dims: Mapping[str, int]) -> dict[str, int]:
-        """The sizes to build: dims that may be padded have the size of their bucket."""
+    def _in_buckets(self, dims: Mapping[str, int], empty: bool = False) -> dict[str, int]:
+        """The sizes to build: dims that may be padded have the size of their bucket. empty: a size of 0 stays 0."""
         buckets = {symbol: self._serving.buckets.get(symbol) for symbol in self._serving.pads}
         sizes = {
-            symbol: bucket.above(size) if (bucket := buckets.get(symbol)) is not None else size
+            symbol: bucket.above(size) if (bucket := buckets.get(symbol)) is not None and (size or not empty) else size
             for symbol, size in dims.items()
         }
         return self._padding.model.complete(sizes)

@@ -54,8 +54,8 @@ def arrays(past: int) -> list[np.ndarray]:
 
 def expected(x: np.ndarray, keys: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
     keys, values = np.concatenate([keys, x]), np.concatenate([values, x * 2])
-    weights = np.exp(x @ keys.T - (x @ keys.T).max())
-    return [weights / weights.sum() @ values, keys, values]
+    weights = np.exp(x @ keys.T - (x @ keys.T).max(1, keepdims=True))
+    return [weights / weights.sum(1, keepdims=True) @ values, keys, values]
 
 
 def assert_decodes(program: Program, past: int) -> None:
@@ -220,7 +220,7 @@ def test_a_size_follows_from_others() -> None:
 def test_a_saved_program_knows_which_sizes_follow(tmp_path: Path) -> None:
     source = "%x: fp32[P] = input()\n%m: fp32[T] = input()\n%a = pad(%x, pad=[[0, 1]])\n%b = mul(%a, %m)\n"
     source += "%y: fp32[] = reduce(%b, axes=[0], op=SUM, dtype=fp32)"
-    dims = {"P": [4], "T": "1 + P"}
+    dims: dict[str, Any] = {"P": [4], "T": "1 + P"}
     program = optimize_and_compile(source, target="cpu", threads=1, dims=dims, when_missing="pad")
     program.prepare()
     program.save(tmp_path / "program")
@@ -237,6 +237,23 @@ def test_texts_that_are_no_expressions_of_sizes_are_refused(dims: dict[str, str]
         related(dims=dims)
     assert caught.value.kind is Kind.INVALID_OPTION
     assert caught.value.diagnostics[0].hint
+
+
+def test_prompts_with_empty_caches_have_one_code_for_their_lengths() -> None:
+    source = traced(decode, x=("S", DEPTH), keys=("P", DEPTH), values=("P", DEPTH))
+    dims: dict[str, Any] = {"S": [1, 4], "P": [8]}
+    program = optimize_and_compile(source, target="cpu", threads=1, dims=dims, when_missing="pad")
+    rng = np.random.default_rng(0)
+    empty = np.zeros((0, DEPTH), np.float32)
+    for prompt in (3, 4, 2):
+        cache = empty, empty
+        for tokens in (prompt, 1, 1):
+            x = rng.standard_normal((tokens, DEPTH)).astype(np.float32)
+            given = x, *cache
+            result, *cache = program(*given)
+            for got, right in zip((result, *cache), expected(*given), strict=True):
+                np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
+    assert program.variants == [{"P": 0, "S": 4}, {"P": 8, "S": 1}]
 
 
 def test_a_size_that_cannot_vary_is_told_once() -> None:
