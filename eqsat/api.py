@@ -119,8 +119,9 @@ def optimize_and_compile(
         progress: called with the name of each stage, and of each kernel that is tuned, as it begins. True: shown with
             counts and times where standard error is a terminal, and in notebooks.
         when_missing: what a call does whose sizes are not built yet: "wait" for its code; "pad": run the code of larger
-            sizes on padded arguments, where eqsat proves that no result depends on the padding; or "eager": evaluate
-            with NumPy, slowly. Meanwhile the code is built. A mapping gives a word by symbol (docs/serving.md).
+            sizes on padded arguments, where no result depends on the padding; "eager": evaluate with NumPy, slowly, in
+            both cases while the code is built; or "adapt": build code for the first sizes, and then for powers of two,
+            which answers all smaller sizes. A mapping gives a word by symbol (docs/serving.md).
         plans: plans of your own by kernel, as `Program.replan` takes them (docs/explore.md).
 
     Raises:

@@ -68,11 +68,13 @@ class StoredVariant(msgspec.Struct, frozen=True):
 
 
 class StoredServing(msgspec.Struct, frozen=True):
-    """buckets: of the free dims that have some. pads: the dims that may be padded. document, constants: the program
-    that tells the types of a padded call; None if no dim may be padded, or if the model has no program of its own."""
+    """buckets: of the free dims that have some. pads: the dims that may be padded. adapts: those that adapt. document,
+    constants: the program that tells the types of a padded call; None if no dim may be padded, or if the model has no
+    program of its own."""
 
     buckets: dict[str, tuple[int, ...]] = {}
     pads: tuple[str, ...] = ()
+    adapts: tuple[str, ...] = ()
     document: dict[str, Any] | None = None
     constants: tuple[StoredConstant, ...] = ()
 
@@ -269,11 +271,12 @@ def _store_variant(dims: dict[str, int], compiled: Compiled, parts: dict[str, by
 def _store_serving(model: Model, serving: Serving, parts: dict[str, bytes]) -> StoredServing:
     """Describes how calls of other sizes are answered, and adds the constants that they need to `parts`."""
     buckets, pads = {name: tuple(sizes) for name, sizes in serving.buckets.items()}, tuple(sorted(serving.pads))
+    adapts = tuple(sorted(serving.adapts))
     program = model.program if isinstance(model, SavedModel) else model
     document = program.document if pads and program is not None else None
     if program is None or document is None:
-        return StoredServing(buckets, pads)
-    return StoredServing(buckets, pads, document, _store_constants(program.constants, parts))
+        return StoredServing(buckets, pads, adapts)
+    return StoredServing(buckets, pads, adapts, document, _store_constants(program.constants, parts))
 
 
 def _load_program(stored: StoredModel, parts: FileParts) -> Model | None:
@@ -292,7 +295,8 @@ def _load_serving(stored: StoredModel, can_pad: bool) -> Serving:
     known = {*stored.serving.buckets, *stored.serving.pads} <= set(stored.free)
     _require(known, MODEL, "serves sizes that are not free")
     buckets = {name: Buckets(*sizes) for name, sizes in stored.serving.buckets.items()}
-    return Serving(buckets, frozenset(stored.serving.pads) if can_pad else frozenset(), builds=False)
+    pads = frozenset(stored.serving.pads) if can_pad else frozenset[str]()
+    return Serving(buckets, pads, pads.intersection(stored.serving.adapts), builds=False)
 
 
 def _store_constants(constants: Constants, parts: dict[str, bytes]) -> tuple[StoredConstant, ...]:

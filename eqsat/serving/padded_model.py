@@ -41,21 +41,21 @@ class _Line(NamedTuple):
 
 
 class PaddedModel:
-    """The model at `largest`, where the sizes of `symbols` may be smaller.
+    """The model at `largest`, where the sizes of `symbols` may be smaller. tells: warns of a size that cannot vary.
 
     Raises:
         EqsatError: UnsupportedOp if a uop reads padding in a way that no mask prevents, or if the graph is no
             expression of the sizes.
     """
 
-    def __init__(self, model: Model, largest: Sizes, symbols: Sequence[str]) -> None:
+    def __init__(self, model: Model, largest: Sizes, symbols: Sequence[str], tells: bool = True) -> None:
         self._model, self._largest = model, dict(largest)
         self._bound = model.bind(self._largest, strict=False)
         self._by_sizes = fit_sizes(self._bind, self._largest, symbols)
         self._symbols = self._by_sizes.varying
         self._lines = [_Line(self._sizes(largest), self._sizes(largest))]
         self._proving = threading.Lock()
-        self._has_told = False
+        self._tells = tells
 
     def masked(self) -> BoundModel:
         """The model at the largest sizes with masks, whose graph takes a length for each symbol."""
@@ -89,8 +89,8 @@ class PaddedModel:
 
     def _tell(self, fixed: Sequence[str]) -> None:
         """Warns, once, that a size cannot vary."""
-        if not self._has_told:
-            self._has_told = True
+        if self._tells:
+            self._tells = False
             sizes = ", ".join(f"{symbol}={self._largest[symbol]}" for symbol in fixed)
             message = f"calls of other sizes than {sizes} wait for code of their own: at other sizes of {fixed[0]}, the"
             message += " program has other uops, constants, or numbers that are no expressions of the size"

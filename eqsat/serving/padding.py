@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,13 @@ MOST_PROOFS = 1024
 """Pairs of sizes whose proofs are remembered; then all are forgotten."""
 
 
+class _Form(enum.Enum):
+    """How code computes smaller sizes: as it is, or with masks."""
+
+    PLAIN = "plain"
+    MASKED = "masked"
+
+
 class Padding:
     """What is known of the padding of one program. model, serving: of the program."""
 
@@ -25,6 +33,7 @@ class Padding:
         self.model, self.serving = model, serving
         self._models: dict[Key, PaddedModel] = {}
         self._proven: dict[tuple[Key, Key], BoundModel] = {}
+        self._forms: dict[Key, _Form | None] = {}
         self._reading = threading.Lock()
 
     def check(self, free: Sequence[str]) -> None:
@@ -33,7 +42,7 @@ class Padding:
         Raises:
             EqsatError: UnsupportedOp if padding would change results; InvalidOption if they do not fit together.
         """
-        if not self.serving.pads or not all(symbol in self.serving.buckets for symbol in free):
+        if not self.serving.pads or self.serving.adapts or not all(symbol in self.serving.buckets for symbol in free):
             return
         buckets = {symbol: self.serving.buckets[symbol][-1] for symbol in free}
         large = self.model.complete({**self.model.infer({}), **buckets})
@@ -52,24 +61,53 @@ class Padding:
         bound: the model at these sizes, which is enough where no padded position reaches a result. Else it has masks.
 
         Raises:
-            EqsatError: UnsupportedOp where a padded position reaches a result in spite of all masks.
+            EqsatError: UnsupportedOp where a padded position reaches a result in spite of all masks. Sizes that adapt
+                have code of their own then.
         """
-        symbols = self.serving.masked(sizes)
-        if not symbols:
+        if not self.serving.masked(sizes) or (self.serving.adapts and self._form(sizes) is None):
             return bound
+        return self.model_at(sizes).masked() if self._needs_masks(sizes, bound) else bound
+
+    def can_answer(self, dims: Mapping[str, int], sizes: Mapping[str, int]) -> bool:
+        """Whether code for the sizes of a bucket computes a call, as far as is known without the code."""
+        form = self._form(sizes)
+        if form is not _Form.MASKED:
+            return form is not None
+        try:
+            return self.model_at(sizes).prove(dims)
+        except EqsatError:
+            return False
+
+    def _form(self, sizes: Mapping[str, int]) -> _Form | None:
+        """How code for the sizes of a bucket computes smaller sizes; None if it cannot."""
+        key = key_of(sizes)
+        if key not in self._forms:
+            try:
+                needs_masks = self._needs_masks(sizes, self.model.bind(sizes, strict=False))
+                self._forms[key] = _Form.MASKED if needs_masks else _Form.PLAIN
+                if needs_masks:
+                    self.model_at(sizes).masked()
+            except EqsatError:
+                self._forms[key] = None
+        return self._forms[key]
+
+    def _needs_masks(self, sizes: Mapping[str, int], bound: BoundModel) -> bool:
+        """Whether a padded position reaches a result of the model at the sizes of a bucket."""
+        symbols = self.serving.masked(sizes)
         small = {symbol: size - 1 if symbol in symbols else size for symbol, size in sizes.items()}
         try:
             _prove(self.model.bind(self.model.complete(small), strict=False), bound)
         except EqsatError:
-            return self.model_at(sizes).masked()
-        return bound
+            return True
+        return False
 
     def model_at(self, sizes: Mapping[str, int]) -> PaddedModel:
         """The model at the sizes of a bucket that computes all smaller sizes. Raises EqsatError, UnsupportedOp."""
         key = key_of(sizes)
         with self._reading:
             if key not in self._models:
-                self._models[key] = PaddedModel(self.model, sizes, self.serving.masked(sizes))
+                symbols, tells = self.serving.masked(sizes), not self.serving.adapts
+                self._models[key] = PaddedModel(self.model, sizes, symbols, tells)
             return self._models[key]
 
     def prove(self, dims: Mapping[str, int], large: BoundModel, key: Key) -> BoundModel:

@@ -6,6 +6,8 @@ code has masks and `eqsat.serving.padded_model` proves the sizes.
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -15,9 +17,16 @@ from eqsat.model import BoundModel
 from eqsat.runtime.compiled import Compiled
 from eqsat.serving.padding import Padding
 from eqsat.serving.variants import Key, Variants, key_of
+from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
 from ir.tiny.playback import playback
+from ir.tiny.restriction import STAGE
+
+OFTEN = 16
+"""Sizes that adapt get code of their own after so many calls."""
+MOST_COUNTED = 4096
+"""Sizes whose calls are counted; then all are forgotten."""
 
 
 class Answer(Protocol):
@@ -38,6 +47,8 @@ class StandIn:
 
     def __init__(self, padding: Padding, variants: Variants[Compiled]) -> None:
         self._padding, self._variants, self._serving = padding, variants, padding.serving
+        self._calls: Counter[Key] = Counter()
+        self._counting = threading.Lock()
 
     def answer(self, dims: Mapping[str, int]) -> Compiled | Answer:
         """The code for these sizes if the code is ready. Else its build begins, and a stand-in answers.
@@ -50,6 +61,8 @@ class StandIn:
         exact = self._variants.ready(key_of(dims))
         if exact is not None:
             return exact
+        if self._serving.adapts and self._serving.builds:
+            return self._adapted(dims)
         wanted = self._in_buckets(dims)
         compiled = self._variants.ready(key_of(wanted))
         if 0 in dims.values() and (compiled is None or compiled.bound.lengths):
@@ -58,31 +71,57 @@ class StandIn:
         key = key_of(wanted)
         if compiled is not None:
             return self._padded(dims, key, compiled)
-        larger = self._smallest_above(dims)
-        if larger is not None and not self._serving.builds:
-            return self._padded(dims, *larger)
-        if (larger is None and not self._serving.is_eager) or self._variants.has_failed(key):
+        larger = self._above(dims)
+        if larger and not self._serving.builds:
+            return self._padded_by_any(dims, larger)
+        if (not larger and not self._serving.is_eager) or self._variants.has_failed(key):
             compiled = self._variants(wanted)
             return compiled if key == key_of(dims) else self._padded(dims, key, compiled)
-        if larger is not None:
-            padded = self._padded(dims, *larger)
+        if larger:
+            padded = self._padded_by_any(dims, larger)
             self._variants.start(wanted)
-            self._variants.ready(larger[0])
+            self._variants.ready(larger[0][0])
             return padded
         self._variants.start(wanted)
         return Playback(self._padding.model.bind(dims, strict=False))
 
     def _in_buckets(self, dims: Mapping[str, int], empty: bool = False) -> dict[str, int]:
         """The sizes to build: dims that may be padded have the size of their bucket. empty: a size of 0 stays 0."""
-        buckets = {symbol: self._serving.buckets.get(symbol) for symbol in self._serving.pads}
         sizes = {
-            symbol: bucket.above(size) if (bucket := buckets.get(symbol)) is not None and (size or not empty) else size
+            symbol: size if empty and not size else self._serving.bucket_of(symbol, size)
             for symbol, size in dims.items()
         }
         return self._padding.model.complete(sizes)
 
-    def _smallest_above(self, dims: Mapping[str, int]) -> tuple[Key, Compiled] | None:
-        """The ready variant with the fewest padded elements: of equal sizes, larger only where dims may be padded."""
+    def _adapted(self, dims: Mapping[str, int]) -> Compiled | Answer:
+        """The answer where sizes are padded once they are many. The first sizes of a program have code of their own;
+        so have sizes that come often, and sizes that cannot be padded. Others have the code of a bucket."""
+        wanted = self._in_buckets(dims, empty=True)
+        key = key_of(wanted)
+        if not self._variants.held or key == key_of(dims) or not self._padding.can_answer(dims, wanted):
+            return self._variants(dims)
+        try:
+            answer = self._padded(dims, key, self._variants(wanted))
+        except EqsatError as error:
+            if error.diagnostics[0].stage != STAGE:
+                raise
+            return self._variants(dims)
+        self._count(dims)
+        return answer
+
+    def _count(self, dims: Mapping[str, int]) -> None:
+        """Counts padded calls; sizes that come often are built in the background."""
+        own = key_of(dims)
+        with self._counting:
+            self._calls[own] += 1
+            calls = self._calls[own]
+            if len(self._calls) > MOST_COUNTED:
+                self._calls.clear()
+        if calls == OFTEN and not self._variants.has_failed(own):
+            self._variants.start(dims)
+
+    def _above(self, dims: Mapping[str, int]) -> list[tuple[Key, Compiled]]:
+        """The ready variants of equal sizes, larger only where dims may be padded; the fewest padded elements first."""
         fitting, related = [], self._padding.model.related
         for key, compiled in self._variants.held.items():
             sizes = dict(key)
@@ -93,7 +132,18 @@ class StandIn:
             if fits and 0 not in dims.values():
                 elements = sum(type_.size for type_ in compiled.inputs.values())
                 fitting.append((elements, key, compiled))
-        return min(fitting, key=lambda variant: variant[:2])[1:] if fitting else None
+        return [(key, compiled) for _, key, compiled in sorted(fitting, key=lambda variant: variant[:2])]
+
+    def _padded_by_any(self, dims: Mapping[str, int], larger: Sequence[tuple[Key, Compiled]]) -> Compiled | Answer:
+        """The answer by the first of these variants that computes the call; the error of the last one if none does."""
+        *others, last = larger
+        for key, compiled in others:
+            try:
+                return self._padded(dims, key, compiled)
+            except EqsatError as error:
+                if error.diagnostics[0].stage != STAGE:
+                    raise
+        return self._padded(dims, *last)
 
     def _padded(self, dims: Mapping[str, int], key: Key, compiled: Compiled) -> Compiled | Answer:
         """The code for larger sizes, after the proof that it computes the call. Where there are masks, calls with an

@@ -10,7 +10,7 @@ from eqsat.api import optimize_and_compile
 from eqsat.lazy.argument_checks import flag
 from eqsat.runtime.program import Program
 from eqsat.serving.buckets import Buckets, buckets_of
-from eqsat.serving.when_missing import WAIT, WhenMissing, check_when_missing
+from eqsat.serving.when_missing import ADAPT, WhenMissing, check_when_missing
 from ir.diagnostics import Kind, fail
 
 _NOT_OURS = frozenset({"source", "constants", "strict"})
@@ -29,7 +29,7 @@ class BackendOptions(NamedTuple):
     freezing: bool = False
     dims: Mapping[str, Buckets] = {}
     all_dims: Buckets | None = None
-    when_missing: WhenMissing = WAIT
+    when_missing: WhenMissing = ADAPT
     program: Mapping[str, Any] = {}
 
 

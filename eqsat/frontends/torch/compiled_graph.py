@@ -25,7 +25,7 @@ from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
 from eqsat.serving.buckets import Buckets
 from eqsat.serving.variants import Variants
-from eqsat.serving.when_missing import EAGER, PAD, WAIT, WhenMissing
+from eqsat.serving.when_missing import ADAPT, EAGER, PAD, WAIT, WhenMissing
 from ir.diagnostics import EqsatError, EqsatWarning, Kind
 from ir.tiny.restriction import STAGE as PADDING
 
@@ -203,7 +203,7 @@ class CompiledGraph:
             fitting = [size for size in sizes if least <= size and (greatest is None or size <= greatest)]
             if fitting:
                 buckets[names[name]] = Buckets(*fitting)
-        return {"dims": buckets, "when_missing": words if self._pads else WAIT}
+        return {"dims": buckets, "when_missing": words if self._pads or ADAPT in _words(words) else WAIT}
 
     def _stop_padding(self, error: EqsatError) -> None:
         """Forgets programs that pad, as padding would change their results."""

@@ -55,6 +55,17 @@ def test_a_cache_that_grows_with_every_token_is_built_once_per_bucket() -> None:
 
 
 @pytest.mark.slow
+def test_without_options_sizes_adapt() -> None:
+    programs: list[Program] = []
+    run = torch.compile(lambda x: x - x.mean(0), backend=backend, dynamic=True, options={"on_program": programs.append})
+    for rows in (5, 6, 7, 11, 12, 5):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(run(x), x - x.mean(0))
+    (program,) = programs
+    assert sorted(sizes["x_0"] for sizes in program.variants) == [5, 8, 16]
+
+
+@pytest.mark.slow
 def test_steps_of_training_with_other_batches_are_built_once_per_bucket() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 3))
 

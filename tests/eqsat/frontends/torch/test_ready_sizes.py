@@ -87,7 +87,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.mark.slow
 def test_new_sizes_are_built_side_by_side_and_a_ready_one_waits_for_none(pool: ThreadPoolExecutor) -> None:
-    run, gate = compiled(3)
+    run, gate = compiled(3, when_missing="wait")
     gate.hold(5, 7)
     try:
         calls = [pool.submit(right, run, size) for size in (5, 7)]
