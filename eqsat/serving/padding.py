@@ -34,6 +34,7 @@ class Padding:
         self._models: dict[Key, PaddedModel] = {}
         self._proven: dict[tuple[Key, Key], BoundModel] = {}
         self._forms: dict[Key, _Form | None] = {}
+        self._with_masks: set[Key] = set()
         self._reading = threading.Lock()
 
     def check(self, free: Sequence[str]) -> None:
@@ -61,12 +62,20 @@ class Padding:
         bound: the model at these sizes, which is enough where no padded position reaches a result. Else it has masks.
 
         Raises:
-            EqsatError: UnsupportedOp where a padded position reaches a result in spite of all masks. Sizes that adapt
-                have code of their own then.
+            EqsatError: UnsupportedOp where a padded position reaches a result in spite of all masks.
         """
-        if not self.serving.masked(sizes) or (self.serving.adapts and self._form(sizes) is None):
+        if self.serving.adapts:
+            return self.model_at(sizes).masked() if key_of(sizes) in self._with_masks else bound
+        if not self.serving.masked(sizes):
             return bound
         return self.model_at(sizes).masked() if self._needs_masks(sizes, bound) else bound
+
+    def add_bucket(self, sizes: Mapping[str, int]) -> bool:
+        """Makes a bucket of sizes that adapt: later, `model_to_build` gives code for them that computes smaller sizes.
+        Whether that code has masks."""
+        if self._form(sizes) is _Form.MASKED:
+            self._with_masks.add(key_of(sizes))
+        return key_of(sizes) in self._with_masks
 
     def can_answer(self, dims: Mapping[str, int], sizes: Mapping[str, int]) -> bool:
         """Whether code for the sizes of a bucket computes a call, as far as is known without the code."""

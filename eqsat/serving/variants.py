@@ -85,6 +85,11 @@ class Variants(Generic[T]):
         with self._using:
             return self._use(key)
 
+    def drop(self, key: Key) -> None:
+        """Forgets the variant of these sizes, so that the next call builds another one."""
+        with self._using:
+            self._held.pop(key, None)
+
     def start(self, dims: Mapping[str, int], keep: bool = False) -> Build[T]:
         """Builds the variant of these sizes in a thread of its own, unless it exists or is being built. keep: the
         variant is not dropped by age."""

@@ -36,9 +36,10 @@ class Serving(NamedTuple):
         return size if buckets is None else buckets.above(size)
 
     def masked(self, sizes: Mapping[str, int]) -> tuple[str, ...]:
-        """The padded dims whose sizes here are those of a bucket that holds smaller sizes."""
+        """The padded dims whose sizes here are those of a bucket that holds smaller sizes. Of a dim that adapts, every
+        size may be a bucket."""
         held = {name: self._buckets_of(name) or () for name in self.pads if sizes.get(name, 0) > 1}
-        return tuple(sorted(name for name, buckets in held.items() if sizes[name] in buckets))
+        return tuple(sorted(name for name, buckets in held.items() if sizes[name] in buckets or name in self.adapts))
 
     def _buckets_of(self, symbol: str) -> Buckets | None:
         """The buckets of a dim that may be padded; of a dim that adapts, powers of two unless it has others."""

@@ -13,7 +13,7 @@ import pytest
 
 import eqsat
 from eqsat import Program, optimize_and_compile, tensor
-from eqsat.serving.stand_in import OFTEN
+from eqsat.serving.adapting import OFTEN
 from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind
 
@@ -54,6 +54,34 @@ def test_new_sizes_have_the_code_of_the_next_power_of_two() -> None:
     ):
         np.testing.assert_allclose(program(rows(count)), rows(count).sum(0), rtol=1e-5, atol=1e-6)
         assert sizes(program) == built
+
+
+def test_sizes_that_grow_together_have_a_bucket_together() -> None:
+    def step(keys: Tensor, mask: Tensor, row: Tensor) -> Any:
+        longer = tensor.concatenate([keys, row])
+        return (longer.sum(1) * mask).sum(), longer
+
+    shapes: dict[str, tuple[int | str, ...]] = {"keys": ("P", 4), "mask": ("T",), "row": (1, 4)}
+    inputs = [tensor.input(name, shape) for name, shape in shapes.items()]
+    program = optimize_and_compile(tensor.program(step, *inputs), target="cpu", threads=1, when_missing="adapt")
+    keys = rows(5)
+    for _ in range(15):
+        mask, row = np.ones(len(keys) + 1, np.float32), rows(1)
+        total, longer = program(keys, mask, row)
+        np.testing.assert_allclose(total, longer.sum(), rtol=1e-4)
+        np.testing.assert_array_equal(longer, np.concatenate([keys, row]))
+        keys = longer
+    assert [(sizes["P"], sizes["T"]) for sizes in program.variants] == [(5, 6), (8, 9), (16, 17), (32, 33)]
+
+
+def test_code_for_the_first_size_gives_way_to_a_bucket() -> None:
+    program = adapting(lambda x: x.sum(0))
+    program(rows(8))
+    assert "length of" not in str(program.dump("tiny"))
+    np.testing.assert_allclose(program(rows(5)), rows(5).sum(0), rtol=1e-5, atol=1e-6)
+    assert "length of" in str(program.dump("tiny"))
+    np.testing.assert_allclose(program(rows(8)), rows(8).sum(0), rtol=1e-5, atol=1e-6)
+    assert sizes(program) == [8]
 
 
 def test_a_program_without_masks_is_padded_as_it_is() -> None:
