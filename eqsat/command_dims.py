@@ -1,25 +1,28 @@
-"""Sizes on the command line: `-d batch=4`, `-d batch=1,4,8`, `-d batch=1..64` and `-d batch=64..512..64`."""
+"""Sizes on the command line: `-d batch=4`, `-d batch=1,4,8`, `-d batch=1..64`, `-d batch=64..512..64`, and sizes that
+follow from others: `-d total=past+1`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-from eqsat.serving.buckets import Buckets, split_dims
+from eqsat.serving.buckets import Buckets, check_symbols, split_dims, split_related
 from eqsat.serving.preparation import MOST_SIZES, combinations
 from ir.diagnostics import Kind, fail
+from ir.tiny.size_expr import SizeExpr, parse_size
 
-FORMS = "NAME=SIZE, NAME=SIZE,SIZE,… or NAME=FIRST..LAST (or FIRST..LAST..STEP)"
+FORMS = "NAME=SIZE, NAME=SIZE,SIZE,…, NAME=FIRST..LAST (or FIRST..LAST..STEP) or NAME=OTHER+SIZE"
 """The forms of a dim, for messages."""
 _SIZES = re.compile(r"\d+(,\d+)*")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?")
 
-CommandDims = Mapping[str, int | Buckets]
+CommandDims = Mapping[str, int | Buckets | str]
 """Sizes by symbol, as `dims=` takes them."""
 
 
-def sizes_of(text: str) -> int | Buckets | None:
-    """The size, or the sizes, that a text names; None if it names none.
+def sizes_of(text: str) -> int | Buckets | str | None:
+    """The size, or the sizes, that a text names; the text itself if it is an expression of other sizes; None if it is
+    none.
 
     Raises:
         EqsatError: ResourceExceeded for more sizes than can be prepared.
@@ -29,7 +32,8 @@ def sizes_of(text: str) -> int | Buckets | None:
         return sizes[0] if len(sizes) == 1 else Buckets(*sizes)
     match = _RANGE.fullmatch(text)
     if match is None:
-        return None
+        expr = parse_size(text)
+        return text if expr is not None and expr.symbols else None
     first, last, step = (int(part or 1) for part in match.groups())
     if first > last or not step:
         return None
@@ -48,7 +52,7 @@ def read_dims(given: Sequence[str] | None) -> CommandDims:
     """
     import typer
 
-    dims: dict[str, int | Buckets] = {}
+    dims: dict[str, int | Buckets | str] = {}
     for dim in given or ():
         name, equals, text = dim.partition("=")
         sizes = sizes_of(text) if name and equals else None
@@ -66,11 +70,12 @@ def single_sizes(dims: CommandDims, verb: str) -> dict[str, int]:
     Raises:
         EqsatError: InvalidOption if a symbol has several sizes.
     """
-    one, several = split_dims(dims)
+    rest, related = split_related(dims)
+    one, several = split_dims(rest)
     for name, sizes in several.items():
         hint = f"-d {name}={sizes[0]}; compile, show, profile and check take several"
         fail(Kind.INVALID_OPTION, verb, f"eqsat {verb} takes one size of {name}, not {len(sizes)}", hint=hint)
-    return dict(one)
+    return _complete(one, related)
 
 
 def each_combination(dims: CommandDims) -> list[dict[str, int]]:
@@ -79,12 +84,23 @@ def each_combination(dims: CommandDims) -> list[dict[str, int]]:
     Raises:
         EqsatError: ResourceExceeded for more combinations than can be prepared.
     """
-    return combinations(dims, {}, list(dims))
+    rest, related = split_related(dims)
+    return [_complete(sizes, related) for sizes in combinations(rest, {}, list(rest))]
 
 
 def several_symbols(dims: CommandDims) -> tuple[str, ...]:
     """The symbols with several sizes."""
     return tuple(split_dims(dims)[1])
+
+
+def _complete(sizes: Mapping[str, int], related: Mapping[str, SizeExpr]) -> dict[str, int]:
+    """The sizes, with those that follow from them.
+
+    Raises:
+        EqsatError: InvalidOption if one follows from a size that is not given.
+    """
+    check_symbols([symbol for expr in related.values() for symbol in expr.symbols], sizes, "-d")
+    return {**sizes, **{symbol: expr.at(sizes) for symbol, expr in related.items()}}
 
 
 def title_of(sizes: Mapping[str, int], shown: Sequence[str]) -> str:

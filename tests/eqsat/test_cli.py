@@ -88,8 +88,19 @@ def test_sizes_are_given_by_dim(folder: Path) -> None:
     assert "try: -d M=SIZE" in advice
     assert "-d N=SIZE" in bad("compile", ROOT / "docs" / "gemm_bias_relu.json", "-d", "M=1,2", "-d", "K=4")
     assert "M is given twice" in bad("run", folder / "free.json", "-d", "M=4", "-d", "M=5", status=2)
-    for wrong in ("M", "M=", "=3", "M=x", "M=-1", "M=1,", "M=4..1", "M=1..4..0", "M=1...4"):
+    for wrong in ("M", "M=", "=3", "M=x y", "M=-1", "M=1,", "M=4..1", "M=1..4..0", "M=1...4"):
         assert "NAME=SIZE" in bad("run", folder / "free.json", "-d", wrong, status=2)
+
+
+@pytest.mark.slow
+def test_sizes_follow_from_others(folder: Path) -> None:
+    lines = ("%a: fp32[P] = input()", "%m: fp32[T] = input()", "%b = pad(%a, pad=[[0, 1]])", "%y = mul(%b, %m)")
+    (folder / "grown.tiny").write_text("\n".join(lines), encoding="utf-8")
+    printed = good("check", folder / "grown.tiny", "-d", "P=2,3", "-d", "T=P+1")
+    assert "P=2:" in printed
+    assert "P=3:" in printed
+    assert "y: float32[4]" in good("run", folder / "grown.tiny", "-d", "P=3", "-d", "T=1+P")
+    assert "'Q' is no free dim" in bad("run", folder / "grown.tiny", "-d", "P=3", "-d", "T=Q+1")
 
 
 def test_warnings_go_to_standard_error(folder: Path) -> None:
