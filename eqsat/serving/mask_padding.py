@@ -247,6 +247,7 @@ class _Masking:
         before, pads = self._shapes[at], [list(pair) for pair in node.arg["pad"]]
         largest, value = self._sized.graph.types[node.id].shape, node.arg.get("value", 0)
         ends: list[tuple[int, SizeExpr]] = []
+        filled: list[int] = []
         for axis, (low, high) in enumerate(pads):
             lower, higher = one.number(("pad", axis, 0), low), one.number(("pad", axis, 1), high)
             if not lower.is_constant:
@@ -259,17 +260,27 @@ class _Masking:
                 ends.append((axis, lower))
             elif not before[axis].is_constant and (high or not higher.is_constant):
                 ends.append((axis, lower))
+            elif not higher.is_constant:
+                filled.append(axis)
         if not ends:
-            return self._same(one)
+            return self._filled_behind(self._same(one), filled, value)
         if any(pair != [0, 0] for pair in pads):
             at = self._follow(self._to.add("PAD", at, pad=tuple(map(tuple, pads)), value=value))
+        at = self._filled_behind(at, filled, value)
         for axis, lower in ends:
             inside = self._to.within(largest, axis, lower, lower.plus(before[axis]))
             at = self._ended_by(inside, at, axis, value)
         return at
 
+    def _filled_behind(self, at: Ref, axes: Sequence[int], value: Value) -> Ref:
+        """A padded value, where a PAD alone puts `value` at the padded positions of these axes."""
+        for axis in axes:
+            self._padding.put(at, axis, Known(value))
+        return at
+
     def _shrunk(self, one: NodeBySizes) -> Ref:
-        """An axis that begins at a length is read by position."""
+        """An axis that begins at a length is read by position. Behind an end that is not the operand's are elements
+        that are no padding."""
         node, at = one.node, self._at[one.node.refs[0]]
         arg, largest = node.arg, self._sized.graph.types[node.id].shape
         lows, highs = list(arg["lo"]), list(arg["hi"])
@@ -282,7 +293,11 @@ class _Masking:
             if not lower.is_constant:
                 moved.append((axis, lower))
         if not moved:
-            return self._same(one)
+            same, ends = self._same(one), self._shapes[at]
+            for axis, high in enumerate(highs):
+                if one.number(("hi", axis), high) != ends[axis]:
+                    self._padding.put(same, axis, None)
+            return same
         for axis, lower in moved:
             index = self._to.combined("MUL", self._to.iota(largest[axis]), steps[axis])
             at = self._to.taken(at, axis, self._to.combined("ADD", index, lower))

@@ -60,6 +60,10 @@ class PaddingValues:
     def __setitem__(self, ref: Ref, padding: Padding) -> None:
         self._of[ref] = padding
 
+    def put(self, ref: Ref, axis: int, known: Known | None) -> None:
+        """Sets the value of the padded positions of one axis."""
+        self[ref] = tuple(known if place == axis else other for place, other in enumerate(self[ref]))
+
     def has(self, ref: Ref, axis: int, value: Value) -> bool:
         """Whether the padded positions of an axis are known to be `value`, which may be soft."""
         known = self[ref][axis]

@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from eqsat import tensor
+from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.model import BoundModel
 from eqsat.serving.fit_sizes import fit_sizes
 from eqsat.serving.mask_padding import MaskedGraph, mask_padding
+from eqsat.tensor import Tensor
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.tiny.bind import bind as bind_source
+from ir.tiny.bind import load
 from ir.tiny.graph import Graph
 from ir.tiny.graph_by_sizes import Constants, GraphBySizes
 from ir.tiny.parse import parse, read_document
@@ -38,6 +42,12 @@ def fitted(
 
 def bound(sizes: Sizes, text: str) -> Graph:
     return bind_source(parse(read_document(text)), dict(sizes), strict=False)[0]
+
+
+def traced(function: Callable[[Tensor, Tensor], Tensor], sizes: Sizes) -> Graph:
+    """A function of x [M, 2] and c [8, 2]."""
+    document, _ = tensor_to_tiny({"y": function(tensor.input("x", (sizes["M"], 2)), tensor.input("c", (8, 2)))})
+    return load(document)[0]
 
 
 def random_arrays(small: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -177,6 +187,21 @@ def test_a_count_of_nan_is_masked() -> None:
     x = np.zeros(8, np.float32)
     x[1] = np.nan
     assert playback(found.graph, {"x": x, "length of M": np.asarray(3, np.int32)})[0] == 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, c: x[:-1].sum(0),
+        lambda x, c: c[: x.shape[0]].sum(0) + x.sum(0),
+        lambda x, c: c.pad([(0, x.shape[0]), (0, 0)], value=1).sum(0) + x.sum(0),
+    ],
+)
+def test_what_lies_behind_another_end_is_no_padding(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Elements that a slice leaves out, and the value of a PAD, lie where the operand's padding would be."""
+    found = masked(lambda sizes: traced(function, sizes), {"M": 6})
+    for size in range(2, 7):
+        assert_computes(found, traced(function, {"M": size}), {"M": size}, np.random.default_rng(size))
 
 
 def test_factors_of_a_product_are_masked_before_it_so_that_it_stays_a_contraction() -> None:
