@@ -66,7 +66,7 @@ class PaddedModel:
 
     def prove(self, sizes: Sizes) -> bool:
         """Compares the program at these sizes with the expressions, unless that is done. False if an axis has no
-        element at these sizes, or if a size differs that cannot vary: they are not padded.
+        element at these sizes, or more than the code has, or if a size differs that cannot vary: they are not padded.
 
         Raises:
             EqsatError: UnsupportedOp where the program differs from the expressions.
@@ -79,7 +79,7 @@ class PaddedModel:
         with self._proving:
             if any(line.holds(wanted) for line in self._lines):
                 return True
-            if not self._has_elements(wanted):
+            if not self._holds(wanted):
                 return False
             self._compare(wanted)
             if len(self._lines) >= MOST_LINES:
@@ -130,11 +130,9 @@ class PaddedModel:
         complete = self._model.complete(sizes)
         return self._bound if complete == self._largest else self._model.bind(complete, strict=False)
 
-    def _has_elements(self, wanted: tuple[int, ...]) -> bool:
-        """Whether every axis that depends on the sizes has elements at these sizes."""
-        sizes = self._by_symbol(wanted)
-        exprs = {expr for node in self._by_sizes.nodes for place, expr in node.numbers.items() if place[0] == "shape"}
-        return min(wanted) > 0 and all(expr.at(sizes) > 0 for expr in exprs)
+    def _holds(self, wanted: tuple[int, ...]) -> bool:
+        """Whether every axis has elements at these sizes, and no more than the code has."""
+        return min(wanted) > 0 and self._by_sizes.holds(self._by_symbol(wanted))
 
     def _by_symbol(self, wanted: tuple[int, ...]) -> Sizes:
         return self._model.complete({**self._largest, **dict(zip(self._symbols, wanted, strict=True))})
@@ -159,7 +157,7 @@ class PaddedModel:
         return _Line(wanted, wanted)
 
     def _is_alike(self, wanted: tuple[int, ...]) -> bool:
-        if not self._has_elements(wanted):
+        if not self._holds(wanted):
             return False
         try:
             self._compare(wanted)

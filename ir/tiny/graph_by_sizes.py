@@ -62,6 +62,12 @@ class GraphBySizes:
         largest = self.graph.types[ref].shape
         return tuple(sized.number(("shape", axis), size) for axis, size in enumerate(largest))
 
+    def holds(self, sizes: Sizes) -> bool:
+        """Whether every axis that depends on the sizes has an element at these sizes, and no more than at the largest
+        ones; [8 - S] has more."""
+        shapes = {expr for node in self.nodes for place, expr in node.numbers.items() if place[0] == "shape"}
+        return all(0 < expr.at(sizes) <= expr.at(self.sizes) for expr in shapes)
+
     def difference(self, graph: Graph, constants: Constants, sizes: Sizes) -> str:
         """Why a graph is not this program at these sizes: the uop that differs. "" if it is."""
         if len(graph.nodes) != len(self.nodes) or graph.outputs != self.graph.outputs:

@@ -169,6 +169,16 @@ def test_sizes_at_which_an_axis_has_no_element_are_not_padded() -> None:
     assert not model.prove({"S": 1})
 
 
+def test_an_axis_that_is_longer_at_smaller_sizes_is_not_padded() -> None:
+    """The code of a bucket of 7 has one element of c[S:], and a call of 3 five."""
+    source = traced(lambda x, c: c[x.shape[0] :].sum(0) + x.sum(0), x=("S", 4), c=(8, 4))
+    program = optimize_and_compile(source, target="cpu", dims={"S": [7]}, when_missing="pad", threads=1)
+    c = np.ones((8, 4), np.float32)
+    for size in (7, 3):
+        np.testing.assert_array_equal(program(np.zeros((size, 4), np.float32), c), [8 - size] * 4)
+    assert program.variants == [{"S": 7}, {"S": 3}]
+
+
 def test_sizes_that_vary_together_only_are_one_direction() -> None:
     def attend(x: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         return (tensor.concatenate([keys, x]).sum(1) * mask).sum()

@@ -48,6 +48,7 @@ STEPS: Mapping[str, Step] = {
     "the last": lambda x, y: x[:, -1:],
     "all but the last": lambda x, y: x[:, :-1],
     "as many as the other": lambda x, y: x[:, : y.shape[1]],
+    "from the other's end": lambda x, y: x[:, y.shape[1] :],
     "from the second": lambda x, y: x[:, 1:],
     "every second": lambda x, y: x[:, ::2],
     "running sum": lambda x, y: x.cumsum(1),
