@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from ir.dtype import DTYPES, DType
 from ir.tiny.graph import Ref
 from ir.tiny.node import Imm
-from ir.tiny.size_expr import SizeExpr
+from ir.tiny.size_expr import SizeExpr, Sizes
 from ir.tiny.uop_writer import UOpWriter
 
 LENGTH = DTYPES["i32"]
@@ -15,10 +15,12 @@ LENGTH = DTYPES["i32"]
 
 
 class LengthUOps(UOpWriter):
-    """A writer of uops that knows an argument for the length of each symbol. Equal masks are written once."""
+    """A writer of uops that knows an argument for the length of each symbol. Equal masks are written once.
+    largest: the greatest lengths by symbol."""
 
-    def __init__(self, taken: Collection[Ref]) -> None:
+    def __init__(self, taken: Collection[Ref], largest: Sizes) -> None:
         super().__init__(taken)
+        self._largest = largest
         self._lengths: dict[str, Ref] = {}
         self._written: dict[object, Ref] = {}
 
@@ -74,9 +76,11 @@ class LengthUOps(UOpWriter):
         return number
 
     def _write_scalar(self, expr: SizeExpr, element: DType) -> Ref:
+        """Sums in i64 where i32 may overflow."""
+        bound = abs(expr.const) + sum(abs(factor) * self._largest[symbol] for symbol, factor in expr.terms)
         total: Ref | None = None
         for symbol, factor in expr.terms:
-            length = self._lengths[symbol]
+            length = self._cast(self._lengths[symbol], LENGTH if bound <= LENGTH.highest else DTYPES["i64"])
             term = length if factor == 1 else self.add("MUL", length, Imm(factor))
             total = term if total is None else self.add("ADD", total, term)
         if total is None:

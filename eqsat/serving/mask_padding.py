@@ -54,7 +54,7 @@ class _Masking:
 
     def __init__(self, sized: GraphBySizes) -> None:
         self._sized = sized
-        self._to = LengthUOps(sized.graph.types)
+        self._to = LengthUOps(sized.graph.types, sized.sizes)
         self._padding = PaddingValues(self._to.nodes, self._to.types)
         self._at: dict[Ref, Ref] = {}
         self._shapes: dict[Ref, Shape] = {}

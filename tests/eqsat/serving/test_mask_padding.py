@@ -234,6 +234,15 @@ def test_a_reciprocal_of_a_size_is_computed_from_the_length() -> None:
         assert_computes(found, bind({"M": size}), {"M": size}, np.random.default_rng(size))
 
 
+def test_a_number_of_64_bits_is_computed_in_64_bits() -> None:
+    def bind(sizes: Sizes) -> Graph:
+        return graph(f"%x: i64[M] = input()\n%y = mul(%x, {10**10 - sizes['M'] * 10**9})", sizes["M"])
+
+    found = masked(bind, {"M": 9})
+    for size in range(1, 10):
+        assert_computes(found, bind({"M": size}), {"M": size}, np.random.default_rng(size))
+
+
 def test_a_number_that_depends_on_the_size_in_another_way_is_refused() -> None:
     with pytest.raises(EqsatError, match=r"mul.*unknown way"):
         masked(lambda sizes: graph(f"%x: fp32[M] = input()\n%y = mul(%x, {sizes['M'] ** 0.5})", sizes["M"]), {"M": 9})
