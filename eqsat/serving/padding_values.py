@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ir.dtype import TensorType
+from ir.dtype import TensorType, is_widening
 from ir.tiny.graph import Node, Ref, operand_types
 from ir.tiny.graph_by_sizes import Value
 from ir.tiny.node import Imm
@@ -154,36 +154,52 @@ class PaddingValues:
             known = self[x][axis]
             if known is None or known.value != wanted or not self._is_row(row, x, op, axis, node.uop == "MUL"):
                 continue
-            if op == "MAX" or self._nodes[self._without_casts(x)].uop in _EXPONENTIALS:
+            if op == "MAX" or self._is_exponential(x, axis, node.uop == "MUL"):
                 return Known(wanted, soft=True)
         return None
 
+    def _is_exponential(self, x: Ref, axis: int, inverted: bool) -> bool:
+        """Whether x is e^…; if its sum is inverted, e^(x - max(x)): 1 / Σ of less than a maximum of 1 may be ∞."""
+        node = self._nodes[self._casts(x)[-1]]
+        if node.uop not in _EXPONENTIALS:
+            return False
+        power = self._nodes[node.refs[0]]
+        return not inverted or (power.uop == "SUB" and self._softmax(power, axis) is not None)
+
     def _is_row(self, row: Ref, x: Ref, op: str, axis: int, inverted: bool) -> bool:
-        """Whether `row` is the reduction of x along the axis, or its inverse, at all positions of the axis."""
+        """Whether `row` is the reduction of x along the axis, or its inverse, at all positions of the axis. No cast on
+        the way from x to the row makes a number 0 or ∞ that is not."""
         whole = self._types[x].shape
         kept = (*whole[:axis], 1, *whole[axis + 1 :])
         node = self._nodes[row]
+        passed = [node.id]
         while node.refs and (node.uop in ("CAST", "RECIP") or self._repeats(node, kept, whole)):
             if node.uop == "RECIP" and not inverted:
                 return False
             inverted = inverted and node.uop != "RECIP"
             node = self._nodes[node.refs[0]]
+            passed.append(node.id)
         if inverted or node.uop != "REDUCE" or node.arg["op"] != op or "init" in node.arg:
             return False
         (source,) = node.refs
         axes = [axis_position(one, len(whole)) for one in node.arg["axes"]]
-        return axes == [axis] and self._without_casts(source) == self._without_casts(x)
+        casts, base = self._casts(source), self._casts(x)[-1]
+        if axes != [axis] or casts[-1] != base:
+            return False
+        dtypes = [self._types[ref].dtype for ref in (*passed, *casts)]
+        return any(all(is_widening(self._types[ref].dtype, wide) for wide in dtypes) for ref in (x, base))
 
     def _repeats(self, node: Node, kept: tuple[int, ...], whole: tuple[int, ...]) -> bool:
         """Whether a uop gives a reduction of x its axis back, as an axis of size 1 or repeated."""
         shape = self._types[node.id].shape
         return (node.uop == "RESHAPE" and shape == kept) or (node.uop == "EXPAND" and shape in (kept, whole))
 
-    def _without_casts(self, ref: Ref) -> Ref:
-        """The value that casts have made a value of."""
-        while (node := self._nodes[ref]).uop == "CAST" and node.refs:
-            (ref,) = node.refs
-        return ref
+    def _casts(self, ref: Ref) -> list[Ref]:
+        """A value, and the values that casts have made it of, the first one last."""
+        casts = [ref]
+        while (node := self._nodes[casts[-1]]).uop == "CAST" and node.refs:
+            casts.append(node.refs[0])
+        return casts
 
 
 def reshaped(before: Padding, old: Sequence[int], new: Sequence[int]) -> Padding:
@@ -213,9 +229,9 @@ def _is_exact(node: Node, value: Value) -> bool:
 def _applied(node: Node, values: Sequence[Value], types: Mapping[Ref, TensorType]) -> Value:
     """The uop's result for these operands."""
     result = types[node.id]
-    arrays = [
-        np.asarray(value, type_.dtype.numpy) for value, type_ in zip(values, operand_types(node, types), strict=True)
-    ]
-    scalar = TensorType(result.dtype, (), ())
-    found: Value = np.asarray(node.op.apply(arrays, node.arg, scalar)).astype(result.dtype.numpy)[()].item()
+    operands = zip(values, operand_types(node, types), strict=True)
+    with np.errstate(all="ignore"):
+        arrays = [np.asarray(value, type_.dtype.numpy) for value, type_ in operands]
+        scalar = TensorType(result.dtype, (), ())
+        found: Value = np.asarray(node.op.apply(arrays, node.arg, scalar)).astype(result.dtype.numpy)[()].item()
     return found

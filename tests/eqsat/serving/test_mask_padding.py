@@ -171,6 +171,36 @@ def test_weights_of_a_softmax_need_no_mask_of_their_own() -> None:
         assert np.isnan(playback(found.graph, padded)[0]).all()
 
 
+def _below_maximum(x: Tensor) -> Tensor:
+    small = x * 1e-3
+    return small - small.max(0, keepdims=True)
+
+
+def _by_sum_in_fp16(x: Tensor, c: Tensor) -> Tensor:
+    weights = (_below_maximum(x) - 30).exp()
+    return (weights / weights.cast("fp16").sum(0, keepdims=True).cast("fp32")).sum(0)
+
+
+def _below_maximum_in_fp16(x: Tensor, c: Tensor) -> Tensor:
+    low = _below_maximum(x) - 1e30
+    return (low - low.cast("fp16").max(0, keepdims=True).cast("fp32")).exp().sum(0)
+
+
+def _by_inverse_of_tiny_sum(x: Tensor, c: Tensor) -> Tensor:
+    weights = (_below_maximum(x) - 90).exp()
+    return (weights * weights.sum(0, keepdims=True).reciprocal()).sum(0)
+
+
+@pytest.mark.parametrize("function", [_by_sum_in_fp16, _below_maximum_in_fp16, _by_inverse_of_tiny_sum])
+def test_weights_by_a_number_that_was_rounded_to_0_or_infinity_are_masked(
+    function: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    """Weights that are ∞ are no NaN, as their padding is: 0 / 0, -∞ + ∞, 0 · ∞."""
+    found = masked(lambda sizes: traced(function, sizes), {"M": 6})
+    for size in range(2, 7):
+        assert_computes(found, traced(function, {"M": size}), {"M": size}, np.random.default_rng(0))
+
+
 def test_a_count_of_nan_is_masked() -> None:
     """A padded weight may be NaN with its row, so that it must not be counted."""
     text = """
