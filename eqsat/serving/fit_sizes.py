@@ -67,16 +67,21 @@ def fit_sizes(bind: Bind, largest: Sizes, symbols: Sequence[str]) -> GraphBySize
     return GraphBySizes(bound.graph, bound.constants, dict(largest), varying, nodes)
 
 
+def at_other_sizes(bind: Bind, sizes: Sizes) -> BoundModel | Exception:
+    """The program at sizes that no call has, or why there is none: a function that is traced may refuse them."""
+    try:
+        return bind(sizes)
+    except Exception as error:  # a user's function raises what it likes
+        return error
+
+
 def _examples(bind: Bind, bound: BoundModel, largest: Sizes, symbols: Sequence[str]) -> list[_Example]:
     """The program at sizes that are one less: each alone, or several together."""
 
     def smaller(*together: str) -> list[_Example]:
-        """The example, if it has the uops of `bound`; none if it has others, or if the sizes do not fit together."""
-        try:
-            other = bind(_one_less(largest, together))
-        except EqsatError:
-            return []
-        return [_Example(together, other)] if _are_alike(bound, other) else []
+        """The example, if it has the uops of `bound`; none if it has others, or if there is no program at the sizes."""
+        other = at_other_sizes(bind, _one_less(largest, together))
+        return [_Example(together, other)] if isinstance(other, BoundModel) and _are_alike(bound, other) else []
 
     alone = [example for symbol in symbols for example in smaller(symbol)]
     rest = [symbol for symbol in symbols if (symbol,) not in [example.symbols for example in alone]]
@@ -84,11 +89,14 @@ def _examples(bind: Bind, bound: BoundModel, largest: Sizes, symbols: Sequence[s
         return alone
     tied = smaller(*rest) if len(rest) > 1 else []
     examples = [*alone, *tied] if tied else smaller(*symbols) or alone
-    return examples or _refuse_others(bound.graph, bind(_one_less(largest, symbols)).graph)
+    return examples or _refuse_others(bound.graph, at_other_sizes(bind, _one_less(largest, symbols)))
 
 
-def _refuse_others(graph: Graph, smaller: Graph) -> NoReturn:
-    pairs = zip(graph.nodes, smaller.nodes, strict=False)
+def _refuse_others(graph: Graph, smaller: BoundModel | Exception) -> NoReturn:
+    if isinstance(smaller, Exception):
+        reason = smaller.diagnostics[0].message if isinstance(smaller, EqsatError) else repr(smaller)
+        _refuse(f"there is no program at sizes that are one less: {reason}", None)
+    pairs = zip(graph.nodes, smaller.graph.nodes, strict=False)
     different = (node for node, other in pairs if form_of(node) != form_of(other))
     _refuse("the uop is another one, or reads other values, at other sizes", next(different, None))
 

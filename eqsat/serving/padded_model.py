@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from eqsat.model import BoundModel, Length, Model
-from eqsat.serving.fit_sizes import fit_sizes
+from eqsat.serving.fit_sizes import at_other_sizes, fit_sizes
 from eqsat.serving.mask_padding import MaskedGraph, mask_padding
-from ir.diagnostics import EqsatError, EqsatWarning, Kind, fail
+from ir.diagnostics import EqsatWarning, Kind, fail
 from ir.dtype import TensorType
 from ir.tiny.graph import Ref
 from ir.tiny.restriction import STAGE
@@ -159,11 +159,9 @@ class PaddedModel:
     def _is_alike(self, wanted: tuple[int, ...]) -> bool:
         if not self._holds(wanted):
             return False
-        try:
-            self._compare(wanted)
-        except EqsatError:
-            return False
-        return True
+        sizes = self._by_symbol(wanted)
+        bound = at_other_sizes(self._bind, sizes)
+        return isinstance(bound, BoundModel) and not self._by_sizes.difference(bound.graph, bound.constants, sizes)
 
 
 def _refuse(reason: str, sizes: Sizes) -> NoReturn:

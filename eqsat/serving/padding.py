@@ -5,10 +5,12 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from eqsat.model import BoundModel, Model
+from eqsat.serving.fit_sizes import at_other_sizes
 from eqsat.serving.padded_model import PaddedModel
 from eqsat.serving.variants import Key, key_of
 from eqsat.serving.when_missing import Serving
@@ -91,24 +93,27 @@ class Padding:
         """How code for the sizes of a bucket computes smaller sizes; None if it cannot."""
         key = key_of(sizes)
         if key not in self._forms:
-            try:
-                needs_masks = self._needs_masks(sizes, self.model.bind(sizes, strict=False))
-                self._forms[key] = _Form.MASKED if needs_masks else _Form.PLAIN
-                if needs_masks:
-                    self.model_at(sizes).masked()
-            except EqsatError:
-                self._forms[key] = None
+            self._forms[key] = self._find_form(sizes)
         return self._forms[key]
+
+    def _find_form(self, sizes: Mapping[str, int]) -> _Form | None:
+        bound = at_other_sizes(partial(self.model.bind, strict=False), sizes)
+        if isinstance(bound, Exception):
+            return None
+        if not self._needs_masks(sizes, bound):
+            return _Form.PLAIN
+        try:
+            self.model_at(sizes).masked()
+        except EqsatError:
+            return None
+        return _Form.MASKED
 
     def _needs_masks(self, sizes: Mapping[str, int], bound: BoundModel) -> bool:
         """Whether a padded position reaches a result of the model at the sizes of a bucket."""
         symbols = self.serving.masked(sizes)
         small = {symbol: size - 1 if symbol in symbols else size for symbol, size in sizes.items()}
-        try:
-            _prove(self.model.bind(self.model.complete(small), strict=False), bound)
-        except EqsatError:
-            return True
-        return False
+        complete = self.model.complete(small)
+        return _refusal(at_other_sizes(partial(self.model.bind, strict=False), complete), bound) is not None
 
     def model_at(self, sizes: Mapping[str, int]) -> PaddedModel:
         """The model at the sizes of a bucket that computes all smaller sizes. Raises EqsatError, UnsupportedOp."""
@@ -131,6 +136,17 @@ class Padding:
                 self._proven.clear()
             self._proven[pair] = bound
         return bound
+
+
+def _refusal(small: BoundModel | Exception, large: BoundModel) -> Exception | None:
+    """Why the large model does not compute the small one on padded arguments; None if it does."""
+    if isinstance(small, Exception):
+        return small
+    try:
+        _prove(small, large)
+    except EqsatError as error:
+        return error
+    return None
 
 
 def _prove(small: BoundModel, large: BoundModel) -> None:

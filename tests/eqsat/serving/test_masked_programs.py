@@ -276,3 +276,22 @@ def test_a_size_that_cannot_vary_is_told_once() -> None:
     with pytest.warns(EqsatWarning, match="other sizes than N=5 wait"):
         np.testing.assert_allclose(program(np.ones((8, 4), np.float32)), 64, rtol=1e-5)
     assert program.variants == [{"M": 8, "N": 5}, {"M": 8, "N": 4}]
+
+
+def test_a_function_that_refuses_sizes_may_have_buckets() -> None:
+    """Calls of sizes that it takes wait for code of their own."""
+
+    def by_rows(x: Tensor, y: Tensor) -> Tensor:
+        if y.shape[0] % 4:
+            raise ValueError("no rows of four")
+        return x.sum(0) + y.reshape(-1, 4).sum(0)
+
+    source = traced(by_rows, x=("M", 4), y=("N",))
+    program = optimize_and_compile(source, target="cpu", dims={"M": [8], "N": [8]}, when_missing="pad", threads=1)
+    ones = np.ones(12, np.float32)
+    np.testing.assert_array_equal(program(np.ones((3, 4), np.float32), ones[:8]), [5] * 4)
+    with pytest.warns(EqsatWarning, match="other sizes than N=8 wait"):
+        np.testing.assert_array_equal(program(np.ones((3, 4), np.float32), ones[:4]), [4] * 4)
+    with pytest.raises(EqsatError, match=r"no program at sizes that are one less.*no rows of four") as caught:
+        optimize_and_compile(source, target="cpu", dims={"M": 1, "N": [8]}, when_missing="pad", threads=1)
+    assert caught.value.kind is Kind.UNSUPPORTED_OP
