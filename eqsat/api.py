@@ -167,7 +167,7 @@ def optimize_and_compile(
     unbound = () if isinstance(bound, BoundModel) else bound
     check_related(related, {*unbound, *model.symbols}, model.infer({}))
     free = tuple(symbol for symbol in unbound if symbol not in related)
-    padding = Padding(model, serving(buckets, when_missing, free))
+    padding = Padding(model, serving(buckets, when_missing, free), has_masks=not chosen.is_gpu)
     padding.check(free)
     if isinstance(bound, BoundModel):
         return Program(model, specialise, workers, {(): compile_bound(bound)}, unpickled)

@@ -29,10 +29,11 @@ class _Form(enum.Enum):
 
 
 class Padding:
-    """What is known of the padding of one program. model, serving: of the program."""
+    """What is known of the padding of one program. model, serving: of the program. has_masks: whether its code may have
+    masks; that for a GPU has none."""
 
-    def __init__(self, model: Model, serving: Serving) -> None:
-        self.model, self.serving = model, serving
+    def __init__(self, model: Model, serving: Serving, has_masks: bool = True) -> None:
+        self.model, self.serving, self._has_masks = model, serving, has_masks
         self._models: dict[Key, PaddedModel] = {}
         self._proven: dict[tuple[Key, Key], BoundModel] = {}
         self._forms: dict[Key, _Form | None] = {}
@@ -70,7 +71,12 @@ class Padding:
             return self.model_at(sizes).masked() if key_of(sizes) in self._with_masks else bound
         if not self.serving.masked(sizes):
             return bound
-        return self.model_at(sizes).masked() if self._needs_masks(sizes, bound) else bound
+        refusal = self._refusal_of(sizes, bound)
+        if refusal is None:
+            return bound
+        if not self._has_masks:
+            raise refusal
+        return self.model_at(sizes).masked()
 
     def add_bucket(self, sizes: Mapping[str, int]) -> bool:
         """Makes a bucket of sizes that adapt: later, `model_to_build` gives code for them that computes smaller sizes.
@@ -100,20 +106,22 @@ class Padding:
         bound = at_other_sizes(partial(self.model.bind, strict=False), sizes)
         if isinstance(bound, Exception):
             return None
-        if not self._needs_masks(sizes, bound):
+        if self._refusal_of(sizes, bound) is None:
             return _Form.PLAIN
+        if not self._has_masks:
+            return None
         try:
             self.model_at(sizes).masked()
         except EqsatError:
             return None
         return _Form.MASKED
 
-    def _needs_masks(self, sizes: Mapping[str, int], bound: BoundModel) -> bool:
-        """Whether a padded position reaches a result of the model at the sizes of a bucket."""
+    def _refusal_of(self, sizes: Mapping[str, int], bound: BoundModel) -> Exception | None:
+        """Why the model at the sizes of a bucket computes no smaller sizes without masks; None if it does."""
         symbols = self.serving.masked(sizes)
         small = {symbol: size - 1 if symbol in symbols else size for symbol, size in sizes.items()}
         complete = self.model.complete(small)
-        return _refusal(at_other_sizes(partial(self.model.bind, strict=False), complete), bound) is not None
+        return _refusal(at_other_sizes(partial(self.model.bind, strict=False), complete), bound)
 
     def model_at(self, sizes: Mapping[str, int]) -> PaddedModel:
         """The model at the sizes of a bucket that computes all smaller sizes. Raises EqsatError, UnsupportedOp."""

@@ -295,3 +295,15 @@ def test_a_function_that_refuses_sizes_may_have_buckets() -> None:
     with pytest.raises(EqsatError, match=r"no program at sizes that are one less.*no rows of four") as caught:
         optimize_and_compile(source, target="cpu", dims={"M": 1, "N": [8]}, when_missing="pad", threads=1)
     assert caught.value.kind is Kind.UNSUPPORTED_OP
+
+
+def test_programs_for_a_gpu_have_no_masks() -> None:
+    """A program that would need them is refused when it is made, not at its first padded call."""
+
+    def made(function: Callable[[Tensor], Tensor]) -> Program:
+        source = traced(function, x=("S", 4))
+        return optimize_and_compile(source, target="sm_80", emulate=True, dims={"S": [8]}, when_missing="pad")
+
+    np.testing.assert_array_equal(made(lambda x: x.sum(1))(np.ones((3, 4), np.float32)), [4] * 3)
+    with pytest.raises(EqsatError, match="the reduction combines them"):
+        made(lambda x: x.sum(0))
