@@ -14,15 +14,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from eqsat.model import BoundModel, Length, Model
 from eqsat.serving.fit_sizes import at_other_sizes, fit_sizes
 from eqsat.serving.mask_padding import MaskedGraph, mask_padding
-from ir.diagnostics import EqsatWarning, Kind, fail
+from ir.diagnostics import EqsatWarning
 from ir.dtype import TensorType
 from ir.tiny.graph import Ref
-from ir.tiny.restriction import STAGE
 from ir.tiny.size_expr import Sizes
 
 MOST_LINES = 1024
@@ -65,36 +64,36 @@ class PaddedModel:
         return replace(self._bound, graph=found.graph, results=results, lengths=lengths)
 
     def prove(self, sizes: Sizes) -> bool:
-        """Compares the program at these sizes with the expressions, unless that is done. False if an axis has no
-        element at these sizes, or more than the code has, or if a size differs that cannot vary: they are not padded.
-
-        Raises:
-            EqsatError: UnsupportedOp where the program differs from the expressions.
-        """
+        """Compares the program at these sizes with the expressions, unless that is done. False if these sizes are not
+        padded: where an axis has no element, or more than the code has, where a size differs that cannot vary, or where
+        the program is another one. The latter two are told once."""
         wanted = self._sizes(sizes)
         fixed = [symbol for symbol, size in self._by_symbol(wanted).items() if sizes[symbol] != size]
         if fixed:
-            self._tell(fixed)
+            others = ", ".join(f"{symbol}={self._largest[symbol]}" for symbol in fixed)
+            reason = "the program has other uops, constants, or numbers that are no expressions of the size"
+            self._tell(f"calls of other sizes than {others}", f"at other sizes of {fixed[0]}, {reason}")
             return False
         with self._proving:
             if any(line.holds(wanted) for line in self._lines):
                 return True
             if not self._holds(wanted):
                 return False
-            self._compare(wanted)
+            difference = self._difference(wanted)
+            if difference:
+                own = ", ".join(f"{symbol}={size}" for symbol, size in zip(self._symbols, wanted, strict=True))
+                self._tell(f"calls of some sizes, as {own},", difference)
+                return False
             if len(self._lines) >= MOST_LINES:
                 del self._lines[1:]
             self._lines.append(self._line_through(wanted))
             return True
 
-    def _tell(self, fixed: Sequence[str]) -> None:
-        """Warns, once, that a size cannot vary."""
+    def _tell(self, calls: str, reason: str) -> None:
+        """Warns, once, that some calls are not padded."""
         if self._tells:
             self._tells = False
-            sizes = ", ".join(f"{symbol}={self._largest[symbol]}" for symbol in fixed)
-            message = f"calls of other sizes than {sizes} wait for code of their own: at other sizes of {fixed[0]}, the"
-            message += " program has other uops, constants, or numbers that are no expressions of the size"
-            warnings.warn(message, EqsatWarning, stacklevel=2)
+            warnings.warn(f"{calls} wait for code of their own: {reason}", EqsatWarning, stacklevel=2)
 
     def signature_at(self, sizes: Sizes) -> dict[str, TensorType]:
         """Types of the arguments by name, in order."""
@@ -137,12 +136,11 @@ class PaddedModel:
     def _by_symbol(self, wanted: tuple[int, ...]) -> Sizes:
         return self._model.complete({**self._largest, **dict(zip(self._symbols, wanted, strict=True))})
 
-    def _compare(self, wanted: tuple[int, ...]) -> None:
+    def _difference(self, wanted: tuple[int, ...]) -> str:
+        """Why the program at these sizes is not what the expressions say; "" if it is."""
         sizes = self._by_symbol(wanted)
         bound = self._bind(sizes)
-        difference = self._by_sizes.difference(bound.graph, bound.constants, sizes)
-        if difference:
-            _refuse(difference, sizes)
+        return self._by_sizes.difference(bound.graph, bound.constants, sizes)
 
     def _line_through(self, wanted: tuple[int, ...]) -> _Line:
         """The longest line through proven sizes whose ends and middle are proven, too; else the sizes alone."""
@@ -162,8 +160,3 @@ class PaddedModel:
         sizes = self._by_symbol(wanted)
         bound = at_other_sizes(self._bind, sizes)
         return isinstance(bound, BoundModel) and not self._by_sizes.difference(bound.graph, bound.constants, sizes)
-
-
-def _refuse(reason: str, sizes: Sizes) -> NoReturn:
-    hint = "call with sizes that are built exactly, or leave this dim out of when_missing="
-    fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {reason}", sizes=dict(sizes), hint=hint)
