@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from eqsat.runtime.compiled import Compiled
-from eqsat.serving.padded_calls import Answer, PaddedCalls, is_of_padding
+from eqsat.serving.padded_calls import Answer, PaddedCalls
 from eqsat.serving.padding import Padding
 from eqsat.serving.variants import Key, Variants, key_of
-from ir.diagnostics import EqsatError
 
 OFTEN = 16
 """Sizes get code of their own after so many padded calls."""
@@ -39,11 +38,8 @@ class Adapting:
         held = self._variants.ready(key_of(wanted))
         if self._padding.add_bucket(wanted) and held is not None and not held.bound.lengths:
             self._variants.drop(key_of(wanted))
-        try:
-            answer = self._calls.padded(dims, key_of(wanted), self._variants(wanted))
-        except EqsatError as error:
-            if not is_of_padding(error):
-                raise
+        answer = self._calls.padded(dims, key_of(wanted), self._variants(wanted))
+        if answer is None:
             return self._variants(dims)
         self._count(dims)
         return answer

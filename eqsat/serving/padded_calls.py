@@ -7,7 +7,7 @@ code has masks and `eqsat.serving.padded_model` proves the sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from eqsat.serving.variants import Key, Variants
 from ir.diagnostics import EqsatError
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
-from ir.tiny.restriction import STAGE
 
 
 class Answer(Protocol):
@@ -58,6 +57,13 @@ class Padded:
         ]
 
 
+class FromLarger(NamedTuple):
+    """An answer by the variant of larger sizes that has a key."""
+
+    key: Key
+    answer: Padded
+
+
 class PaddedCalls:
     """Finds code for larger sizes. padding, variants: of the program."""
 
@@ -86,33 +92,36 @@ class PaddedCalls:
                 fitting.append((elements, key, compiled))
         return [(key, compiled) for _, key, compiled in sorted(fitting, key=lambda variant: variant[:2])]
 
-    def padded(self, dims: Mapping[str, int], key: Key, compiled: Compiled) -> Compiled | Answer:
-        """The code for larger sizes, after the proof that it computes the call. Where there are masks, calls with an
-        axis without elements have code of their own."""
-        if not compiled.bound.lengths:
+    def from_larger(self, dims: Mapping[str, int]) -> FromLarger | None:
+        """The answer of the ready variant that computes the call with the fewest padded elements."""
+        for key, compiled in self.above(dims):
+            padded = self.padded(dims, key, compiled)
+            if padded is not None:
+                return FromLarger(key, padded)
+        return None
+
+    def padded(self, dims: Mapping[str, int], key: Key, compiled: Compiled) -> Padded | None:
+        """The code for larger sizes, after the proof that it computes the call; None if it does not.
+
+        Raises:
+            EqsatError: UnsupportedOp if it does not, and a larger size is of a symbol without buckets.
+        """
+        if compiled.bound.lengths:
+            padded = self._padding.model_at(dict(key))
+            if not padded.prove(dims):
+                return None
+            lengths = compiled.bound.length_arrays(dims)
+            return Padded(padded.signature_at(dims), padded.outputs_at(dims), compiled, lengths)
+        try:
             bound = self._padding.prove(dims, compiled.bound, key)
-            return Padded(bound.signature, bound.outputs, compiled)
-        padded = self._padding.model_at(dict(key))
-        if not padded.prove(dims):
-            return self._variants(dims)
-        lengths = compiled.bound.length_arrays(dims)
-        return Padded(padded.signature_at(dims), padded.outputs_at(dims), compiled, lengths)
-
-    def padded_by_any(self, dims: Mapping[str, int], larger: Sequence[tuple[Key, Compiled]]) -> Compiled | Answer:
-        """The answer by the first of these variants that computes the call; the error of the last one if none does."""
-        *others, last = larger
-        for key, compiled in others:
-            try:
-                return self.padded(dims, key, compiled)
-            except EqsatError as error:
-                if not is_of_padding(error):
-                    raise
-        return self.padded(dims, *last)
-
-
-def is_of_padding(error: EqsatError) -> bool:
-    """Whether an error says that padding would change results."""
-    return error.diagnostics[0].stage == STAGE
+        except EqsatError as refusal:
+            larger = {symbol for symbol, size in key if size != dims[symbol]} - self._padding.model.related.keys()
+            if not larger <= {*self._serving.buckets, *self._serving.adapts}:
+                raise
+            if larger <= {*self._serving.masked(dict(key))}:
+                self._padding.tell(dims, refusal)
+            return None
+        return Padded(bound.signature, bound.outputs, compiled)
 
 
 def _with_zeros(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

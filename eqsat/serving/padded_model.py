@@ -70,9 +70,8 @@ class PaddedModel:
         wanted = self._sizes(sizes)
         fixed = [symbol for symbol, size in self._by_symbol(wanted).items() if sizes[symbol] != size]
         if fixed:
-            others = ", ".join(f"{symbol}={self._largest[symbol]}" for symbol in fixed)
             reason = "the program has other uops, constants, or numbers that are no expressions of the size"
-            self._tell(f"calls of other sizes than {others}", f"at other sizes of {fixed[0]}, {reason}")
+            self._tell({symbol: sizes[symbol] for symbol in fixed}, reason)
             return False
         with self._proving:
             if any(line.holds(wanted) for line in self._lines):
@@ -81,19 +80,18 @@ class PaddedModel:
                 return False
             difference = self._difference(wanted)
             if difference:
-                own = ", ".join(f"{symbol}={size}" for symbol, size in zip(self._symbols, wanted, strict=True))
-                self._tell(f"calls of some sizes, as {own},", difference)
+                self._tell(dict(zip(self._symbols, wanted, strict=True)), difference)
                 return False
             if len(self._lines) >= MOST_LINES:
                 del self._lines[1:]
             self._lines.append(self._line_through(wanted))
             return True
 
-    def _tell(self, calls: str, reason: str) -> None:
-        """Warns, once, that some calls are not padded."""
+    def _tell(self, sizes: Sizes, reason: str) -> None:
+        """Warns, once, that calls are not padded."""
         if self._tells:
             self._tells = False
-            warnings.warn(f"{calls} wait for code of their own: {reason}", EqsatWarning, stacklevel=2)
+            warn_of_own_code(sizes, reason)
 
     def signature_at(self, sizes: Sizes) -> dict[str, TensorType]:
         """Types of the arguments by name, in order."""
@@ -160,3 +158,9 @@ class PaddedModel:
         sizes = self._by_symbol(wanted)
         bound = at_other_sizes(self._bind, sizes)
         return isinstance(bound, BoundModel) and not self._by_sizes.difference(bound.graph, bound.constants, sizes)
+
+
+def warn_of_own_code(sizes: Sizes, reason: str) -> None:
+    """Warns that calls as those of these sizes are not computed by the code of their bucket."""
+    own = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+    warnings.warn(f"calls as those of {own} wait for code of their own: {reason}", EqsatWarning, stacklevel=2)

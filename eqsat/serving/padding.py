@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.model import BoundModel, Model
 from eqsat.serving.fit_sizes import at_other_sizes
-from eqsat.serving.padded_model import PaddedModel
+from eqsat.serving.padded_model import PaddedModel, warn_of_own_code
 from eqsat.serving.variants import Key, key_of
 from eqsat.serving.when_missing import Serving
 from ir.diagnostics import EqsatError, Kind, fail
@@ -39,6 +39,7 @@ class Padding:
         self._forms: dict[Key, _Form | None] = {}
         self._with_masks: set[Key] = set()
         self._reading = threading.Lock()
+        self._has_told = bool(serving.adapts)
 
     def check(self, free: Sequence[str]) -> None:
         """Checks the largest buckets.
@@ -131,6 +132,12 @@ class Padding:
                 symbols, tells = self.serving.masked(sizes), not self.serving.adapts
                 self._models[key] = PaddedModel(self.model, sizes, symbols, tells)
             return self._models[key]
+
+    def tell(self, dims: Mapping[str, int], refusal: EqsatError) -> None:
+        """Warns, once, that calls as those of these sizes are not computed by the code of their bucket."""
+        if not self._has_told:
+            self._has_told = True
+            warn_of_own_code(dims, refusal.diagnostics[0].message)
 
     def prove(self, dims: Mapping[str, int], large: BoundModel, key: Key) -> BoundModel:
         """The model at the sizes of a call, after the proof that the model `large` of other sizes computes it without

@@ -24,11 +24,12 @@ class StandIn:
 
     def answer(self, dims: Mapping[str, int]) -> Compiled | Answer:
         """The code for these sizes if the code is ready. Else its build begins, and a stand-in answers.
-        Where no stand-in can answer, or where the build has failed before, the call waits for the code. A program
-        that cannot build only pads.
+        Where no stand-in can answer, or where the build has failed before, the call waits for the code: that of its
+        bucket, or of its own sizes where that of the bucket does not compute it. A program that cannot build only pads.
 
         Raises:
-            EqsatError: UnsupportedOp where padding would change results; all that a build raises.
+            EqsatError: UnsupportedOp where padding would change results, and a symbol has no buckets; all that a build
+                raises.
         """
         exact = self._variants.ready(key_of(dims))
         if exact is not None:
@@ -42,20 +43,18 @@ class StandIn:
             compiled = self._variants.ready(key_of(wanted))
         key = key_of(wanted)
         if compiled is not None:
-            return self._calls.padded(dims, key, compiled)
-        larger = self._calls.above(dims)
-        if larger and not self._serving.builds:
-            return self._calls.padded_by_any(dims, larger)
-        if (not larger and not self._serving.is_eager) or self._variants.has_failed(key):
+            return self._calls.padded(dims, key, compiled) or self._variants(dims)
+        larger = self._calls.from_larger(dims)
+        if larger is not None and not self._serving.builds:
+            return larger.answer
+        if (larger is None and not self._serving.is_eager) or self._variants.has_failed(key):
             compiled = self._variants(wanted)
-            return compiled if key == key_of(dims) else self._calls.padded(dims, key, compiled)
-        if larger:
-            padded = self._calls.padded_by_any(dims, larger)
-            self._variants.start(wanted)
-            self._variants.ready(larger[0][0])
-            return padded
+            return compiled if key == key_of(dims) else self._calls.padded(dims, key, compiled) or self._variants(dims)
         self._variants.start(wanted)
-        return Playback(self._padding.model.bind(dims, strict=False))
+        if larger is None:
+            return Playback(self._padding.model.bind(dims, strict=False))
+        self._variants.ready(larger.key)
+        return larger.answer
 
 
 class Playback:

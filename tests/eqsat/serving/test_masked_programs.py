@@ -141,7 +141,7 @@ def test_sizes_that_grow_are_proven_by_a_few_comparisons() -> None:
 def test_a_size_at_which_the_program_differs_is_told_and_not_padded() -> None:
     model = padded(lambda x: x.sum(0) if x.shape[0] < 5 else x.max(axis=0), {"S": 16})
     assert all(model.prove({"S": size}) for size in (16, 9, 5))
-    with pytest.warns(EqsatWarning, match=r"as S=4, wait for code of their own: Reduce\(sum\)"):
+    with pytest.warns(EqsatWarning, match=r"as those of S=4 wait for code of their own: Reduce\(sum\)"):
         assert not model.prove({"S": 4})
     assert not model.prove({"S": 1})
 
@@ -150,12 +150,32 @@ def test_a_sequence_of_one_waits_where_the_program_has_fewer_uops() -> None:
     source = traced(nn.softmax, x=("S",))
     program = optimize_and_compile(source, target="cpu", dims={"S": [8]}, when_missing="pad", threads=1)
     np.testing.assert_allclose(program(np.zeros(4, np.float32)), [0.25] * 4, rtol=1e-6)
-    with pytest.warns(EqsatWarning, match="as S=1, wait for code of their own: the program has other uops"):
+    with pytest.warns(EqsatWarning, match="as those of S=1 wait for code of their own: the program has other uops"):
         np.testing.assert_array_equal(program(np.zeros(1, np.float32)), [1])
     assert program.variants == [{"S": 8}, {"S": 1}]
 
 
-@pytest.mark.filterwarnings("ignore:calls of some sizes")
+def test_a_batch_of_one_waits_where_the_program_has_fewer_uops() -> None:
+    """Code without masks, too: a row that is added to one row is not repeated."""
+    source = traced(lambda x, row: x + row, x=("B", 4), row=(4,))
+    program = optimize_and_compile(source, target="cpu", dims={"B": [8]}, when_missing="pad", threads=1)
+    row = np.ones(4, np.float32)
+    np.testing.assert_array_equal(program(np.zeros((3, 4), np.float32), row), np.ones((3, 4)))
+    with pytest.warns(EqsatWarning, match="as those of B=1 wait for code of their own: .*other uops"):
+        np.testing.assert_array_equal(program(np.zeros((1, 4), np.float32), row), np.ones((1, 4)))
+    assert program.variants == [{"B": 8}, {"B": 1}]
+
+
+def test_code_above_all_buckets_does_not_keep_the_buckets_from_being_built() -> None:
+    """It has no masks, and answers no smaller call."""
+    source = traced(nn.softmax, x=("S",))
+    program = optimize_and_compile(source, target="cpu", dims={"S": [4, 16]}, when_missing="pad", threads=1)
+    for size in (30, 20, 3, 11):
+        np.testing.assert_allclose(program(np.zeros(size, np.float32)), [1 / size] * size, rtol=1e-6)
+    assert {sizes["S"] for sizes in program.variants} >= {4, 20, 30}
+
+
+@pytest.mark.filterwarnings("ignore:calls as those of")
 @pytest.mark.parametrize("bent", [lambda size: max(size, 8), lambda size: min(size, 8), lambda size: size * size])
 def test_sizes_at_which_a_number_bends_away_are_not_padded(bent: Callable[[int], int]) -> None:
     model = padded(lambda x: x.sum(0) + bent(x.shape[0]), {"S": 16})
@@ -275,7 +295,7 @@ def test_a_size_that_cannot_vary_is_told_once() -> None:
     source = traced(root, x=("M", "N"))
     program = optimize_and_compile(source, target="cpu", dims={"M": [8], "N": [5]}, when_missing="pad", threads=1)
     np.testing.assert_allclose(program(np.ones((3, 5), np.float32)), 15 * 5**0.5, rtol=1e-5)
-    with pytest.warns(EqsatWarning, match="other sizes than N=5 wait"):
+    with pytest.warns(EqsatWarning, match="as those of N=4 wait"):
         np.testing.assert_allclose(program(np.ones((8, 4), np.float32)), 64, rtol=1e-5)
     assert program.variants == [{"M": 8, "N": 5}, {"M": 8, "N": 4}]
 
@@ -292,7 +312,7 @@ def test_a_function_that_refuses_sizes_may_have_buckets() -> None:
     program = optimize_and_compile(source, target="cpu", dims={"M": [8], "N": [8]}, when_missing="pad", threads=1)
     ones = np.ones(12, np.float32)
     np.testing.assert_array_equal(program(np.ones((3, 4), np.float32), ones[:8]), [5] * 4)
-    with pytest.warns(EqsatWarning, match="other sizes than N=8 wait"):
+    with pytest.warns(EqsatWarning, match="as those of N=4 wait"):
         np.testing.assert_array_equal(program(np.ones((3, 4), np.float32), ones[:4]), [4] * 4)
     with pytest.raises(EqsatError, match=r"no program at sizes that are one less.*no rows of four") as caught:
         optimize_and_compile(source, target="cpu", dims={"M": 1, "N": [8]}, when_missing="pad", threads=1)
