@@ -33,6 +33,24 @@ def _positions(x: Tensor) -> Tensor:
     return tensor.arange(x.shape[1]).cast("fp32").reshape(1, x.shape[1], 1)
 
 
+def _in_heads(x: Tensor, other: Tensor) -> Tensor:
+    """Attention of two heads, whose axis is merged with the batch."""
+    query, key = (
+        one.reshape(BATCH, -1, 2, CHANNELS // 2).permute(0, 2, 1, 3).reshape(BATCH * 2, -1, CHANNELS // 2)
+        for one in (x, other)
+    )
+    seen = nn.softmax(query @ key.swapaxes(1, 2)) @ key
+    return seen.reshape(BATCH, 2, -1, CHANNELS // 2).permute(0, 2, 1, 3).reshape(BATCH, -1, CHANNELS)
+
+
+def _weights(x: Tensor) -> Tensor:
+    return nn.softmax(x.swapaxes(1, 2)).swapaxes(1, 2)
+
+
+def _integers(x: Tensor, element: str, least: int = -3) -> Tensor:
+    return tensor.where(tensor.isnan(x), 0.0, x).clip(least, 3).cast(element)
+
+
 STEPS: Mapping[str, Step] = {
     "softmax of channels": lambda x, y: nn.softmax(x),
     "softmax of positions": lambda x, y: nn.softmax(x.swapaxes(1, 2)).swapaxes(1, 2),
@@ -72,6 +90,23 @@ STEPS: Mapping[str, Step] = {
     "one more": lambda x, y: x.relu() + 1,
     "its size": lambda x, y: x * float(x.shape[1]) + x.shape[1],
     "positions": lambda x, y: x + _positions(x),
+    "attention in heads": _in_heads,
+    "weights but the first": lambda x, y: _weights(x)[:, 1:],
+    "weights backwards": lambda x, y: _weights(x).flip(1),
+    "weights of both axes": lambda x, y: (
+        nn.softmax((x @ y.swapaxes(1, 2)).reshape(BATCH, -1)).reshape(BATCH, x.shape[1], -1) @ y
+    ),
+    "sum of integers": lambda x, y: _integers(x, "i8").sum(1, keepdims=True).cast("fp32") + x,
+    "least of integers": lambda x, y: (_integers(x, "u8", 0) + 1).min(1, keepdims=True).cast("fp32") + x,
+    "product of integers": lambda x, y: _integers(x, "i8").prod(1, keepdims=True).cast("fp32") + x,
+    "mean of halves": lambda x, y: x.cast("fp16").mean(1, keepdims=True).cast("fp32") + x,
+    "written at even places": lambda x, y: x.scatter(1, tensor.iota(y.shape, 1, "i64") * 2, y),
+    "gathered by bytes": lambda x, y: x.gather(1, tensor.iota(y.shape, 1, "u8") * 3),
+    "windows": lambda x, y: x.swapaxes(1, 2).unfold(2, 2, 1).sum(-1).swapaxes(1, 2),
+    "averages": lambda x, y: nn.avg_pool1d(x.swapaxes(1, 2), 3, 1, 1).swapaxes(1, 2),
+    "lower triangle": lambda x, y: tensor.tril(x @ x.swapaxes(1, 2)) @ x,
+    "padded to 30": lambda x, y: x.pad([(0, 0), (30 - x.shape[1], 0), (0, 0)], value=2.0),
+    "all of two axes": lambda x, y: x.max((1, 2), keepdims=True) - x,
     "count of NaN": lambda x, y: (
         (nn.softmax(x.swapaxes(1, 2)) != nn.softmax(x.swapaxes(1, 2))).cast("fp32").sum(2).unsqueeze(1) + x
     ),
