@@ -61,7 +61,8 @@ class _Masking:
         symbols = {symbol for node in sized.nodes for expr in node.numbers.values() for symbol, _ in expr.terms}
         self._symbols = sorted(symbols)
         self._samples = [
-            {symbol: offset + 211 * place for place, symbol in enumerate(self._symbols)} for offset in (10007, 20011)
+            {symbol: first + step * place for place, symbol in enumerate(self._symbols)}
+            for first, step in ((10007, 211), (20011, 523))
         ]
 
     def whole(self) -> MaskedGraph:

@@ -135,6 +135,16 @@ def count(found: MaskedGraph, uop: str) -> int:
     return sum(node.uop == uop for node in found.graph.nodes)
 
 
+def test_sizes_that_differ_by_a_constant_are_no_equal_axes() -> None:
+    """S + 211 and T are equal at the largest sizes, and were at all sizes that stand for others."""
+
+    text = "%x: fp32[S, T] = input()\n%a = pad(%x, pad=[[0, 211], [0, 0]], value=1)\n"
+    text += "%b = reshape(%a, result_shape=[T, -1])\n%y: fp32[T] = reduce(%b, axes=[1], op=SUM, dtype=fp32)"
+    found = masked(lambda sizes: bound(sizes, text), {"S": 2, "T": 213})
+    sizes = {"S": 1, "T": 3}
+    assert_computes(found, bound(sizes, text), sizes, np.random.default_rng(0))
+
+
 def test_weights_of_a_softmax_need_no_mask_of_their_own() -> None:
     """One mask for the maximum, whose -∞ makes the weights 0, and none for their sum and the products."""
     text = """
