@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from eqsat.model import BoundModel
-from ir.diagnostics import EqsatError, Kind, fail
+from ir.diagnostics import EqsatError
 from ir.tiny.graph import Graph, Node
 from ir.tiny.graph_by_sizes import (
     GraphBySizes,
@@ -26,7 +26,7 @@ from ir.tiny.graph_by_sizes import (
     same_value,
     value_of,
 )
-from ir.tiny.restriction import STAGE
+from ir.tiny.restriction import refuse_padding
 from ir.tiny.size_expr import SizeExpr, Sizes
 
 Bind = Callable[[Sizes], BoundModel]
@@ -60,7 +60,7 @@ def fit_sizes(bind: Bind, largest: Sizes, symbols: Sequence[str]) -> GraphBySize
     unknown = [_unknown_number(bound, example, largest) for example in examples]
     if all(unknown):
         node, numbers = next(one for one in unknown if one)
-        _refuse("a number depends on the sizes in an unknown way", node, numbers=numbers)
+        refuse_padding("a number depends on the sizes in an unknown way", node, numbers=numbers)
     examples = [example for example, found in zip(examples, unknown, strict=True) if found is None]
     nodes = tuple(_sized(place, bound, examples, largest) for place in range(len(bound.graph.nodes)))
     varying = tuple(symbol for example in examples for symbol in example.symbols)
@@ -95,10 +95,10 @@ def _examples(bind: Bind, bound: BoundModel, largest: Sizes, symbols: Sequence[s
 def _refuse_others(graph: Graph, smaller: BoundModel | Exception) -> NoReturn:
     if isinstance(smaller, Exception):
         reason = smaller.diagnostics[0].message if isinstance(smaller, EqsatError) else repr(smaller)
-        _refuse(f"there is no program at sizes that are one less: {reason}", None)
+        refuse_padding(f"there is no program at sizes that are one less: {reason}", None)
     pairs = zip(graph.nodes, smaller.graph.nodes, strict=False)
     different = (node for node, other in pairs if form_of(node) != form_of(other))
-    _refuse("the uop is another one, or reads other values, at other sizes", next(different, None))
+    refuse_padding("the uop is another one, or reads other values, at other sizes", next(different, None))
 
 
 def _one_less(largest: Sizes, symbols: Sequence[str]) -> dict[str, int]:
@@ -134,13 +134,13 @@ def _sized(place: int, bound: BoundModel, examples: Sequence[_Example], largest:
     for at, value in numbers_of(node, types, bound.constants).items():
         others = [numbers.get(at) for numbers in smaller]
         if any(other is None for other in others):
-            _refuse("the value has another rank at other sizes", node)
+            refuse_padding("the value has another rank at other sizes", node)
         found = [(example.symbols, other) for example, other in zip(examples, others, strict=True) if other is not None]
         if all(same_value(value, other) for _, other in found):
             continue
         expr = _expression(value, found, largest, element)
         if expr is None:
-            _refuse("a number depends on the sizes in an unknown way", node, numbers=[value, *others])
+            refuse_padding("a number depends on the sizes in an unknown way", node, numbers=[value, *others])
         varying[at] = expr
     return NodeBySizes(node, varying)
 
@@ -176,9 +176,3 @@ def _whole(number: Value, inverted: bool) -> int | None:
         return None
     exact = 1 / number if inverted else number
     return round(exact) if abs(exact) < 2**53 else None
-
-
-def _refuse(message: str, node: Node | None, **details: object) -> NoReturn:
-    hint = "call with sizes that are built exactly, or leave this dim out of when_missing="
-    at, op = (None, None) if node is None else (node.id, node.label)
-    fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {message}", at=at, op=op, hint=hint, **details)

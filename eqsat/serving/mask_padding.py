@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import msgspec
 
 from eqsat.serving.length_uops import LENGTH, LengthUOps
 from eqsat.serving.padding_values import Known, PaddingValues
-from ir.diagnostics import Kind, fail
 from ir.tiny.graph import Graph, Node, Ref
 from ir.tiny.graph_by_sizes import FIRST, GraphBySizes, NodeBySizes, Value
 from ir.tiny.node import Imm
 from ir.tiny.reshape_groups import ReshapeGroup, reshape_groups
-from ir.tiny.restriction import STAGE
+from ir.tiny.restriction import refuse_padding
 from ir.tiny.size_expr import SizeExpr
 from ir.uop.playback import identity
 from ir.uop.table import UOpKind
@@ -112,7 +111,7 @@ class _Masking:
             case UOpKind.LOOP:
                 operands = [self._shapes[self._at[ref]] for ref in node.refs]
                 if one.numbers or any(not expr.is_constant for exprs in operands for expr in exprs):
-                    _refuse(node, "the loop's operands or trips depend on the padded size")
+                    refuse_padding("the loop's operands or trips depend on the padded size", node)
         return self._same(one)
 
     def _input(self, node: Node) -> Ref:
@@ -186,7 +185,7 @@ class _Masking:
         for place, length in enumerate(self._shapes[index]):
             if not length.is_constant and (place == axis or self._shapes[source][place] != length):
                 if not self._to.types[index].dtype.is_signed:
-                    _refuse(node, "updates have unsigned indices")
+                    refuse_padding("updates have unsigned indices", node)
                 inside = self._to.within(self._to.shape(index), place, SizeExpr(0), length)
                 index = self._to.add("WHERE", inside, index, Imm(-1))
         return self._to.put(msgspec.structs.replace(node, src=(source, index, updates)))
@@ -205,7 +204,7 @@ class _Masking:
             case "FLIP":
                 return self._flipped(node)
             case "POOL" if any(place[0] != "shape" for place in one.numbers):
-                _refuse(node, "the windows depend on the padded size")
+                refuse_padding("the windows depend on the padded size", node)
         return self._same(one)
 
     def _reshaped(self, one: NodeBySizes, shape: Shape) -> Ref:
@@ -218,7 +217,7 @@ class _Masking:
         if all(group.keeps_order for group in groups):
             return self._same(one)
         if not all(group.old and group.new for group in groups):
-            _refuse(node, "a reshape of no elements depends on the padded size")
+            refuse_padding("a reshape of no elements depends on the padded size", node)
         flat = [math.prod([old[axis] for axis in group.old]) for group in groups]
         at = self._to.add("RESHAPE", source, result_shape=tuple(flat))
         for place, group in enumerate(groups):
@@ -253,7 +252,7 @@ class _Masking:
             lower, higher = one.number(("pad", axis, 0), low), one.number(("pad", axis, 1), high)
             if not lower.is_constant:
                 if self._to.shape(at)[axis] == 0:
-                    _refuse(node, "an axis without elements is padded by a length")
+                    refuse_padding("an axis without elements is padded by a length", node)
                 at = self._to.taken(
                     at, axis, self._to.combined("ADD", self._to.iota(largest[axis]), SizeExpr(0).plus(lower, -1))
                 )
@@ -289,7 +288,7 @@ class _Masking:
         moved = []
         for axis, low in enumerate(lows):
             if not one.number(("step", axis), steps[axis]).is_constant:
-                _refuse(node, "the step depends on the padded size")
+                refuse_padding("the step depends on the padded size", node)
             lower = one.number(("lo", axis), low)
             if not lower.is_constant:
                 moved.append((axis, lower))
@@ -374,14 +373,3 @@ class _Masking:
                 return False
             at, node = ref, self._to.nodes[ref]
         return at in self._shapes and not self._shapes[at][axis].is_constant
-
-
-def _refuse(node: Node, reason: str) -> NoReturn:
-    fail(
-        Kind.UNSUPPORTED_OP,
-        STAGE,
-        f"padded positions reach results: {reason}",
-        at=node.id,
-        op=node.label,
-        hint="call with sizes that are built exactly, or leave this dim out of when_missing=",
-    )

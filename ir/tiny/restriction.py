@@ -9,6 +9,7 @@ reads padding to compute an element of the small value does not keep the claim.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
@@ -36,16 +37,19 @@ def check_restriction(small: Graph, large: Graph) -> None:
     for one, other in zip(small.nodes, large.nodes, strict=True):
         reason = _reason_against(one, other, _Sides(small, large, one, other))
         if reason:
-            fail(
-                Kind.UNSUPPORTED_OP,
-                STAGE,
-                f"padded positions reach results: {reason}",
-                at=one.id,
-                op=one.label,
-                hint="call with sizes that are built exactly, or leave this dim out of when_missing=",
+            refuse_padding(
+                reason,
+                one,
                 small=[str(type_) for type_ in small.operand_types(one)],
                 large=[str(type_) for type_ in large.operand_types(other)] if other.op == one.op else [],
             )
+
+
+def refuse_padding(reason: str, node: Node | None = None, **details: object) -> NoReturn:
+    """Raises EqsatError, UnsupportedOp: padding would change results, at a uop if one is given."""
+    hint = "call with sizes that are built exactly, or leave this dim out of when_missing="
+    at, op = (None, None) if node is None else (node.id, node.label)
+    fail(Kind.UNSUPPORTED_OP, STAGE, f"padded positions reach results: {reason}", at=at, op=op, hint=hint, **details)
 
 
 class _Sides:
