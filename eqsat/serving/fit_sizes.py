@@ -6,7 +6,8 @@ and at sizes that are one less. `GraphBySizes.difference` compares the program a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -27,17 +28,31 @@ from ir.tiny.graph_by_sizes import (
     value_of,
 )
 from ir.tiny.restriction import refuse_padding
-from ir.tiny.size_expr import SizeExpr, Sizes
+from ir.tiny.size_expr import Product, SizeExpr, Sizes, size_expr
 
 Bind = Callable[[Sizes], BoundModel]
 """The program at given sizes."""
 
 
-class _Example(NamedTuple):
-    """The program at sizes where those of `symbols` are one less than the largest ones."""
+MOST_ALONE = 4
+"""Of so many symbols that vary alone, products of two are looked for."""
 
-    symbols: tuple[str, ...]
+
+Directions = tuple[tuple[str, ...], ...]
+"""One direction or two, by their symbols."""
+
+
+class _Example(NamedTuple):
+    """The program at sizes that are one less than the largest ones: those of one direction, or of two directions. The
+    symbols of a direction vary together."""
+
+    directions: Directions
     bound: BoundModel
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols whose sizes are one less."""
+        return tuple(symbol for direction in self.directions for symbol in direction)
 
     def numbers(self, place: int) -> dict[Place, Value]:
         """The numbers of the uop at a place."""
@@ -62,8 +77,9 @@ def fit_sizes(bind: Bind, largest: Sizes, symbols: Sequence[str]) -> GraphBySize
         node, numbers = next(one for one in unknown if one)
         refuse_padding("a number depends on the sizes in an unknown way", node, numbers=numbers)
     examples = [example for example, found in zip(examples, unknown, strict=True) if found is None]
-    nodes = tuple(_sized(place, bound, examples, largest) for place in range(len(bound.graph.nodes)))
     varying = tuple(symbol for example in examples for symbol in example.symbols)
+    examples += _pairs(bind, bound, largest, examples)
+    nodes = tuple(_sized(place, bound, examples, largest) for place in range(len(bound.graph.nodes)))
     return GraphBySizes(bound.graph, bound.constants, dict(largest), varying, nodes)
 
 
@@ -81,7 +97,7 @@ def _examples(bind: Bind, bound: BoundModel, largest: Sizes, symbols: Sequence[s
     def smaller(*together: str) -> list[_Example]:
         """The example, if it has the uops of `bound`; none if it has others, or if there is no program at the sizes."""
         other = at_other_sizes(bind, _one_less(largest, together))
-        return [_Example(together, other)] if isinstance(other, BoundModel) and _are_alike(bound, other) else []
+        return [_Example((together,), other)] if isinstance(other, BoundModel) and _are_alike(bound, other) else []
 
     alone = [example for symbol in symbols for example in smaller(symbol)]
     rest = [symbol for symbol in symbols if (symbol,) not in [example.symbols for example in alone]]
@@ -90,6 +106,17 @@ def _examples(bind: Bind, bound: BoundModel, largest: Sizes, symbols: Sequence[s
     tied = smaller(*rest) if len(rest) > 1 else []
     examples = [*alone, *tied] if tied else smaller(*symbols) or alone
     return examples or _refuse_others(bound.graph, at_other_sizes(bind, _one_less(largest, symbols)))
+
+
+def _pairs(bind: Bind, bound: BoundModel, largest: Sizes, alone: Sequence[_Example]) -> list[_Example]:
+    """The program at sizes of which those of two directions are one less, for products of sizes."""
+    pairs = []
+    for one, other in itertools.combinations(alone if len(alone) <= MOST_ALONE else (), 2):
+        directions = (*one.directions, *other.directions)
+        both = at_other_sizes(bind, _one_less(largest, [*one.symbols, *other.symbols]))
+        if isinstance(both, BoundModel) and _are_alike(bound, both):
+            pairs.append(_Example(directions, both))
+    return pairs
 
 
 def _refuse_others(graph: Graph, smaller: BoundModel | Exception) -> NoReturn:
@@ -122,7 +149,7 @@ def _unknown_number(bound: BoundModel, example: _Example, largest: Sizes) -> tup
         element, smaller = element_of(node, types), example.numbers(place)
         for at, value in numbers_of(node, types, bound.constants).items():
             less = smaller.get(at, False)
-            if not same_value(value, less) and not _expression(value, [(example.symbols, less)], largest, element):
+            if not same_value(value, less) and not _expression(value, [(example, less)], largest, element):
                 return node, [value, less]
     return None
 
@@ -135,7 +162,7 @@ def _sized(place: int, bound: BoundModel, examples: Sequence[_Example], largest:
         others = [numbers.get(at) for numbers in smaller]
         if any(other is None for other in others):
             refuse_padding("the value has another rank at other sizes", node)
-        found = [(example.symbols, other) for example, other in zip(examples, others, strict=True) if other is not None]
+        found = [(example, other) for example, other in zip(examples, others, strict=True) if other is not None]
         if all(same_value(value, other) for _, other in found):
             continue
         expr = _expression(value, found, largest, element)
@@ -146,28 +173,37 @@ def _sized(place: int, bound: BoundModel, examples: Sequence[_Example], largest:
 
 
 def _expression(
-    value: Value,
-    others: Iterable[tuple[tuple[str, ...], Value]],
-    largest: Sizes,
-    element: np.dtype[np.generic],
+    value: Value, others: Sequence[tuple[_Example, Value]], largest: Sizes, element: np.dtype[np.generic]
 ) -> SizeExpr | None:
-    """The expression that is `value` at the largest sizes, and each of `others` where its symbols are one less."""
-    others = list(others)
+    """The expression that is `value` at the largest sizes, and each of `others` at the sizes of its example."""
     for inverted in (False, True):
         whole = [_whole(number, inverted) for number in (value, *(other for _, other in others))]
         if None in whole:
             continue
         first, *rest = [number for number in whole if number is not None]
-        terms = tuple(
-            (symbols[0], first - less) for (symbols, _), less in zip(others, rest, strict=True) if first != less
-        )
-        const = first - sum(factor * largest[symbol] for symbol, factor in terms)
-        expr = SizeExpr(const, terms, inverted)
-        fits = [(value, largest)]
-        fits += [(other, _one_less(largest, symbols)) for symbols, other in others]
+        differences = {example.directions: first - less for (example, _), less in zip(others, rest, strict=True)}
+        expr = _sum_of_products(first, differences, largest)._replace(inverted=inverted)
+        fits = [(value, largest), *((other, _one_less(largest, example.symbols)) for example, other in others)]
         if all(same_value(value_of(expr, sizes, element, type(number)), number) for number, sizes in fits):
             return expr
     return None
+
+
+def _sum_of_products(first: int, differences: Mapping[Directions, int], largest: Sizes) -> SizeExpr:
+    """k + Σ aᵢ·xᵢ + Σ bᵢⱼ·xᵢ·xⱼ that is `first` at the largest sizes, and less by `differences` where the sizes of one
+    direction, or of two, are one less. x: the size of the first symbol of a direction."""
+    alone = {directions[0]: less for directions, less in differences.items() if len(directions) == 1}
+    linear = dict(alone)
+    products: list[tuple[Product, int]] = []
+    for directions, less in differences.items():
+        if len(directions) == 2:
+            one, other = directions
+            factor = alone[one] + alone[other] - less
+            products.append(((one[0], other[0]), factor))
+            linear[one] -= factor * largest[other[0]]
+            linear[other] -= factor * largest[one[0]]
+    terms = [*(((direction[0],), factor) for direction, factor in linear.items()), *products]
+    return size_expr(first - size_expr(0, terms).at(largest), terms)
 
 
 def _whole(number: Value, inverted: bool) -> int | None:

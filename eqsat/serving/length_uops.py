@@ -77,11 +77,14 @@ class LengthUOps(UOpWriter):
 
     def _write_scalar(self, expr: SizeExpr, element: DType) -> Ref:
         """Sums in i64 where i32 may overflow."""
-        bound = abs(expr.const) + sum(abs(factor) * self._largest[symbol] for symbol, factor in expr.terms)
+        greatest = SizeExpr(abs(expr.const), tuple((product, abs(factor)) for product, factor in expr.terms))
+        exact = LENGTH if greatest.at(self._largest) <= LENGTH.highest else DTYPES["i64"]
         total: Ref | None = None
-        for symbol, factor in expr.terms:
-            length = self._cast(self._lengths[symbol], LENGTH if bound <= LENGTH.highest else DTYPES["i64"])
-            term = length if factor == 1 else self.add("MUL", length, Imm(factor))
+        for product, factor in expr.terms:
+            term, *others = (self._cast(self._lengths[symbol], exact) for symbol in product)
+            for other in others:
+                term = self.add("MUL", term, other)
+            term = term if factor == 1 else self.add("MUL", term, Imm(factor))
             total = term if total is None else self.add("ADD", total, term)
         if total is None:
             return self.add("CAST", Imm(expr.const), to=element.name)

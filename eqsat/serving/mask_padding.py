@@ -57,7 +57,7 @@ class _Masking:
         self._padding = PaddingValues(self._to.nodes, self._to.types)
         self._at: dict[Ref, Ref] = {}
         self._shapes: dict[Ref, Shape] = {}
-        symbols = {symbol for node in sized.nodes for expr in node.numbers.values() for symbol, _ in expr.terms}
+        symbols = {symbol for node in sized.nodes for expr in node.numbers.values() for symbol in expr.symbols}
         self._symbols = sorted(symbols)
         self._samples = [
             {symbol: first + step * place for place, symbol in enumerate(self._symbols)}

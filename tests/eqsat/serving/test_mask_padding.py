@@ -355,3 +355,33 @@ def test_sizes_are_tied_where_one_alone_does_not_fit() -> None:
     assert sorted(found.lengths.values()) == ["B", "P"], "T is P + 1"
     sizes = {"B": 3, "P": 2, "T": 3}
     assert_computes(found, bind(sizes), sizes, np.random.default_rng(0))
+
+
+def test_a_product_of_two_sizes_is_an_expression() -> None:
+    """As the rows of a flattened batch of sequences, whose mean divides by B·M."""
+
+    def bind(sizes: Sizes) -> Graph:
+        rows = sizes["B"] * sizes["M"]
+        text = "%x: fp32[B, M, 4] = input()\n%f = reshape(%x, result_shape=[-1, 4])\n"
+        text += "%s: fp32[4] = reduce(%f, axes=[0], op=SUM, dtype=fp32)\n"
+        text += f"%m = mul(%s, {1 / rows})\n%c = cumsum(%f, axis=0, dtype=fp32)"
+        return bound(sizes, text)
+
+    found = masked(bind, {"B": 4, "M": 6})
+    rng = np.random.default_rng(0)
+    for batch in range(1, 5):
+        for length in range(1, 7):
+            sizes = {"B": batch, "M": length}
+            assert_computes(found, bind(sizes), sizes, rng)
+
+
+def test_several_products_are_told_apart() -> None:
+    def bind(sizes: Sizes) -> Graph:
+        b, s, t = sizes.values()
+        numbers = {"a": b * s + t, "b": 3 * b * t - s * t + 2 * b - 7, "c": b}
+        lines = [f"%{name} = add(%x, {number})" for name, number in numbers.items()]
+        return bound(sizes, "\n".join(["%x: i64[B, S, T] = input()", *lines]))
+
+    by_sizes = fitted(bind, {"B": 5, "S": 8, "T": 7})
+    for sizes in ({"B": 2, "S": 3, "T": 6}, {"B": 1, "S": 1, "T": 1}, {"B": 5, "S": 2, "T": 7}):
+        assert not by_sizes.difference(bind(sizes), {}, sizes)
