@@ -41,6 +41,7 @@ def no_warnings() -> Any:
         yield
 
 
+@pytest.mark.slow
 def test_new_sizes_have_the_code_of_the_next_power_of_two() -> None:
     program = adapting(lambda x: x.sum(0))
     for count, built in (
@@ -56,6 +57,7 @@ def test_new_sizes_have_the_code_of_the_next_power_of_two() -> None:
         assert sizes(program) == built
 
 
+@pytest.mark.slow
 def test_sizes_that_grow_together_have_a_bucket_together() -> None:
     def step(keys: Tensor, mask: Tensor, row: Tensor) -> Any:
         longer = tensor.concatenate([keys, row])
@@ -99,6 +101,7 @@ def test_sizes_that_cannot_be_padded_have_code_of_their_own() -> None:
     assert sizes(program) == [5, 6, 8]
 
 
+@pytest.mark.slow
 def test_a_size_that_comes_often_gets_code_of_its_own() -> None:
     program = adapting(lambda x: x.max(axis=0))
     program(rows(4))

@@ -126,6 +126,7 @@ def masked_unless_refused(seed: int) -> MaskedGraph | None:
         return None
 
 
+@pytest.mark.slow
 def test_most_random_programs_are_masked() -> None:
     """The tests above would pass if all programs were refused."""
     assert sum(masked_unless_refused(seed) is None for seed in range(40)) <= 2

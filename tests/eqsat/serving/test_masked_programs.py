@@ -65,6 +65,7 @@ def assert_decodes(program: Program, past: int) -> None:
         np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_decoder_answers_every_length_by_the_code_of_its_bucket() -> None:
     program = decoder(dims={"P": [4, 16]})
     program.prepare()
@@ -75,6 +76,7 @@ def test_a_decoder_answers_every_length_by_the_code_of_its_bucket() -> None:
     assert program.variants[-1] == {"P": 0}, "without elements there is no row of weights: such calls have own code"
 
 
+@pytest.mark.slow
 def test_all_ways_to_use_a_program_know_its_lengths() -> None:
     program = decoder(dims={"P": [6]}, verify=True)
     given = arrays(6)
@@ -166,6 +168,7 @@ def test_a_batch_of_one_waits_where_the_program_has_fewer_uops() -> None:
     assert program.variants == [{"B": 8}, {"B": 1}]
 
 
+@pytest.mark.slow
 def test_code_above_all_buckets_does_not_keep_the_buckets_from_being_built() -> None:
     """It has no masks, and answers no smaller call."""
     source = traced(nn.softmax, x=("S",))
@@ -191,6 +194,7 @@ def test_sizes_at_which_an_axis_has_no_element_are_not_padded() -> None:
     assert not model.prove({"S": 1})
 
 
+@pytest.mark.slow
 def test_an_axis_that_is_longer_at_smaller_sizes_is_not_padded() -> None:
     """The code of a bucket of 7 has one element of c[S:], and a call of 3 five."""
     source = traced(lambda x, c: c[x.shape[0] :].sum(0) + x.sum(0), x=("S", 4), c=(8, 4))
@@ -235,6 +239,7 @@ def assert_sums(program: Program, past: int) -> None:
     np.testing.assert_allclose(program(x, keys, mask), (np.concatenate([keys, x]).sum(1) * mask).sum(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_size_follows_from_others() -> None:
     program = related(dims={"P": [4, 8], "T": "P + 1"}, when_missing="pad")
     assert "free dims: P;" in repr(program)
@@ -271,6 +276,7 @@ def test_texts_that_are_no_expressions_of_sizes_are_refused(dims: dict[str, str]
     assert caught.value.diagnostics[0].hint
 
 
+@pytest.mark.slow
 def test_prompts_with_empty_caches_have_one_code_for_their_lengths() -> None:
     source = traced(decode, x=("S", DEPTH), keys=("P", DEPTH), values=("P", DEPTH))
     dims: dict[str, Any] = {"S": [1, 4], "P": [8]}
@@ -319,6 +325,7 @@ def test_a_function_that_refuses_sizes_may_have_buckets() -> None:
     assert caught.value.kind is Kind.UNSUPPORTED_OP
 
 
+@pytest.mark.slow
 def test_programs_for_a_gpu_have_no_masks() -> None:
     """A program that would need them is refused when it is made, not at its first padded call."""
 
