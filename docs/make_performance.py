@@ -83,7 +83,8 @@ WHY_OF_MACHINE: dict[str, dict[str, str]] = {
         "gemm 1024³": "a slow minute: 0.97 and 1.15 in the runs before",
     },
     "avx512_bf16": {
-        "stem 7×7/2+relu+maxpool": "some processes take 2 ms, and others 1.2: two runs after gave 0.73 and 1.09",
+        "stem 7×7/2+relu+maxpool": "some processes take 2 ms, and others 1.2: the runs before gave 0.73 and 1.09",
+        "linear 128×768×768 bf16": "a slow process: three runs after gave 1.01, 1.13 and 1.17",
     },
 }
 """Instruction sets → causes that hold there alone."""
