@@ -91,6 +91,9 @@ class _Masking:
         node = one.node
         largest = self._sized.graph.types[node.id].shape
         shape = tuple(one.number(("shape", axis), size) for axis, size in enumerate(largest))
+        for expr, size in zip(shape, largest, strict=True):
+            if not expr.is_constant:
+                _check_positions(node, size)
         written = self._written(one, shape)
         self._at[node.id] = written
         self._shapes[written] = shape
@@ -222,6 +225,7 @@ class _Masking:
         at = self._to.add("RESHAPE", source, result_shape=tuple(flat))
         for place, group in enumerate(groups):
             if not group.keeps_order:
+                _check_positions(node, flat[place])
                 index = self._moved_index(group, before, shape, old, new)
                 at = self._to.taken(at, place, index)
         return self._follow(self._to.put(msgspec.structs.replace(node, src=(at,))))
@@ -373,3 +377,9 @@ class _Masking:
                 return False
             at, node = ref, self._to.nodes[ref]
         return at in self._shapes and not self._shapes[at][axis].is_constant
+
+
+def _check_positions(node: Node, size: int) -> None:
+    """Raises EqsatError, UnsupportedOp, if positions of so many elements exceed the dtype of lengths."""
+    if size > LENGTH.highest:
+        refuse_padding(f"positions of {size} elements exceed {LENGTH}", node)

@@ -386,3 +386,10 @@ def test_several_products_are_told_apart() -> None:
     by_sizes = fitted(bind, {"B": 5, "S": 8, "T": 7})
     for sizes in ({"B": 2, "S": 3, "T": 6}, {"B": 1, "S": 1, "T": 1}, {"B": 5, "S": 2, "T": 7}):
         assert not by_sizes.difference(bind(sizes), {}, sizes)
+
+
+def test_positions_that_exceed_i32_are_refused() -> None:
+    for text, size in ((MIXED["sum"], 2**31), (MIXED["inner axis flattened"], 2**30)):
+        with pytest.raises(EqsatError, match="exceed i32"):
+            masked(lambda sizes, text=text: graph(text, sizes["M"]), {"M": size})  # type: ignore[misc]
+    masked(lambda sizes: graph(MIXED["sum"], sizes["M"]), {"M": 2**31 - 1})
