@@ -1,4 +1,4 @@
-"""Graphs of one program at several sizes → a sized graph: every number as an expression of the sizes.
+"""Graphs of one program at several sizes → a graph by sizes: every number as an expression of the sizes.
 
 A frontend binds sizes before it makes a graph. So the expressions come from examples: the program at the largest sizes,
 and at sizes that are one less. `GraphBySizes.difference` compares the program at other sizes with its expressions.
@@ -33,10 +33,8 @@ from ir.tiny.size_expr import Product, SizeExpr, Sizes, size_expr
 Bind = Callable[[Sizes], BoundModel]
 """The program at given sizes."""
 
-
 MOST_ALONE = 4
 """Of so many symbols that vary alone, products of two are looked for."""
-
 
 Directions = tuple[tuple[str, ...], ...]
 """One direction or two, by their symbols."""
@@ -122,7 +120,7 @@ def _pairs(bind: Bind, bound: BoundModel, largest: Sizes, alone: Sequence[_Examp
 def _refuse_others(graph: Graph, smaller: BoundModel | Exception) -> NoReturn:
     if isinstance(smaller, Exception):
         reason = smaller.diagnostics[0].message if isinstance(smaller, EqsatError) else repr(smaller)
-        refuse_padding(f"there is no program at sizes that are one less: {reason}", None)
+        refuse_padding(f"there is no program at sizes that are one less: {reason}")
     pairs = zip(graph.nodes, smaller.graph.nodes, strict=False)
     different = (node for node, other in pairs if form_of(node) != form_of(other))
     refuse_padding("the uop is another one, or reads other values, at other sizes", next(different, None))

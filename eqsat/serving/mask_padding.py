@@ -90,7 +90,7 @@ class _Masking:
         """Writes one uop of the program."""
         node = one.node
         largest = self._sized.graph.types[node.id].shape
-        shape = tuple(one.number(("shape", axis), size) for axis, size in enumerate(largest))
+        shape = one.shape(largest)
         for expr, size in zip(shape, largest, strict=True):
             if not expr.is_constant:
                 _check_positions(node, size)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from eqsat.model import BoundModel, Length, Model
 from eqsat.serving.fit_sizes import at_other_sizes, fit_sizes
-from eqsat.serving.mask_padding import MaskedGraph, mask_padding
+from eqsat.serving.mask_padding import mask_padding
 from ir.diagnostics import EqsatWarning
 from ir.dtype import TensorType
 from ir.tiny.graph import Ref
@@ -43,8 +43,7 @@ class PaddedModel:
     """The model at `largest`, where the sizes of `symbols` may be smaller. tells: warns of a size that cannot vary.
 
     Raises:
-        EqsatError: UnsupportedOp if a uop reads padding in a way that no mask prevents, or if the graph is no
-            expression of the sizes.
+        EqsatError: UnsupportedOp if the graph is no expression of the sizes.
     """
 
     def __init__(self, model: Model, largest: Sizes, symbols: Sequence[str], tells: bool = True) -> None:
@@ -56,9 +55,14 @@ class PaddedModel:
         self._proving = threading.Lock()
         self._tells = tells
 
+    @cached_property
     def masked(self) -> BoundModel:
-        """The model at the largest sizes with masks, whose graph takes a length for each symbol."""
-        found: MaskedGraph = mask_padding(self._by_sizes)
+        """The model at the largest sizes with masks, whose graph takes a length for each symbol.
+
+        Raises:
+            EqsatError: UnsupportedOp if a uop reads padding in a way that no mask prevents.
+        """
+        found = mask_padding(self._by_sizes)
         lengths = {name: Length(symbol, self._largest[symbol]) for name, symbol in found.lengths.items()}
         results = self._bound.results or self._bound.graph.outputs
         return replace(self._bound, graph=found.graph, results=results, lengths=lengths)
@@ -78,7 +82,7 @@ class PaddedModel:
                 return True
             if not self._holds(wanted):
                 return False
-            difference = self._difference(wanted)
+            difference = self._difference(self._bind(self._by_symbol(wanted)), wanted)
             if difference:
                 self._tell(dict(zip(self._symbols, wanted, strict=True)), difference)
                 return False
@@ -134,11 +138,9 @@ class PaddedModel:
     def _by_symbol(self, wanted: tuple[int, ...]) -> Sizes:
         return self._model.complete({**self._largest, **dict(zip(self._symbols, wanted, strict=True))})
 
-    def _difference(self, wanted: tuple[int, ...]) -> str:
+    def _difference(self, bound: BoundModel, wanted: tuple[int, ...]) -> str:
         """Why the program at these sizes is not what the expressions say; "" if it is."""
-        sizes = self._by_symbol(wanted)
-        bound = self._bind(sizes)
-        return self._by_sizes.difference(bound.graph, bound.constants, sizes)
+        return self._by_sizes.difference(bound.graph, bound.constants, self._by_symbol(wanted))
 
     def _line_through(self, wanted: tuple[int, ...]) -> _Line:
         """The longest line through proven sizes whose ends and middle are proven, too; else the sizes alone."""
@@ -155,9 +157,8 @@ class PaddedModel:
     def _is_alike(self, wanted: tuple[int, ...]) -> bool:
         if not self._holds(wanted):
             return False
-        sizes = self._by_symbol(wanted)
-        bound = at_other_sizes(self._bind, sizes)
-        return isinstance(bound, BoundModel) and not self._by_sizes.difference(bound.graph, bound.constants, sizes)
+        bound = at_other_sizes(self._bind, self._by_symbol(wanted))
+        return isinstance(bound, BoundModel) and not self._difference(bound, wanted)
 
 
 def warn_of_own_code(sizes: Sizes, reason: str) -> None:

@@ -69,7 +69,7 @@ class Padding:
             EqsatError: UnsupportedOp where a padded position reaches a result in spite of all masks.
         """
         if self.serving.adapts:
-            return self.model_at(sizes).masked() if key_of(sizes) in self._with_masks else bound
+            return self.model_at(sizes).masked if key_of(sizes) in self._with_masks else bound
         if not self.serving.masked(sizes):
             return bound
         refusal = self._refusal_of(sizes, bound)
@@ -77,7 +77,7 @@ class Padding:
             return bound
         if not self._has_masks:
             raise refusal
-        return self.model_at(sizes).masked()
+        return self.model_at(sizes).masked
 
     def add_bucket(self, sizes: Mapping[str, int]) -> bool:
         """Makes a bucket of sizes that adapt: later, `model_to_build` gives code for them that computes smaller sizes.
@@ -112,7 +112,7 @@ class Padding:
         if not self._has_masks:
             return None
         try:
-            self.model_at(sizes).masked()
+            _ = self.model_at(sizes).masked
         except EqsatError:
             return None
         return _Form.MASKED

@@ -1,6 +1,6 @@
 """A Tiny graph at many sizes: the graph at the largest sizes, and its numbers as functions of the sizes.
 
-%y: fp32[S, 64] = shrink(%x, lo=[S - 1, 0], …)        shape[0] = S, lo[0] = S - 1
+    %y: fp32[S, 64] = shrink(%x, lo=[S - 1, 0], …)        shape[0] = S, lo[0] = S - 1
 
 A constant of integers, such as the positions P, P + 1, …, has a number, too: its first element.
 """
@@ -8,7 +8,7 @@ A constant of integers, such as the positions P, P + 1, …, has a number, too: 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,10 @@ class NodeBySizes(NamedTuple):
         """The number at a place, which is `largest` at the largest sizes."""
         return self.numbers.get(place, SizeExpr(largest))
 
+    def shape(self, largest: Sequence[int]) -> tuple[SizeExpr, ...]:
+        """The shape of the value, which is `largest` at the largest sizes."""
+        return tuple(self.number(("shape", axis), size) for axis, size in enumerate(largest))
+
 
 @dataclass(frozen=True)
 class GraphBySizes:
@@ -59,8 +63,7 @@ class GraphBySizes:
     def shape_of(self, ref: Ref) -> tuple[SizeExpr, ...]:
         """The shape of a value."""
         sized = next(sized for sized in self.nodes if sized.node.id == ref)
-        largest = self.graph.types[ref].shape
-        return tuple(sized.number(("shape", axis), size) for axis, size in enumerate(largest))
+        return sized.shape(self.graph.types[ref].shape)
 
     def holds(self, sizes: Sizes) -> bool:
         """Whether every axis that depends on the sizes has an element at these sizes, and no more than at the largest
