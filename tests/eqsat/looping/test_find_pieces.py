@@ -52,7 +52,8 @@ def test_small_programs_and_values_that_live_long_are_not_cut() -> None:
 
 @pytest.mark.slow
 def test_pieces_compute_the_same_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = widening(12)
+    outputs = widening(6)
+    assert len(parts(outputs)) == 2
     cut = optimize_and_compile(outputs, threads=1, cache=False, verify=True)
     monkeypatch.setattr(cut_calls, "find_pieces", lambda *_: [])
     whole = optimize_and_compile(outputs, threads=1, cache=False)

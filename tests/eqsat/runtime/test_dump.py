@@ -68,7 +68,7 @@ def test_every_stage_of_odd_programs_is_json(make: Callable[[], t.Tensor]) -> No
 
 
 def test_a_convolution_is_called_one_in_every_stage() -> None:
-    x, w = t.input("x", (1, 4, 9, 7)), t.input("w", (6, 4, 3, 3))
+    x, w = t.input("x", (1, 8, 20, 20)), t.input("w", (24, 8, 3, 3))
     result = optimize_and_compile(nn.conv2d(x, w), threads=1)
     (region,), (plan,) = result.dump("region", as_json=True).values(), result.dump("plan", as_json=True).values()
     ops = [let["op"] for let in region["region"]["body"] if "op" in let]
