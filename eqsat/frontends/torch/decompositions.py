@@ -9,6 +9,7 @@ from typing import Any
 from eqsat.frontends.torch import operators as operators  # registers the lowerings
 from eqsat.frontends.torch.draws import random_decompositions
 from eqsat.frontends.torch.encoder_layers import encoder_decompositions
+from eqsat.frontends.torch.foreach import foreach_decompositions
 from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
 
 _DECOMPOSED = frozenset({"transpose.int"})
@@ -21,6 +22,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """Decompositions by overload."""
     from torch._decomp import core_aten_decompositions
 
-    rules = {**core_aten_decompositions(), **random_decompositions(), **encoder_decompositions()}
+    own = {**random_decompositions(), **encoder_decompositions(), **foreach_decompositions()}
+    rules = {**core_aten_decompositions(), **own}
     lowered = LOWERINGS.keys() - _DECOMPOSED
     return {target: rule for target, rule in rules.items() if name_of(target) not in lowered}
