@@ -40,6 +40,7 @@ from eqsat.serving.buckets import check_related, split_dims, split_related
 from eqsat.serving.padding import Padding
 from eqsat.serving.when_missing import WhenMissing, check_when_missing, serving
 from eqsat.shown_progress import ProgressChoice, telling
+from eqsat.updates import check_arguments_of_updates, check_results_of_updates, check_target_of_updates
 from eqsat.version import __version__
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.plan.plan import WantedPlan
@@ -71,6 +72,7 @@ def optimize_and_compile(
     when_missing: WhenMissing = "wait",
     plans: Mapping[Wanted, WantedPlan] | None = None,
     executor: Executor | None = None,
+    updates: Mapping[str, str] | None = None,
 ) -> Program:
     """Optimize a program into fewer and faster kernels, write the kernels, and compile them.
 
@@ -123,6 +125,8 @@ def optimize_and_compile(
             both cases while the code is built; or "adapt": build code for the first sizes, and then for powers of two,
             which answers all smaller sizes. A mapping gives a word by symbol (docs/serving.md).
         plans: plans of your own by kernel, as `Program.replan` takes them (docs/explore.md).
+        updates: argument by result: `{"present": "past"}` writes the result `present` into the array that a call gives
+            as `past`, without a copy where kernels can write it there. On a CPU only (docs/serving.md).
 
     Raises:
         EqsatError: any error in the program, the options or the machine, as diagnostics. A failure of eqsat itself is
@@ -132,15 +136,17 @@ def optimize_and_compile(
         fail(Kind.INVALID_OPTION, "options", "executor= runs the measurements of autotune=", hint="autotune=True")
     switches = {"verify": verify, "strict": strict, "cache": cache, "emulate": emulate, "graph": graph}
     check_switches(progress, **switches, tf32=tf32)
-    options = check_options(rules, exactness, extractor, cost_model, budget, autotune, tf32)
+    options = check_options(rules, exactness, extractor, cost_model, budget, autotune, tf32, updates)
     chosen = find_target(target)
     running = check_running(emulate, graph, chosen, options.autotune)
     workers = check_threads(threads, chosen.units)
     check_when_missing(when_missing)
     check_mapping("plans", plans)
+    check_target_of_updates(options, chosen)
     rest, related = split_related(dims)
     sizes, buckets = split_dims(rest)
-    model = replace(read_model(source, constants, sizes), related=related)
+    model = replace(read_model(source, constants, sizes), related=related, updates=dict(options.updates))
+    check_arguments_of_updates(model)
 
     def make_here(*job: Any) -> Artifact:
         from eqsat.make_artifact import make_artifact  # programs from the cache need no optimizer
@@ -148,6 +154,7 @@ def optimize_and_compile(
         return partial(make_artifact, executor=executor)(*job)
 
     def compile_bound(bound: BoundModel, make: Make = make_here) -> Compiled:
+        check_results_of_updates(model.updates, bound)
         with telling(progress) as report:
             compiled = compile_model(bound, chosen, options, cache, report, running, make)
         if plans:

@@ -96,11 +96,12 @@ def zero_constants(graph: Graph, names: Iterable[str]) -> dict[str, np.ndarray]:
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
     """A program whose sizes are not bound yet, with its constants and its known sizes. related: sizes that follow from
-    others, by symbol."""
+    others, by symbol. updates: result → the argument into which a call writes the result."""
 
     constants: Constants = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     related: Mapping[str, SizeExpr] = field(default_factory=dict)
+    updates: Mapping[str, str] = field(default_factory=dict)
 
     @property
     @abstractmethod

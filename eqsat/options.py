@@ -68,7 +68,7 @@ class Options(msgspec.Struct, frozen=True):
     artifact belongs to exactly these rules. exactness: the highest level allowed. extractor: by name. cost_model: the
     terms that count.
     autotune: choose covers and plans by measurement, within so many seconds (True: however long it takes). tf32:
-    products of fp32 may round their operands to tf32.
+    products of fp32 may round their operands to tf32. updates: pairs of a result and the argument that it updates.
     """
 
     rules: tuple[str, ...] | None = None
@@ -78,6 +78,7 @@ class Options(msgspec.Struct, frozen=True):
     budget: Budget = Budget()
     autotune: bool | float = False
     tf32: bool = False
+    updates: tuple[tuple[str, str], ...] = ()
 
     @property
     def flushes(self) -> bool:
@@ -121,6 +122,7 @@ def check_options(
     budget: Budget | None,
     autotune: bool | float = False,
     tf32: bool = False,
+    updates: Mapping[str, str] | None = None,
 ) -> Options:
     """The checked options.
 
@@ -140,7 +142,21 @@ def check_options(
         budget=_check_budget(budget),
         autotune=_check_autotune(autotune),
         tf32=bool(tf32),
+        updates=_check_updates(updates),
     )
+
+
+def _check_updates(wanted: object) -> tuple[tuple[str, str], ...]:
+    """The pairs of `updates=`, sorted. Raises EqsatError, InvalidOption, unless it maps names to different names."""
+    pairs = {} if wanted is None else wanted
+    hint = 'updates={"present": "past"}: argument by result'
+    if not isinstance(pairs, Mapping) or not all(isinstance(name, str) for pair in pairs.items() for name in pair):
+        fail(Kind.INVALID_OPTION, STAGE, f"updates= maps results to arguments, not {wanted!r}", hint=hint)
+    arguments = list(pairs.values())
+    twice = sorted({name for name in arguments if arguments.count(name) > 1})
+    if twice:
+        fail(Kind.INVALID_OPTION, STAGE, f"updates= has several results for {', '.join(twice)}", hint=hint)
+    return tuple(sorted(pairs.items()))
 
 
 def usable(options: Options, target: Target) -> tuple[Options, tuple[Diagnostic, ...]]:

@@ -20,7 +20,9 @@ from codegen.text.tag_comments import with_tags
 from eqsat.assembly.assemble import assemble
 from eqsat.assembly.concatenate_in_place import concatenate_in_place
 from eqsat.assembly.link import link
+from eqsat.assembly.priced_module import PricedModule
 from eqsat.assembly.rename_part import rename_cover, rename_view
+from eqsat.assembly.update_in_place import update_in_place
 from eqsat.building.cover_parts import OpenPart, cover_parts
 from eqsat.clock import Clock
 from eqsat.cover_part import Choose, CoveredPart, cover_part
@@ -38,11 +40,12 @@ from eqsat.options import Options
 from eqsat.planning.target_pricer import pricer_for, with_constants
 from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
+from eqsat.updates import updates_of
 from ir.backend import Backend, Lowered, function_name
 from ir.grammar import with_count
 from ir.kernel.gpu.kernel import GLOBAL_ALIGNMENT
 from ir.module.module import Module
-from ir.pricer import Price, Pricer
+from ir.pricer import Price
 from ir.target import Target
 from ir.tiny.graph import Ref
 
@@ -61,7 +64,11 @@ def optimize(
     module = optimized[0].module if is_whole else _link(steps, optimized, bound, target)
     recipe = recipe_of(bound.graph, target, options, optimized, module)
     with clock.stage("extract"):
-        recipe = _in_place(recipe, pricer_for(target, options, bound.graph))
+        pricer = pricer_for(target, options, bound.graph)
+        recipe = _with_module(recipe, concatenate_in_place(recipe.module, recipe.prices, pricer))
+        if options.updates and not target.is_gpu:
+            updates = updates_of(options, bound)
+            recipe = _with_module(recipe, update_in_place(recipe.module, recipe.prices, updates, pricer))
     with clock.stage("lower"):
         clock.count(with_count(len(module.running), "kernel"))
         artifact = write(recipe, recipe.prices, backend_of(target))
@@ -137,17 +144,16 @@ def _link(steps: Steps, optimized: Sequence[OptimizedPart], bound: BoundModel, t
     return link(steps, [part.module for part in optimized], bound.graph, tuple(bound.signature), alignment)
 
 
-def _in_place(recipe: Recipe, pricer: Pricer) -> Recipe:
-    """The recipe of the same program without concatenations that kernels can fill in place."""
-    filled = concatenate_in_place(recipe.module, recipe.prices, pricer)
+def _with_module(recipe: Recipe, changed: PricedModule) -> Recipe:
+    """The recipe of the same program with another module."""
     return msgspec.structs.replace(
         recipe,
-        module=filled.module,
-        prices=filled.prices,
-        selections=tuple(recipe.selections[place] for place in filled.kept),
-        terms=tuple(recipe.terms[place] for place in filled.kept),
-        parts=tuple(recipe.parts[place] for place in filled.kept),
-        stats=msgspec.structs.replace(recipe.stats, kernels_after=len(filled.module.running)),
+        module=changed.module,
+        prices=changed.prices,
+        selections=tuple(recipe.selections[place] for place in changed.kept),
+        terms=tuple(recipe.terms[place] for place in changed.kept),
+        parts=tuple(recipe.parts[place] for place in changed.kept),
+        stats=msgspec.structs.replace(recipe.stats, kernels_after=len(changed.module.running)),
     )
 
 

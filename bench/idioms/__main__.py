@@ -10,6 +10,7 @@ calls; the times are medians of the rounds' samples. `--update` writes `bench/re
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 import os
 import statistics
@@ -72,11 +73,12 @@ def measure(function: Callable[..., Any], arguments: tuple[Any, ...], rounds: in
     torch._dynamo.reset()
     begin = time.perf_counter()
     compiled = torch.compile(function, backend="eqsat")
-    result = compiled(*arguments)
+    result = compiled(*copy.deepcopy(arguments))  # a function may write into its arguments
     first_call = time.perf_counter() - begin
     systems = {"eqsat": compiled, "eager": function, "inductor": torch.compile(function)}
-    for output in (result, systems["inductor"](*arguments)):
-        torch.testing.assert_close(output, function(*arguments), rtol=TOLERANCE, atol=TOLERANCE)
+    for output in (result, systems["inductor"](*copy.deepcopy(arguments))):
+        wanted = function(*copy.deepcopy(arguments))
+        torch.testing.assert_close(output, wanted, rtol=TOLERANCE, atol=TOLERANCE)
     samples: dict[str, list[float]] = {system: [] for system in systems}
     for number in range(rounds):
         for system in list(systems)[:: -1 if number % 2 else 1]:

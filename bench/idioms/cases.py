@@ -1,5 +1,5 @@
 """The functions and their arguments: rows, shapes, products, convolutions, attention, positions (gathers, scatters,
-sorts), science."""
+sorts), science, updates (functions that write into their arguments)."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -16,7 +16,8 @@ Idiom = tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]
 
 def idioms() -> dict[str, Idiom]:
     """All functions by name."""
-    return {**_rows(), **_shapes(), **_products(), **_convolutions(), **_attention(), **_positions(), **_science()}
+    layers = {**_rows(), **_shapes(), **_products(), **_convolutions(), **_attention()}
+    return {**layers, **_positions(), **_science(), **_updates()}
 
 
 def _r(*sizes: int) -> Any:
@@ -204,6 +205,37 @@ def _science() -> dict[str, Idiom]:
             lambda: (torch.rand(1_000_000) * 50 + 50, torch.rand(1_000_000) * 50 + 50, torch.rand(1_000_000) + 0.1),
         ),
     }
+
+
+def _updates() -> dict[str, Idiom]:
+    return {
+        "a token and caches of 16×4096×64": (
+            _write_caches,
+            lambda: (_r(1, 16, 4096, 64), _r(1, 16, 4096, 64), _r(1, 16, 1, 64), torch.tensor([77])),
+        ),
+        "AdamW over 4M weights": (_adamw, lambda: tuple([_r(1024, 1024).abs() for _ in range(4)] for _ in range(4))),
+        "means of weights over 4M": (
+            lambda means, weights: torch._foreach_lerp_(means, weights, 0.01),
+            lambda: tuple([_r(1024, 1024) for _ in range(4)] for _ in range(2)),
+        ),
+    }
+
+
+def _write_caches(keys: Any, values: Any, token: Any, at: Any) -> Any:
+    keys.index_copy_(2, at, token)
+    values.index_copy_(2, at, token)
+    hidden = torch.arange(keys.shape[2]) > at
+    return F.scaled_dot_product_attention(token, keys, values, attn_mask=~hidden[None])
+
+
+def _adamw(weights: Any, gradients: Any, means: Any, squares: Any) -> Any:
+    torch._foreach_mul_(weights, 0.99999)
+    torch._foreach_lerp_(means, gradients, 0.1)
+    torch._foreach_mul_(squares, 0.999)
+    torch._foreach_addcmul_(squares, gradients, gradients, 0.001)
+    roots = torch._foreach_add(torch._foreach_sqrt(squares), 1e-8)
+    torch._foreach_addcdiv_(weights, means, roots, -0.001)
+    return weights[0]
 
 
 def _lstm_cell(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:

@@ -20,6 +20,7 @@ from codegen.plan.region_loops import Axes, RegionLoops
 from codegen.poly.analyse import analyse
 from ir.index.map import identity, project, support
 from ir.poly.core import PolyCore
+from ir.region.overwrite import is_over_an_input
 from ir.region.region import Definition, Number, Op, Operand, Region, Yield, behind
 
 COMBINING = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
@@ -48,6 +49,11 @@ class ScatterView:
     def result(self) -> str:
         """The buffer of the result."""
         return self.region.outputs[0].name
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the result lies over the source, which then needs no nest."""
+        return is_over_an_input(self.region)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -157,8 +157,8 @@ class _CEmitter:
         lines = ["void *const *buf = ctx;"]
         for position, param in enumerate(self.kernel.params):
             if param.name in used:
-                const = "" if param.written else "const "
-                lines.append(f"{const}{CELL[param.dtype]} *restrict {_name(param.name)} = buf[{position}];")
+                const, restrict = "" if param.written else "const ", "restrict " if param.noalias else ""
+                lines.append(f"{const}{CELL[param.dtype]} *{restrict}{_name(param.name)} = buf[{position}];")
         for scratch, place in ((self.kernel.shared, "0"), (self.kernel.private, "1 + thread")):
             lines += self._scratch(scratch, place, used)
         return lines

@@ -17,6 +17,7 @@ import msgspec
 
 from eqsat.assembly.distinct_regions import DistinctRegions
 from eqsat.assembly.place_slots import place_slots
+from eqsat.assembly.priced_module import PricedModule
 from ir.index.strides import row_major
 from ir.module.loop import Loop, slots_of_loops, with_inner
 from ir.module.module import KernelCall, Module, Placement, Slot, slots_around
@@ -25,16 +26,7 @@ from ir.region.concatenation import InputBox, frame_of_box, input_boxes
 from ir.region.region import Buffer, MemRef, Region
 
 
-class FilledModule(NamedTuple):
-    """A module whose concatenations are filled by other kernels, and the prices of its running calls. kept: the
-    positions that these calls had among the running calls before."""
-
-    module: Module
-    prices: tuple[Price, ...]
-    kept: tuple[int, ...]
-
-
-def concatenate_in_place(module: Module, prices: Sequence[Price], pricer: Pricer) -> FilledModule:
+def concatenate_in_place(module: Module, prices: Sequence[Price], pricer: Pricer) -> PricedModule:
     """The module with concatenations filled in place by other kernels, where this takes less time than the copies.
 
     Args:
@@ -45,7 +37,7 @@ def concatenate_in_place(module: Module, prices: Sequence[Price], pricer: Pricer
         _price(call.region, pricer) if price.is_idle else price
         for call, price in zip(module.running, prices, strict=True)
     )
-    filled = FilledModule(module, tuple(real), tuple(range(len(prices))))
+    filled = PricedModule(module, tuple(real), tuple(range(len(prices))))
     for tree in _trees(module, prices):
         filled = _fill(filled, tree, pricer)
     return filled
@@ -104,7 +96,7 @@ def _price(region: Region, pricer: Pricer) -> Price:
     return price
 
 
-def _fill(before: FilledModule, tree: Sequence[_Concatenation], pricer: Pricer) -> FilledModule:
+def _fill(before: PricedModule, tree: Sequence[_Concatenation], pricer: Pricer) -> PricedModule:
     """The module with the concatenations of a tree filled in place, if that is faster."""
     module, gone = before.module, {one.call.name for one in tree}
     slots = {slot.name: slot for slot in module.slots}
@@ -135,7 +127,7 @@ def _fill(before: FilledModule, tree: Sequence[_Concatenation], pricer: Pricer) 
     loops = tuple(_shift(loop, kept) for loop in module.loops)
     filled = place_slots(msgspec.structs.replace(module, slots=tuple(slots.values()), calls=calls, loops=loops))
     prices = tuple(price_of[call.name] for call in filled.running)
-    return FilledModule(filled, prices, tuple(before.kept[place] for place in kept))
+    return PricedModule(filled, prices, tuple(before.kept[place] for place in kept))
 
 
 def _inside(part: Slot, whole: Slot, box: InputBox) -> Slot:

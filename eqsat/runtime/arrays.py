@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
@@ -264,13 +264,6 @@ def _dtype_name(array: np.ndarray) -> str:
         return str(dtype(array.dtype))
     except EqsatError:
         return str(array.dtype)
-
-
-def give_all(outputs: Sequence[np.ndarray], given: Mapping[str, Any]) -> Any:
-    """The results in arrays of the library of the arguments: one array, or a tuple."""
-    family = family_of(given.values())
-    results = tuple(give_back(output, family) for output in outputs)
-    return results[0] if len(results) == 1 else results
 
 
 def any_on_device(given: Mapping[str, Any], out: Any) -> bool:

@@ -17,7 +17,7 @@ from eqsat.runtime.artifact import Artifact
 from eqsat.runtime.direct_call import DirectCall, can_be_direct
 from eqsat.runtime.dump import Stages
 from eqsat.runtime.kernel_term import KernelTerm
-from eqsat.runtime.result_arrays import ResultArrays
+from eqsat.runtime.result_arrays import ResultArrays, interleave
 from ir.diagnostics import Diagnostic
 from ir.dtype import TensorType
 from ir.host.memory import memory_for
@@ -137,8 +137,16 @@ class Compiled:
 
     @cached_property
     def result_arrays(self) -> ResultArrays:
-        """Makes the arrays for the results of calls."""
-        return ResultArrays(self.outputs)
+        """Makes the arrays for the results of calls, but for those that lie over arguments."""
+        return ResultArrays([one for place, one in enumerate(self.outputs) if place not in self.overwritten])
+
+    @cached_property
+    def overwritten(self) -> Mapping[int, int]:
+        """Place of a result that kernels write over an argument → the place of the argument."""
+        module = self.artifact.module
+        over = {slot.name: slot.over for slot in module.slots}
+        lies = [over[slot] for _, slot in module.outputs]
+        return {place: module.inputs.index(name) for place, name in enumerate(lies) if name is not None}
 
     @cached_property
     def direct(self) -> DirectCall | None:
@@ -146,7 +154,9 @@ class Compiled:
         inputs, outputs = [*self.inputs.values()], [type_ for _, type_ in self.outputs]
         if not isinstance(self.executable, TakesObjects) or self.bound.lengths or not can_be_direct(inputs, outputs):
             return None
-        return DirectCall(self.executable, inputs, self.result_arrays) if self.executable.takes_objects else None
+        if len(self.overwritten) < len(self.artifact.options.updates) or not self.executable.takes_objects:
+            return None
+        return DirectCall(self.executable, inputs, self.result_arrays, self.overwritten)
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:
@@ -177,17 +187,29 @@ class Compiled:
         return self.bound.outputs
 
     def run(self, inputs: Sequence[np.ndarray], threads: int) -> tuple[np.ndarray, ...]:
-        """The results in new arrays."""
-        outputs = self.result_arrays.take()
+        """The results in new arrays, or in the inputs over which they lie."""
+        outputs = self._output_arrays(inputs)
         self.executable.run(inputs, outputs, threads)
         return outputs
+
+    def without_updates(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The inputs, with copies of those that a run overwrites."""
+        written = set(self.overwritten.values())
+        return [array.copy() if place in written else array for place, array in enumerate(inputs)]
+
+    def _output_arrays(self, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        return interleave(
+            self.result_arrays.take(), {place: inputs[position] for place, position in self.overwritten.items()}
+        )
 
     def profile(self, inputs: Sequence[np.ndarray], threads: int, repeats: int) -> tuple[KernelReport, ...]:
         """The kernel reports with the median of `repeats` measured runs."""
         with memory_for(
             8 * repeats * len(self.kernels), "profile", "a time of each kernel and repetition", repeats=repeats
         ):
-            measured = np.median(self.executable.profile(inputs, self.result_arrays.take(), threads, repeats), axis=0)
+            inputs = self.without_updates(inputs)
+            times = self.executable.profile(inputs, self._output_arrays(inputs), threads, repeats)
+            measured = np.median(times, axis=0)
         return tuple(
             msgspec.structs.replace(report, measured_ns=float(ns))
             for report, ns in zip(self.kernels, measured, strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.runtime.arrays import Family, give_back
-from eqsat.runtime.result_arrays import ResultArrays
+from eqsat.runtime.result_arrays import ResultArrays, interleave
 from ir.dtype import TensorType, bf16
 from ir.host.array_pattern import are_fields_known, pattern_of_arrays, pattern_of_tensors
 from ir.host.memory import host_bytes
@@ -32,13 +32,26 @@ def can_be_direct(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -
     return are_fields_known() and all(type_.size for type_ in (*inputs, *outputs)) and total <= host_bytes()
 
 
-class DirectCall:
-    """Calls one variant. inputs: its types, in order."""
+_NO_MEMORY = np.empty(0)
+"""Stands for a result that lies over an argument."""
 
-    def __init__(self, executable: TakesObjects, inputs: Sequence[TensorType], results: ResultArrays) -> None:
+
+class DirectCall:
+    """Calls one variant. inputs: its types, in order. overwritten: place of a result that lies over an argument → the
+    place of the argument."""
+
+    def __init__(
+        self,
+        executable: TakesObjects,
+        inputs: Sequence[TensorType],
+        results: ResultArrays,
+        overwritten: Mapping[int, int],
+    ) -> None:
         self._run = executable.run_if_direct
         self._inputs = inputs
         self._results = results
+        self._overwritten = overwritten
+        self._without_memory = dict.fromkeys(overwritten, _NO_MEMORY)
         self._arrays = pattern_of_arrays(inputs)
         self._tensors: array[int] | None = None
         self._torch: Any = None
@@ -53,11 +66,15 @@ class DirectCall:
             return None
         try:
             results = self._results.take()
-            if not self._run(tuple(arguments), results, pattern, threads):
+            memory = interleave(results, self._without_memory) if self._overwritten else results
+            if not self._run(tuple(arguments), memory, pattern, threads):
                 return None
         except Exception:  # a strange tensor, or no memory: the long way says what it is
             return None
-        return results if is_numpy else [*map(self._as_tensor, results)]
+        given = results if is_numpy else [*map(self._as_tensor, results)]
+        if not self._overwritten:
+            return given
+        return interleave(given, {place: arguments[position] for place, position in self._overwritten.items()})
 
     def _pattern_of_tensors(self, arguments: Sequence[Any]) -> array[int] | None:
         """The pattern of torch's tensors, unless an argument needs a gradient, or its elements are to be negated."""

@@ -17,12 +17,13 @@ from eqsat.logs.records import tell_call, tell_kernels
 from eqsat.logs.topics import CALL
 from eqsat.model import Model
 from eqsat.options import check_path, check_switches, check_threads, is_count
-from eqsat.runtime.arrays import adopt, any_on_device, give_all, is_on_device, shape_of
-from eqsat.runtime.bound_call import BoundCall, require_same_memory, runner
+from eqsat.runtime.arrays import any_on_device, is_on_device, shape_of
+from eqsat.runtime.bound_call import BoundCall
 from eqsat.runtime.call_arguments import CallArguments
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.device_call import call_on_device
-from eqsat.runtime.result_memory import memory_of, targets_of
+from eqsat.runtime.host_call import adopt_all, answer_on_host, bind_on_host, call_on_host
+from eqsat.runtime.out_arrays import targets_of
 from eqsat.runtime.stats import Stats
 from eqsat.serving.buckets import Buckets
 from eqsat.serving.padding import Padding
@@ -91,7 +92,8 @@ class Program:
         """The outputs, as arrays of the caller's library: one array, or a tuple in signature order.
 
         Args:
-            out: an array, or a tuple of arrays. Results are written into it, and it is returned.
+            out: an array, or a tuple of arrays, one for each result that updates no argument (`updates=`). Results are
+                written into it, and it is returned.
 
         Raises:
             EqsatError: InputMismatch for a missing, unknown or double argument, a wrong shape or dtype, or an `out`
@@ -131,7 +133,7 @@ class Program:
             targets = None if out is None else targets_of(len(compiled.outputs), out)
             on_device = call_on_device(compiled.on_device, compiled.bound, given, targets)
             return out if out is not None else on_device[0] if len(on_device) == 1 else on_device
-        return self._call(compiled, given, out)
+        return call_on_host(compiled, self._model.updates, given, out, self._threads)
 
     def bound(self, /, *args: Any, out: Any = None, **named: Any) -> BoundCall:
         """A call with fixed arguments and results: `run = program.bound(x=x, w=w)`; then `run()` reads x and w as they
@@ -145,13 +147,7 @@ class Program:
                 that shares memory with `out`, and for an array on a device.
         """
         given = self._of_call.by_name(args, named)
-        compiled = self._variant(given)
-        inputs = self._adopt(compiled, given)
-        if out is None:
-            out = give_all(compiled.result_arrays.take(), given)
-        outputs, _ = memory_of(compiled.outputs, [], out)
-        require_same_memory({name: given[name] for name in compiled.inputs}, inputs[: len(compiled.inputs)], outputs)
-        return BoundCall(runner(compiled, inputs, outputs, self._threads), out)
+        return bind_on_host(self._variant(given), self._model.updates, given, out, self._threads)
 
     def __repr__(self) -> str:
         latest = self._variants.latest
@@ -354,7 +350,7 @@ class Program:
         if args or named:
             compiled, inputs = self._bound(args, named)
             return verify_compiled(compiled, self._threads, inputs)
-        return verify_compiled(self._compiled, self._threads, self._adopt(self._compiled, self.random_inputs(seed)))
+        return verify_compiled(self._compiled, self._threads, adopt_all(self._compiled, self.random_inputs(seed)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes every variant to a file for `eqsat.load`, atomically. A like machine needs no compiler to load it."""
@@ -442,11 +438,7 @@ class Program:
         """The variant for these arguments, and the arguments as arrays that it takes."""
         given = self._of_call.by_name(args, named)
         compiled = self._variant(given)
-        return compiled, self._adopt(compiled, given)
-
-    def _adopt(self, compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
-        arguments = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in compiled.inputs.items()]
-        return [*arguments, *compiled.bound.length_arrays()]
+        return compiled, adopt_all(compiled, given)
 
     def _variant(self, given: Mapping[str, Any]) -> Compiled:
         """The code for the shapes of these arguments, compiled at the first call with them."""
@@ -480,21 +472,5 @@ class Program:
         """A call that need not wait for its code."""
         answer = stand_in.answer(self._sizes_of(given))
         if isinstance(answer, Compiled):
-            return self._call(answer, given, out)
-        types = answer.signature.items()
-        inputs = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in types]
-        if out is None:
-            return give_all(answer.run(inputs, self._threads), given)
-        outputs, inputs = memory_of(answer.outputs, inputs, out)
-        for target, result in zip(outputs, answer.run(inputs, self._threads), strict=True):
-            target[...] = result
-        return out
-
-    def _call(self, compiled: Compiled, given: Mapping[str, Any], out: Any) -> Any:
-        """A call on host arrays."""
-        inputs = self._adopt(compiled, given)
-        if out is None:
-            return give_all(compiled.run(inputs, self._threads), given)
-        outputs, inputs = memory_of(compiled.outputs, inputs, out)
-        compiled.executable.run(inputs, outputs, self._threads)
-        return out
+            return call_on_host(answer, self._model.updates, given, out, self._threads)
+        return answer_on_host(answer, self._model.updates, given, out, self._threads)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,15 @@ def _most_references(arrays: list[np.ndarray]) -> int:
 
 _UNUSED = _most_references([np.empty(1)])
 """The number for arrays that only their list refers to; it depends on the version of Python."""
+
+
+T = TypeVar("T")
+
+
+def interleave(new: Sequence[T], known: Mapping[int, T]) -> tuple[T, ...]:
+    """The known values at their places, with the new ones between them, in order."""
+    others = iter(new)
+    return tuple(known[place] if place in known else next(others) for place in range(len(new) + len(known)))
 
 
 class ResultArrays:

@@ -253,8 +253,14 @@ def _read(parts: FileParts, only_recipes: bool) -> StoredProgram:
     targets = {(variant.recipe.target.arch, variant.recipe.target.is_gpu) for variant in variants.values()}
     _require(len(targets) == 1, MODEL, "holds variants for several machines")
     program = _load_program(stored, parts)
-    related = stored.related
-    model = SavedModel(inputs=stored.inputs, dims=stored.dims, related=related, sizes=sizes, program=program)
+    model = SavedModel(
+        inputs=stored.inputs,
+        dims=stored.dims,
+        related=stored.related,
+        updates=dict(next(iter(variants.values())).recipe.options.updates),
+        sizes=sizes,
+        program=program,
+    )
     serving = _load_serving(stored, can_pad=program is not None)
     return StoredProgram(model, stored.free, variants, tuple(manifest.features), stored.running, serving)
 

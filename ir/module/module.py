@@ -37,6 +37,7 @@ class Slot(msgspec.Struct, frozen=True):
     order: the tensor's axes in memory, if not row-major; `memref` is the buffer with its axes in that order.
     inside: where an arena tensor lies in another one. The tensors inside of another one fill that one; no call writes
     that one itself.
+    over: the input over which an output is written: both are the same memory of the caller.
     """
 
     name: str
@@ -47,11 +48,14 @@ class Slot(msgspec.Struct, frozen=True):
     offset: int = 0
     order: Order | None = None
     inside: Placement | None = None
+    over: str | None = None
 
     def __str__(self) -> str:
         where = f" @{self.offset} calls {self.first}..{self.last}" if self.role == "arena" else ""
         if self.inside is not None:
             where += f" in {self.inside.slot} from {self.inside.first} along i{self.inside.axis}"
+        if self.over is not None:
+            where += f" over {self.over}"
         return f"{self.role} {self.name}: {self.memref}{order_text(self.order)}{where}"
 
 

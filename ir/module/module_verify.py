@@ -9,8 +9,9 @@ from ir.diagnostics import Kind, fail
 from ir.dtype import DTYPES
 from ir.index.strides import row_major
 from ir.module.loop import Copy, Loop, LoopWindow, with_inner
-from ir.module.module import MOST_BYTES, STAGE, Module, Placement, Role, Slot, outermost, slots_around
+from ir.module.module import MOST_BYTES, STAGE, KernelCall, Module, Placement, Role, Slot, outermost, slots_around
 from ir.module.order import uses
+from ir.region.overwrite import may_overwrite
 from ir.region.region import MemRef
 from ir.region.region import verify as verify_region
 
@@ -39,6 +40,7 @@ def verify(module: Module) -> None:
     _require(all(slots[name].role != "window" for _, name in module.outputs), module.name, "a window is an output")
     _verify_boxes(module, slots)
     _verify_calls(module, slots)
+    _verify_overwriting(module, slots)
     _verify_loops(module, slots)
     _verify_lives(module, slots)
     _verify_arena(module)
@@ -75,6 +77,40 @@ def _verify_calls(module: Module, slots: Mapping[str, Slot]) -> None:
             _require(slots[name].role in roles, name, f"{call.name} writes a slot of role {slots[name].role}")
         around = {outer.name for name in call.writes for outer in slots_around(slots[name], slots)}
         _require(around == {*call.fills}, call.name, f"fills {', '.join(call.fills) or 'no slots'}")
+
+
+def _verify_overwriting(module: Module, slots: Mapping[str, Slot]) -> None:
+    """Outputs that are written over inputs: by a call outside of loops that reads each element before it writes it.
+    Later reads of the input are refused by `uses`."""
+    looped = {place for loop in module.loops for place in range(loop.first, loop.end)}
+    for slot in module.slots:
+        if slot.over is None:
+            continue
+        under = slots.get(slot.over)
+        fits = under is not None and slot.order == under.order and _layout(slot.memref) == _layout(under.memref)
+        _require(fits, slot.name, f"does not fit over {slot.over!r}")
+        _require((slot.role, slots[slot.over].role) == ("output", "input"), slot.name, "is no output over an input")
+        several = [other.name for other in module.slots if other.over == slot.over]
+        _require(len(several) == 1, slot.over, f"{' and '.join(several)} are written over it")
+    for place, call in enumerate(module.running):
+        _verify_overwriting_call(call, slots, place in looped)
+
+
+def _verify_overwriting_call(call: KernelCall, slots: Mapping[str, Slot], is_looped: bool) -> None:
+    """A call that reads an input over which it writes an output reads each element before it writes the element."""
+    buffers = dict(zip(call.args, call.region.buffers, strict=False))
+    shared: set[str] = set()
+    for name in call.writes:
+        over = slots[name].over
+        _require(over is None or not is_looped, name, f"{call.name} writes it over {over} in a loop")
+        if over is not None and over in call.reads:
+            once = call.reads.count(over) == 1
+            fits = once and may_overwrite(call.region, buffers[name].name, buffers[over].name)
+            _require(fits, name, f"{call.name} may not write it over {over}")
+            shared |= {name, over}
+    for name, buffer in buffers.items():
+        _require(buffer.memref.noalias or name in shared, name, f"{call.name} takes its memory for shared")
+        _require(not buffer.memref.noalias or name not in shared, name, f"{call.name} takes its memory for its own")
 
 
 def _layout(memref: MemRef) -> tuple[object, ...]:

@@ -41,7 +41,8 @@ def uses(module: Module) -> list[Use]:
 
 class _Walk:
     """A walk over a module in the order of its run. written: slots that hold a value. inside: slot → the slot in which
-    it lies. unfilled: how many slots inside of a slot hold no value yet."""
+    it lies. unfilled: how many slots inside of a slot hold no value yet. overwrites: output → the input
+    over which it is written."""
 
     def __init__(self, module: Module, once: int) -> None:
         self.calls = module.running
@@ -49,6 +50,7 @@ class _Walk:
         self.is_window = {slot.name for slot in module.slots if slot.role == "window"}
         self.inside = {slot.name: slot.inside.slot for slot in module.slots if slot.inside is not None}
         self.unfilled = Counter(self.inside.values())
+        self.overwrites = {slot.name: slot.over for slot in module.slots if slot.over is not None}
         self.written = {*module.inputs, *module.constants}
         self.uses: list[Use] = []
 
@@ -112,6 +114,8 @@ class _Walk:
         if self.unfilled[slot]:
             _refuse(slot, f"{writer} writes it, but other slots inside of it fill it")
         self.written.add(slot)
+        if slot in self.overwrites:
+            self.written.discard(self.overwrites[slot])
         if slot in self.inside:
             outer = self.inside[slot]
             self.unfilled[outer] -= 1

@@ -220,7 +220,7 @@ class CpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How a scatter runs on a CPU: a nest writes the source to the result, then updates are combined in their order,
     then a nest applies the region's functions to the result.
 
-    source  how the first nest runs
+    source  how the first nest runs; None where the result lies over the source
     loops   over the axes of the result, in row-major order. The axis of the scatter has a loop of its own, which the
             updates take the place of
     lanes   the position of the loop that lanes run along; None where updates are combined one element at a time
@@ -229,7 +229,7 @@ class CpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """
 
     arch: str
-    source: CpuNestPlan
+    source: CpuNestPlan | None
     loops: tuple[PlannedLoop, ...]
     lanes: int | None = None
     threads: int | None = None
@@ -239,4 +239,4 @@ class CpuScatterPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def vectors(self) -> int:
         """Neighbouring elements of a step of the first nest."""
-        return self.source.vectors
+        return 1 if self.source is None else self.source.vectors

@@ -112,8 +112,9 @@ def _cpu_nest(plan: CpuNestPlan) -> Schedule:
 
 def _cpu_scatter(plan: CpuScatterPlan) -> Schedule:
     """The fields of the nest that writes the source, with the loops over updates under names of their own."""
-    source = _cpu_nest(plan.source)
     names = [loop.name for loop in plan.loops]
+    tiles = tuple(loop.tile for loop in plan.loops)
+    source = Schedule(plan.arch, {}, tiles, {}) if plan.source is None else _cpu_nest(plan.source)
     bind, hints = dict(source.bind), dict(source.layout_hints)
     if plan.threads is not None:
         bind[f"updates.{names[plan.threads]}.o"] = "thread"

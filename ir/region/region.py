@@ -41,8 +41,8 @@ class MemRef(msgspec.Struct, frozen=True):
 
     `box_of` is the shape of a row-major tensor of which the buffer is a box, as a part of a concatenation is: elements
     lie as far apart as that tensor's. None: the buffer is a tensor of its own.
-    `noalias` is seed 000 §6's promise that no other buffer of the region overlaps this one. Every region makes it,
-    since a call's outputs overlap none of its inputs; every emitted pointer is `restrict`."""
+    `noalias` is seed 000 §6's promise that no other buffer of the region overlaps this one, so that the emitted pointer
+    is `restrict`. Only an output that is written over an input, and that input, lack it (`ir.region.overwrite`)."""
 
     shape: tuple[int, ...]
     dtype: str

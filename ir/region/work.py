@@ -10,6 +10,7 @@ from ir.dtype import dtype
 from ir.index.expr import AxisExpr, Box, interval
 from ir.index.facts import index_divisions
 from ir.index.map import AxisMap, project, support
+from ir.region.overwrite import is_over_an_input
 from ir.region.region import Op, Operand, Region
 from ir.uop.table import FUNCTIONS, UOPS
 
@@ -26,8 +27,13 @@ def region_flops(region: Region) -> int:
 
 def op_flops(op: Op) -> int:
     """Additions-worth of one op, without the exponentials of a stream, which several streams may share."""
-    points = math.prod(size for axis, size in enumerate(op.domain) if op.kind != "scatter" or axis != op.axis)
+    points = _points_of_updates(op) if op.kind == "scatter" else math.prod(op.domain)
     return points * flops_per_point(op.kind, op.fn)
+
+
+def _points_of_updates(op: Op) -> int:
+    """Elements of the updates of a scatter."""
+    return math.prod(size for axis, size in enumerate(op.domain) if axis != op.axis)
 
 
 def score_points(op: Op) -> int:
@@ -75,7 +81,21 @@ def flops_per_point(kind: str, fn: str) -> int:
 
 def region_bytes(region: Region) -> int:
     """Compulsory traffic in bytes: every element of an input that is read counts once, and so does every output."""
-    return sum(read_bytes(region).values()) + sum(output.memref.nbytes for output in region.outputs)
+    return sum(read_bytes(region).values()) + _written_bytes(region)
+
+
+def _written_bytes(region: Region) -> int:
+    """Bytes of the outputs. A scatter over its source writes only the elements that have an update."""
+    outputs = sum(output.memref.nbytes for output in region.outputs)
+    for let in region.body:
+        if _lies_over_its_source(region, let.op):
+            element = dtype(let.op.dtype).bytes
+            outputs = min(outputs, _points_of_updates(let.op) * element)
+    return outputs
+
+
+def _lies_over_its_source(region: Region, op: Op) -> bool:
+    return op.kind == "scatter" and is_over_an_input(region)
 
 
 def cold_bytes(region: Region) -> int:
@@ -90,6 +110,8 @@ def read_bytes(region: Region) -> dict[str, int]:
     sizes = {buffer.name: math.prod(buffer.memref.shape) for buffer in region.inputs}
     for let in region.body:
         for slot, operand in enumerate(let.op.inputs):
+            if slot == 0 and _lies_over_its_source(region, let.op):
+                continue
             if isinstance(operand, Operand) and operand.value in elements:
                 if let.op.is_computed_place(slot):
                     read = min(math.prod(let.op.domain), footprint(operand.map))

@@ -37,7 +37,7 @@ class CpuWriter(Names):
     def param(self, buffer: Buffer, *, written: bool) -> CpuParam:
         """A buffer of a region as the kernel takes it."""
         memref = buffer.memref
-        return CpuParam(self.buffer(buffer.name), memref.dtype, memref.span, written)
+        return CpuParam(self.buffer(buffer.name), memref.dtype, memref.span, written, memref.noalias)
 
     def params(self, region: Region) -> tuple[CpuParam, ...]:
         """A region's inputs, then its outputs."""

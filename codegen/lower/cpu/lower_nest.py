@@ -20,6 +20,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from codegen.lower.cpu import reduce_at_point as lower_reduce
 from codegen.lower.cpu import stream_at_point as lower_stream
@@ -35,11 +36,12 @@ from codegen.poly.stream_roles import score_read
 from ir.index.expr import AxisExpr, coordinates, substitute
 from ir.index.map import support
 from ir.kernel.cpu.kernel import CpuKernel, Phase
-from ir.kernel.cpu.nodes import CpuIf
+from ir.kernel.cpu.nodes import CpuIf, Value
 from ir.kernel.nodes import Bind, Within
 from ir.plan.cpu import CpuNestPlan
 from ir.plan.plan_to_schedule import plan_to_schedule
 from ir.poly.core import Site
+from ir.region.overwrite import is_over_an_input
 from ir.region.region import Region, Yield
 from ir.target import LANES
 
@@ -69,6 +71,15 @@ class _LoopPoint:
 
     loop: NestLoop
     at: AxisExpr
+
+
+class _Stored(NamedTuple):
+    """An element or a register of a buffer, to be stored at a point in a block."""
+
+    buffer: str
+    point: tuple[AxisExpr, ...]
+    value: Value
+    block: CpuBlock
 
 
 Points = Sequence[Sequence[_LoopPoint]]
@@ -295,24 +306,29 @@ class _Outputs:
         points = [self._coordinates(places) for places in several]
         self._compute_streams(points, block)
         self._compute_reductions(points, block)
+        yields = self.ev.region.yields
+        together = [yields] if is_over_an_input(self.ev.region) else [(result,) for result in yields]
         for point in points:
-            for result in self.ev.region.yields:
-                self._write_result(result, point, block)
+            for results in together:  # all are computed before one is stored over an input of another
+                for value in [self._value_at(result, point, block) for result in results]:
+                    self._store(value)
 
-    def _write_result(self, result: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> None:
-        """Stores one element or register of an output, once, outside of the loops on which it does not depend."""
-        ev = self.ev
+    def _value_at(self, result: Yield, point: tuple[AxisExpr, ...], block: CpuBlock) -> _Stored:
+        """One element or register of an output, outside of the loops on which it does not depend."""
         if result.at is not None:
             point = tuple(substitute(expr, point, self.writer.box) for expr in result.at.exprs)
-            home = block.home(axes_of(point))
-            if home.find(("written", result.buffer, point)) is not None:
-                return
-            block = home
-        value = ev.stored_value(result, point, block, ())
-        offset = ev.offset(result.buffer, point)
-        block.store(result.buffer, offset, value)
-        if result.at is not None:
-            block.memo["written", result.buffer, point] = value
+            block = block.home(axes_of(point))
+        value = block.find(("written", result.buffer, point)) or self.ev.stored_value(result, point, block, ())
+        if is_over_an_input(self.ev.region):
+            value = block.let("new", value)
+        return _Stored(result.buffer, point, value, block)
+
+    def _store(self, value: _Stored) -> None:
+        """Stores one element or register of an output, once."""
+        key = ("written", value.buffer, value.point)
+        if value.block.find(key) is None:
+            value.block.store(value.buffer, self.ev.offset(value.buffer, value.point), value.value)
+            value.block.memo[key] = value.value
 
     def _coordinates(self, places: Sequence[_LoopPoint]) -> tuple[AxisExpr, ...]:
         position: dict[int, AxisExpr] = {}

@@ -37,8 +37,12 @@ def lower_scatter(view: ScatterView, plan: CpuScatterPlan, name: str = "eq_k") -
     """The kernel `name` that runs a scatter by a plan that fits."""
     writer = CpuWriter(LANES[plan.arch])
     params = writer.params(view.region)
-    phases = [*nest_phases(view.source, plan.source, writer), _Updates(view, plan, writer).phase()]
-    comments = [str(view.region), nest_comment(view.source.region, plan.source), _comment(plan)]
+    phases, comments = [], [str(view.region)]
+    if plan.source is not None:
+        phases += nest_phases(view.source, plan.source, writer)
+        comments.append(nest_comment(view.source.region, plan.source))
+    phases.append(_Updates(view, plan, writer).phase())
+    comments.append(_comment(plan))
     if view.finish is not None and plan.finish is not None:
         writer.share_buffer(view.before, view.result)
         phases += nest_phases(view.finish, plan.finish, writer)

@@ -31,14 +31,23 @@ def scatter_candidates(region: Region, core: PolyCore, target: Target) -> list[t
     view = scatter_view(region, core) if core.legal else None
     if view is None:
         return []
-    sources = nest_candidates(view.source.region, view.source.core, target)
-    alone = [source for source in sources if not source[0].threads]
     finish, after = _finish(view, target)
     return [
         (plan, _work(view, target, plan, [work, after] if after is not None else [work]))
-        for source, work in dict.fromkeys([*sources[:1], *alone[:1]])
+        for source, work in _sources(view, target)
         for plan in _plans(view, target, CpuScatterPlan(arch=target.arch, source=source, loops=(), finish=finish))
     ]
+
+
+def _sources(view: ScatterView, target: Target) -> list[tuple[CpuNestPlan | None, Work]]:
+    """The best plan of the nest that writes the source, and the best one without tasks, with their work. No plan, and
+    no work, where the result lies over the source."""
+    if view.is_in_place:
+        idle = Work(flops=0.0, bytes=0.0, compute_dtype="fp32", occupancy=1.0, efficiency=1.0, parallel=False)
+        return [(None, idle)]
+    sources = nest_candidates(view.source.region, view.source.core, target)
+    alone = [source for source in sources if not source[0].threads]
+    return [*dict.fromkeys([*sources[:1], *alone[:1]])]
 
 
 def _finish(view: ScatterView, target: Target) -> tuple[CpuNestPlan, Work] | tuple[None, None]:

@@ -79,7 +79,10 @@ def check_scatter_plan(view: ScatterView, plan: CpuScatterPlan) -> None:
         fail_malformed(view, f"a nest runs by a plan for another machine than {plan.arch}")
     if (view.finish is None) != (plan.finish is None):
         fail_malformed(view, "the plan and the region do not both apply functions to the scatter")
-    check_nest_plan(view.source, plan.source)
+    if view.is_in_place != (plan.source is None):
+        fail_malformed(view, "the plan and the region do not both write the source")
+    if plan.source is not None:
+        check_nest_plan(view.source, plan.source)
     if view.finish is not None and plan.finish is not None:
         check_nest_plan(view.finish, plan.finish)
     axes = [axis for loop in plan.loops for axis in loop.axes]

@@ -93,7 +93,8 @@ def _boxed(graph: Any, options: BackendOptions, survey: TorchSurvey, frozen: Seq
     if survey.missing_operators(graph.graph.nodes):
         run: Callable[..., Sequence[Any]] = compile_supported_parts(graph, options, survey)
     else:
-        run = CompiledGraph(graph, options, frozen)
+        end = len(outputs_of(graph)) - len(messages)
+        run = CompiledGraph(graph, options, frozen, dict(zip(range(end - len(written), end), written, strict=True)))
 
     def call(arguments: list[Any]) -> list[Any]:
         given = list(arguments)

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from eqsat.api import optimize_and_compile
+from eqsat.find_target import find_target
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.frozen import MOST_CHANGES, Stamp, copies_of, stamp_of
 from eqsat.frontends.torch.graph_results import outputs_of
-from eqsat.frontends.torch.memory_order import kept_order, laid_as, lay_in_order
+from eqsat.frontends.torch.memory_order import given_order, kept_order, laid_as, lay_in_order
 from eqsat.frontends.torch.result_views import view_again
-from eqsat.frontends.torch.sized_graph import GraphArguments, SizedGraph, number_of, outputs_in_order
+from eqsat.frontends.torch.sized_graph import GraphArguments, SizedGraph, number_of, output_name, outputs_in_order
 from eqsat.runtime.arrays import Family, give_back, is_tensor
 from eqsat.runtime.program import Program
 from eqsat.serving.buckets import Buckets
@@ -68,14 +69,23 @@ class CompiledGraph:
         options: with `fallback`, eager runs the graph, with an EqsatWarning, at sizes for which it cannot be compiled.
             With `when_missing`, eager or code for larger sizes answers calls whose code is being built.
         frozen: the places of tensors that are constants of the programs, until they change.
+        writes: place of a result that is written into an argument → place of the argument. Programs write it there
+            where they can; else it is a result like others.
     """
 
-    def __init__(self, module: Any, options: BackendOptions, frozen: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        module: Any,
+        options: BackendOptions,
+        frozen: Sequence[int] = (),
+        writes: Mapping[int, int] | None = None,
+    ) -> None:
         self._module, self._options = module, options
         self._given = GraphArguments(module)
         self._outputs = outputs_in_order(module, self._given.views)
         self._results = self._results_of(module)
         self._orders = [kept_order(node) for node in self._outputs]
+        self._updates = self._updates_of(outputs_of(module), writes or {})
         self._answers_eagerly = EAGER in _words(options.when_missing)
         self._pads = PAD in _words(options.when_missing)
         self._frozen = [place for place in self._given.tensors if place in frozen]
@@ -181,6 +191,8 @@ class CompiledGraph:
                 return program.with_threads(dims[_THREADS])
         graph = SizedGraph(self._module, self._given, numbers, constants)
         keywords = {**self._options.program, _THREADS: dims[_THREADS], **self._serving()}
+        if self._updates and not find_target(keywords.get("target", "auto")).is_gpu:
+            keywords["updates"] = self._updates
         program = optimize_and_compile(graph, **keywords)
         self._options.on_program(program)
         return program
@@ -245,6 +257,18 @@ class CompiledGraph:
                 lay_in_order(tensor, order)
         return tensors
 
+    def _updates_of(self, results: Sequence[Any], writes: Mapping[int, int]) -> dict[str, str]:
+        """The outputs of programs that may be written over arguments: by name, the name of the argument, which has the
+        same dtype, sizes and order of axes. No other result is the output, or a view of it."""
+        places = [result.output for result in self._results]
+        updates = {}
+        for number, place in writes.items():
+            node, argument = results[number], self._given.nodes[place]
+            is_alone = places[number] is not None and places.count(places[number]) == 1
+            if is_alone and place in self._given.tensors and _lies_like(node, argument):
+                updates[output_name(node)] = self._given.names[place]
+        return updates
+
     def _results_of(self, module: Any) -> list[_Result]:
         output = {node: place for place, node in enumerate(self._outputs)}
         argument = {node: place for place, node in enumerate(self._given.nodes)}
@@ -255,6 +279,13 @@ class CompiledGraph:
             else _Result(output.get(node), argument.get(node), node.meta["val"] if hasattr(node, "meta") else node)
             for node in outputs_of(module)
         ]
+
+
+def _lies_like(node: Any, argument: Any) -> bool:
+    """Whether a value has the dtype, the sizes and the order of axes in memory of an argument."""
+    value, other = node.meta["val"], argument.meta["val"]
+    sizes = [list(map(str, tensor.shape)) for tensor in (value, other)]
+    return value.dtype == other.dtype and sizes[0] == sizes[1] and kept_order(node) == given_order(argument)
 
 
 def _as_traced(node: Any, argument: Any) -> Any:

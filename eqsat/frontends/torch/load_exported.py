@@ -137,7 +137,7 @@ def _drop_known_assertions(graph: Any) -> None:
 def _refuse_mutations(signature: Any) -> None:
     changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
     if changed:
-        message = f"the module changes {', '.join(changed)}, and a program changes nothing"
+        message = f"the module changes {', '.join(changed)}, which an exported program of eqsat does not"
         hint = "torch.compile(module, backend='eqsat') writes them; after module.eval() norms write none"
         fail(Kind.UNSUPPORTED_OP, STAGE, message, hint=hint)
 

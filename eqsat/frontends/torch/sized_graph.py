@@ -218,10 +218,15 @@ class SizedGraph:
         values = given.values(sizes, self._numbers, constants)
         results = dict(zip(self._returned, lower_graph(self._module, values), strict=True))
         outputs = {
-            f"out_{node.name}": _in_memory(results[node], node) for node in outputs_in_order(self._module, given.views)
+            output_name(node): _in_memory(results[node], node) for node in outputs_in_order(self._module, given.views)
         }
         tensors = [value for value in values if isinstance(value, Tensor) and value.array is None]
         return tensor_to_tiny(outputs, [_argument_of(tensor) for tensor in tensors])
+
+
+def output_name(node: Any) -> str:
+    """The name of the result that a node is."""
+    return f"out_{node.name}"
 
 
 def _argument_of(value: Tensor) -> Tensor:

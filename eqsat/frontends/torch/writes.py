@@ -58,6 +58,7 @@ def _copy(output: Any, node: Any) -> Any:
 
 
 def write(arguments: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> None:
-    """Copies values into the arguments at these places."""
+    """Copies values into the arguments at these places, unless a program has written them there."""
     for place, value in zip(places, values, strict=True):
-        arguments[place].copy_(value)
+        if value.data_ptr() != arguments[place].data_ptr():
+            arguments[place].copy_(value)

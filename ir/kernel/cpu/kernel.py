@@ -27,12 +27,14 @@ from ir.target import CACHE_LINE_BYTES
 
 
 class CpuParam(msgspec.Struct, frozen=True):
-    """A buffer that the caller passes: dtype and number of elements in memory."""
+    """A buffer that the caller passes: dtype and number of elements in memory. noalias: whether no other one shares its
+    memory."""
 
     name: str
     dtype: str
     elements: int
     written: bool = False
+    noalias: bool = True
 
 
 class Scratch(msgspec.Struct, frozen=True):

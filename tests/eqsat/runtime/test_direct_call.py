@@ -36,7 +36,7 @@ def long_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return adopt(name, *rest)
 
-    monkeypatch.setattr("eqsat.runtime.program.adopt", logged)
+    monkeypatch.setattr("eqsat.runtime.host_call.adopt", logged)
     return names
 
 

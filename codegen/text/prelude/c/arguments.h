@@ -9,7 +9,8 @@
      arrays of NumPy), the bits that no address may have, the number of arguments; then of each argument its element
      type, its rank and its sizes. An element type is NumPy's object, or DLPack's code, bits and lanes.
      places: the number of pairs, then of each pair a place in the table and the number of an array, the arguments'
-     before the results'.
+     before the results'. Then the number of arguments that the program writes, their numbers, and, if there are any, the
+     bytes of all arguments: such an array must be writable, and share no memory with another one.
 
    The structs are the binary interfaces of CPython (a tuple), NumPy (an array) and DLPack 1, whose headers may be
    missing where programs are compiled. */
@@ -36,7 +37,7 @@ typedef struct {
   uint64_t offset;
 } eq_dlpack;
 typedef int (*eq_tells_by_dlpack)(const eq_object *object, eq_dlpack *told);
-enum { EQ_C_CONTIGUOUS = 1, EQ_HOST = 1 };
+enum { EQ_C_CONTIGUOUS = 1, EQ_WRITEABLE = 0x400, EQ_HOST = 1 };
 
 static int eq_has_sizes(const int64_t *sizes, const int64_t *wanted, int64_t rank) {
   for (int64_t axis = 0; axis < rank; axis++)
@@ -67,6 +68,22 @@ static uint64_t eq_address_by_dlpack(const eq_object *object, eq_tells_by_dlpack
   return (uint64_t)(uintptr_t)told.data + told.offset;
 }
 
+static int eq_overlap(uint64_t one, int64_t bytes, uint64_t other, int64_t others) {
+  return one < other + (uint64_t)others && other < one + (uint64_t)bytes;
+}
+
+/* Whether the arguments that the program writes are writable, and lie apart from all others. */
+static int eq_may_write(const eq_tuple *arguments, int is_array, const uint64_t *addresses, const int64_t *written) {
+  const int64_t *bytes = written + 1 + written[0];
+  for (int64_t place = 1; place <= written[0]; place++) {
+    int64_t own = written[place];
+    if (is_array && !(((const eq_array *)arguments->items[own])->flags & EQ_WRITEABLE)) return 0;
+    for (int64_t other = 0; other < arguments->count; other++)
+      if (other != own && eq_overlap(addresses[own], bytes[own], addresses[other], bytes[other])) return 0;
+  }
+  return 1;
+}
+
 __attribute__((visibility("default")))
 int32_t eq_take_arrays(const eq_tuple *arguments, const eq_tuple *results, const int64_t *pattern,
                        const int64_t *places, uint64_t *table) {
@@ -85,6 +102,7 @@ int32_t eq_take_arrays(const eq_tuple *arguments, const eq_tuple *results, const
     addresses[number] = at;
     pattern += 2 + pattern[1];
   }
+  if (!eq_may_write(arguments, !tells, addresses, places + 1 + 2 * places[0])) return 0;
   for (int64_t number = 0; number < results->count; number++)
     addresses[count + number] = (uint64_t)(uintptr_t)((const eq_array *)results->items[number])->data;
   for (int64_t pair = 0; pair < places[0]; pair++) table[places[1 + 2 * pair]] = addresses[places[2 + 2 * pair]];

@@ -97,5 +97,6 @@ def test_a_plan_of_another_region_is_refused() -> None:
     refused(Kind.UNSUPPORTED_OP, loops=(rows, PlannedLoop((1,), 16)))
     refused(Kind.UNSUPPORTED_OP, loops=(PlannedLoop((0,), 2), PlannedLoop((1,), 16)), threads=1)
     refused(Kind.ALIGNMENT_MISMATCH, loops=(rows, PlannedLoop((1,), 3)), threads=1)
+    assert plan.source is not None
     with pytest.raises(EqsatError, match="template of its own"):
         fit_plan(region, core, plan.source)

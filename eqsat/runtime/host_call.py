@@ -1,0 +1,170 @@
+"""A call on arrays of the host: arguments → arrays as kernels take them → results of the caller's library.
+
+A result that updates an argument (`updates=`) is that argument, with new elements, after the call. Where kernels write
+the result over the argument, nothing is copied; else the result is copied there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eqsat.runtime.arrays import STAGE, Family, adopt, as_numpy, family_of, give_back, is_tensor, writable
+from eqsat.runtime.bound_call import BoundCall, require_same_memory, runner
+from eqsat.runtime.compiled import Compiled
+from eqsat.runtime.out_arrays import targets_of
+from eqsat.runtime.result_arrays import interleave
+from eqsat.serving.padded_calls import Answer
+from ir.diagnostics import Kind, fail
+from ir.dtype import TensorType
+from ir.grammar import with_article
+from ir.host.address import address
+
+Updates = Mapping[str, str]
+"""Result → the argument that it updates."""
+
+
+def call_on_host(compiled: Compiled, updates: Updates, given: Mapping[str, Any], out: Any, threads: int) -> Any:
+    """The results of the code for the call's own sizes. out: as in `Program.__call__`."""
+    inputs = adopt_all(compiled, given)
+    results = _CallResults(compiled.outputs, updates, given, out)
+    inputs = results.apart(inputs, compiled.overwritten)
+    outputs = results.arrays(inputs, compiled)
+    compiled.executable.run(inputs, outputs, threads)
+    return results.give(outputs)
+
+
+def answer_on_host(answer: Answer, updates: Updates, given: Mapping[str, Any], out: Any, threads: int) -> Any:
+    """The results of a program that computes the call in place of its own code."""
+    inputs = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in answer.signature.items()]
+    results = _CallResults(answer.outputs, updates, given, out)
+    outputs = answer.run(results.apart(inputs, results.updated_inputs(answer.signature)), threads)
+    for place, memory in results.memory.items():
+        memory[...] = outputs[place]
+    return results.give(outputs)
+
+
+def bind_on_host(compiled: Compiled, updates: Updates, given: Mapping[str, Any], out: Any, threads: int) -> BoundCall:
+    """A call with fixed arguments and results.
+
+    Raises:
+        EqsatError: InputMismatch for an argument that has to be copied, or that shares memory with what calls write.
+    """
+    inputs = adopt_all(compiled, given)
+    results = _CallResults(compiled.outputs, updates, given, out)
+    outputs = results.arrays(inputs, compiled)
+    read = dict(zip(compiled.inputs, inputs, strict=False))
+    for place, position in compiled.overwritten.items():
+        name = list(compiled.inputs)[position]
+        others = {other: array for other, array in read.items() if other != name}
+        require_same_memory({other: given[other] for other in others}, list(others.values()), [outputs[place]])
+    new = [array for place, array in enumerate(outputs) if place not in compiled.overwritten]
+    require_same_memory({name: given[name] for name in read}, list(read.values()), new)
+    run = runner(compiled, inputs, outputs, threads)
+    copied = [place for place in results.updated if place not in compiled.overwritten]
+    bound = partial(_run_and_copy, run, {place: results.updated[place] for place in copied}, outputs) if copied else run
+    return BoundCall(bound, results.give(outputs, copies=False) if out is None else out)
+
+
+def adopt_all(compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
+    """The arguments as arrays that the code takes, with those that tell lengths."""
+    arguments = [adopt(name, given[name], type_.dtype, type_.shape) for name, type_ in compiled.inputs.items()]
+    return [*arguments, *compiled.bound.length_arrays()]
+
+
+def _run_and_copy(run: Callable[[], None], targets: Mapping[int, Any], outputs: Sequence[np.ndarray]) -> None:
+    run()
+    for place, target in targets.items():
+        _copy_into(target, outputs[place])
+
+
+class _CallResults:
+    """Where the results of a call go. updated: place of a result → the argument that it updates. memory: place of a
+    result → the array of `out=` for it."""
+
+    def __init__(
+        self, types: Sequence[tuple[str, TensorType]], updates: Updates, given: Mapping[str, Any], out: Any
+    ) -> None:
+        self._types, self._updates, self._given, self._out = types, updates, given, out
+        self.updated = {place: given[updates[name]] for place, (name, _) in enumerate(types) if name in updates}
+        for place, value in self.updated.items():
+            _require_writable(updates[types[place][0]], value)
+        own = [place for place in range(len(types)) if place not in self.updated]
+        targets = targets_of(len(own), out) if out is not None else []
+        self._targets = dict(zip(own, targets, strict=False))
+        self.memory = {
+            place: writable(types[place][0], target, types[place][1].dtype, types[place][1].shape)
+            for place, target in self._targets.items()
+        }
+
+    def updated_inputs(self, signature: Mapping[str, TensorType]) -> dict[int, int]:
+        """Place of an updating result → place of its argument."""
+        places = {name: place for place, name in enumerate(signature)}
+        return {place: places[self._updates[self._types[place][0]]] for place in self.updated}
+
+    def apart(self, inputs: Sequence[np.ndarray], overwritten: Mapping[int, int]) -> list[np.ndarray]:
+        """The inputs, of which those that share memory with what the call writes are copies.
+
+        Raises:
+            EqsatError: InputMismatch if two arrays that the call writes share memory.
+        """
+        memory = list(self.memory.values())
+        if any(np.may_share_memory(one, other) for place, one in enumerate(memory) for other in memory[:place]):
+            fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
+        written = {position: inputs[position] for position in overwritten.values()}
+        for position, one in written.items():
+            others = [array for other, array in written.items() if other != position]
+            if any(np.may_share_memory(one, other) for other in (*memory, *others)):
+                message = "an argument that is updated shares memory with another array that the call writes"
+                fail(Kind.INPUT_MISMATCH, STAGE, message, hint="give arrays of their own")
+        memory += written.values()
+        shared = [any(np.may_share_memory(array, one) for one in memory) for array in inputs]
+        return [
+            array.copy() if shared[position] and position not in written else array
+            for position, array in enumerate(inputs)
+        ]
+
+    def arrays(self, inputs: Sequence[np.ndarray], compiled: Compiled) -> tuple[np.ndarray, ...]:
+        """An array for each result: the argument that kernels overwrite, an array of `out=`, or a new one."""
+        over = {place: inputs[position] for place, position in compiled.overwritten.items()}
+        known = {**over, **self.memory}
+        if len(known) == len(self._types):
+            return interleave((), known)
+        new = interleave(compiled.result_arrays.take(), over)
+        return tuple(known.get(place, array) for place, array in enumerate(new))
+
+    def give(self, outputs: Sequence[np.ndarray], copies: bool = True) -> Any:
+        """The results in arrays of the caller's library; `out` if there is one. copies: into updated arguments."""
+        if not self.updated and self._out is not None:
+            return self._out
+        family = family_of(self._given.values())
+        results = []
+        for place, array in enumerate(outputs):
+            if place in self.updated and copies:
+                _copy_into(self.updated[place], array)
+            kept = self.updated.get(place, self._targets.get(place))
+            results.append(give_back(array, family) if kept is None else kept)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def _require_writable(name: str, value: Any) -> None:
+    """Checks that a call can change the elements of an argument."""
+    if is_tensor(value) or (isinstance(value, np.ndarray) and value.flags.writeable):
+        return
+    kind = "an array that is read-only" if isinstance(value, np.ndarray) else with_article(type(value).__name__)
+    hint = "a writable array of NumPy, or a tensor of torch"
+    fail(Kind.INPUT_MISMATCH, STAGE, f"a result updates the argument, which is {kind}", at=name, hint=hint)
+
+
+def _copy_into(target: Any, array: np.ndarray) -> None:
+    """Writes the elements of a result into an argument, unless they lie there."""
+    memory = as_numpy(None, target)
+    if memory.flags.c_contiguous and address(memory) == address(array):
+        return
+    if is_tensor(target):
+        target.detach().copy_(give_back(array, Family.TORCH))
+    else:
+        memory[...] = array
