@@ -37,7 +37,7 @@ from eqsat.looping.parts import Part, Steps, parts_of
 from eqsat.looping.split import split
 from eqsat.model import BoundModel
 from eqsat.options import Options
-from eqsat.planning.target_pricer import pricer_for, with_constants
+from eqsat.planning.target_pricer import pricer_for, with_inputs
 from eqsat.runtime.artifact import Artifact, Recipe, seal
 from eqsat.runtime.cover_to_recipe import OptimizedPart, recipe_of
 from eqsat.updates import updates_of
@@ -57,7 +57,7 @@ def optimize(
     """Tiny graph → e-graph → cover → module, its kernels with their plans → text. Loops, and calls that are cut out,
     divide a graph into parts, each of which has an e-graph and a cover of its own; one module runs them. choose: takes
     one of the covers that the estimate puts first; None takes the first."""
-    target = with_constants(target, bound)
+    target = with_inputs(target, bound)
     steps = split(bound.graph, bound.constants)
     optimized = optimize_parts(steps, bound.graph.outputs, target, options, clock, choose)
     is_whole = any(one.part.graph is bound.graph for one in optimized)

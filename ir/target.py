@@ -56,6 +56,7 @@ class Target(msgspec.Struct, frozen=True):
     shared_bytes     bytes per clock that an SM moves to and from shared memory; 0 on a CPU
     constant_bytes   of all constants of the program that is priced, which pass through a CPU's caches in every call;
                      0 if unknown
+    argument_bytes   of all arguments of the program that is priced; 0 if unknown
     """
 
     name: str
@@ -85,6 +86,7 @@ class Target(msgspec.Struct, frozen=True):
     issue: int = 0
     shared_bytes: int = 0
     constant_bytes: int = 0
+    argument_bytes: int = 0
 
     @property
     def is_gpu(self) -> bool:

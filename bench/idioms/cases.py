@@ -235,7 +235,7 @@ def _adamw(weights: Any, gradients: Any, means: Any, squares: Any) -> Any:
     torch._foreach_addcmul_(squares, gradients, gradients, 0.001)
     roots = torch._foreach_add(torch._foreach_sqrt(squares), 1e-8)
     torch._foreach_addcdiv_(weights, means, roots, -0.001)
-    return weights[0]
+    return weights[0][0].clone()
 
 
 def _lstm_cell(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:

@@ -23,6 +23,7 @@ from ir.index.facts import offset
 from ir.index.map import compose, support
 from ir.poly.core import OperandRead, PolyCore, Roles
 from ir.region.region import Buffer, Op, Operand, Region, is_order_bound
+from ir.region.work import uncached_bytes
 
 _ACCUMULATORS = {"fp16": "fp32", "bf16": "fp32", "i8": "i32", "u8": "i32", "i16": "i32", "u16": "i32"}
 
@@ -144,6 +145,11 @@ class Contraction:
         """Per input: the bytes of all tensors from which it is computed."""
         lhs, rhs = self.source_bytes
         return sum(lhs.values()), sum(rhs.values())
+
+    @cached_property
+    def cold_bytes(self) -> float:
+        """Bytes of arguments that no cache holds."""
+        return float(uncached_bytes(self.region))
 
     @cached_property
     def item_bytes(self) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from ir.index.map import AxisMap, compose, fusable, lift, support
 from ir.index.runs import growth_of_lanes, parts_of_lanes, run_of_neighbours, window_floor
 from ir.poly.core import PolyCore, Stride
 from ir.region.region import Op, Operand, Region, behind, is_order_bound
-from ir.region.work import region_bytes
+from ir.region.work import region_bytes, uncached_bytes
 from ir.target import LANES
 
 Shape = tuple[int, ...]
@@ -126,6 +126,11 @@ class RegionLoops:
     def nbytes(self) -> int:
         """Bytes that the kernel must move: the elements of the inputs that are read, and the outputs, all once."""
         return region_bytes(self.region)
+
+    @cached_property
+    def cold_bytes(self) -> float:
+        """Bytes of arguments that no cache holds."""
+        return float(uncached_bytes(self.region))
 
     def in_order(self, value: str) -> bool:
         """Whether the terms of the accumulator `value` must be taken in index order."""

@@ -33,7 +33,7 @@ from eqsat.looping.parts import Part
 from eqsat.looping.split import split
 from eqsat.model import read_model
 from eqsat.options import Budget, CostModelChoice, RuleChoice, check_options, usable
-from eqsat.planning.target_pricer import cold_inputs, pricer_for, with_constants
+from eqsat.planning.target_pricer import cold_inputs, pricer_for, with_inputs
 from eqsat.runtime.compiled import KernelReport, report_of
 from eqsat.runtime.kernel_term import kernel_term
 from ir.diagnostics import Kind, fail
@@ -103,7 +103,7 @@ def setting(
     options, _ = usable(check_options(rules, exactness, extractor, cost_model, budget, tf32=tf32), machine)
     model = read_model(source, constants, dims)
     bound = model.bind(model.infer({}), strict)
-    return Setting(bound, with_constants(machine, bound), options)
+    return Setting(bound, with_inputs(machine, bound), options)
 
 
 def without(given: Setting, names: Sequence[str]) -> Setting:

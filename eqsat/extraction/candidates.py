@@ -65,10 +65,11 @@ class Candidates:
         self.roundings = Roundings(view, self.constant, pricer.ordered)
         cold_inputs = frozenset(inputs[name] for name in cold if name in inputs)
         unwritten = cold_inputs | (frozenset(self.constant) if cold else frozenset())
-        fixed = None
+        fixed, results = None, {*buffers} - {*free}
         if given is not None:
-            fixed = {inputs[name] for name in given if name in inputs} | ({*buffers} - {*free}) | self.constant
-        self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten, fixed)
+            fixed = {inputs[name] for name in given if name in inputs} | results | self.constant
+        unread = results if cold and given is not None else ()
+        self.prices = Prices(pricer, self.forest, self.roundings, self.names, self.constant, unwritten, unread, fixed)
         self.by_buffer: dict[int, list[KernelCandidate]] = {}
         self._whole: tuple[tuple[int, int], CandidateProblem] | None = None
 

@@ -30,6 +30,8 @@ class Prices:
         names: Buf class → the name of its buffer.
         constant: the Buf classes that are known when the program is built.
         cold: the Buf classes that no kernel of the program writes, where prices depend on that.
+        unread: the Buf classes of results, which leave the caches before the caller reads them, where prices depend on
+            that.
         fixed: the Buf classes whose memory the caller decides, and constants; None where kernels do not fill
             concatenations in place.
     """
@@ -42,10 +44,11 @@ class Prices:
         names: Mapping[int, str],
         constant: Collection[int],
         cold: Collection[int] = (),
+        unread: Collection[int] = (),
         fixed: Collection[int] | None = None,
     ) -> None:
         self._pricer, self._forest, self._roundings = pricer, forest, roundings
-        self._names, self._constant, self._cold, self._fixed = names, constant, cold, fixed
+        self._names, self._constant, self._cold, self._unread, self._fixed = names, constant, cold, unread, fixed
         self._known: dict[tuple[object, ...], tuple[Region, tuple[int, ...], Price | Rejected | None]] = {}
         self._kinds: dict[tuple[str, ...], tuple[float, float]] = {}
         self._waiting: dict[tuple[object, ...], list[KernelCandidate]] = {}
@@ -131,10 +134,12 @@ class Prices:
     def edge(self, buffer: int, *, written: bool = False) -> Buffer:
         """A Buf class as a buffer at the edge of a region that reads it or, if `written`, writes it."""
         type_ = self._forest.type_of(buffer)
-        constant, cold = (not written and buffer in known for known in (self._constant, self._cold))
+        constant = not written and buffer in self._constant
+        cold = buffer in (self._unread if written else self._cold)
         return Buffer(self._names[buffer], MemRef(type_.shape, type_.dtype.name), constant, cold)
 
     def _leaf(self, buffer: int) -> str:
         """All that a price depends on of a buffer: its type, and whether it is constant or cold."""
-        marks = ("const " if buffer in self._constant else "") + ("cold " if buffer in self._cold else "")
+        is_cold = buffer in self._cold or buffer in self._unread
+        marks = ("const " if buffer in self._constant else "") + ("cold " if is_cold else "")
         return f"{marks}{self._forest.type_of(buffer)}"

@@ -18,18 +18,20 @@ from ir.tiny.graph import Graph
 
 
 def cold_inputs(given: Iterable[str], target: Target) -> frozenset[str]:
-    """The inputs, of those that the program is given, that prices on a target take from memory. None on a CPU, whose
-    prices agree with the times of runs on inputs that its caches hold."""
-    return frozenset(given) if target.is_gpu else frozenset()
+    """The inputs, of those that the program is given, that prices on a target take from memory. On a CPU none, if its
+    caches hold the arguments of a call."""
+    is_cold = target.is_gpu or target.argument_bytes > target.last_level_bytes
+    return frozenset(given) if is_cold else frozenset()
 
 
-def with_constants(target: Target, bound: BoundModel) -> Target:
-    """The target of a program with its constants: a CPU's caches may not hold these from call to call."""
+def with_inputs(target: Target, bound: BoundModel) -> Target:
+    """The target of a program with its constants and its arguments: a CPU's caches may not hold these from call to
+    call."""
     if target.is_gpu:
         return target
-    constants = (node for name, node in bound.graph.inputs.items() if name in bound.constants)
-    nbytes = sum(bound.graph.types[node.id].nbytes for node in constants)
-    return msgspec.structs.replace(target, constant_bytes=nbytes)
+    nbytes = {name: bound.graph.types[node.id].nbytes for name, node in bound.graph.inputs.items()}
+    constants = sum(size for name, size in nbytes.items() if name in bound.constants)
+    return msgspec.structs.replace(target, constant_bytes=constants, argument_bytes=sum(nbytes.values()) - constants)
 
 
 def pricer_for(target: Target, options: Options, *graphs: Graph) -> PlanPricer:

@@ -37,7 +37,7 @@ from eqsat.extraction.extract import extract
 from eqsat.model import read_model
 from eqsat.options import RuleChoice, check_options
 from eqsat.pipeline import lower_module
-from eqsat.planning.target_pricer import with_constants
+from eqsat.planning.target_pricer import with_inputs
 from eqsat.runtime.verify import random_inputs
 from ir.diagnostics import Kind, fail
 from ir.host.cache_folder import writable_cache
@@ -87,7 +87,7 @@ class Subject:
         self.options = check_options(rules, "rounding", extractor, terms, None)
         model = read_model(source() if isinstance(source, FunctionType | partial) else source, dims=dims)
         self.bound = model.bind(model.infer({}), False)
-        self.target = with_constants(target, self.bound)
+        self.target = with_inputs(target, self.bound)
         _refuse_loops(self.bound.graph)
         self.constants = sorted(self.bound.constants)
         start = time.perf_counter()

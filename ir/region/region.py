@@ -74,7 +74,8 @@ class MemRef(msgspec.Struct, frozen=True):
 
 class Buffer(msgspec.Struct, frozen=True):
     """A tensor at the region's edge. A `constant` input is known when the program is built, so a plan may keep it
-    packed. A `cold` input was written by no kernel of the program: its bytes come from memory, not from a cache."""
+    packed. A `cold` input was written by no kernel of the program: its bytes come from memory, not from a cache. Those
+    of a cold output go to memory."""
 
     name: str
     memref: MemRef

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from ir.dtype import dtype
@@ -100,8 +100,17 @@ def _lies_over_its_source(region: Region, op: Op) -> bool:
 
 def cold_bytes(region: Region) -> int:
     """The part of `region_bytes` that no cache can hold before the kernel runs: reads of cold inputs."""
-    cold = {buffer.name for buffer in region.inputs if buffer.cold}
-    return sum(size for name, size in read_bytes(region).items() if name in cold) if cold else 0
+    return _bytes_of(region, {buffer.name for buffer in region.inputs if buffer.cold})
+
+
+def uncached_bytes(region: Region) -> int:
+    """Bytes of cold arguments and cold results. Plans of a CPU treat constants by themselves."""
+    names = {buffer.name for buffer in region.inputs if buffer.cold and not buffer.constant}
+    return _bytes_of(region, names) + sum(output.memref.nbytes for output in region.outputs if output.cold)
+
+
+def _bytes_of(region: Region, names: Collection[str]) -> int:
+    return sum(size for name, size in read_bytes(region).items() if name in names) if names else 0
 
 
 def read_bytes(region: Region) -> dict[str, int]:

@@ -190,6 +190,7 @@ class CpuContractionWork:
             + tile.sums * self._values.scattered_reads,
             scratch=self._scratch(blocks, places, order, box),
             parallel=parallel,
+            cold_bytes=view.cold_bytes,
         )
 
     def _tile(self, blocks: Blocks, places: tuple[Place, Place]) -> _TileFigures:

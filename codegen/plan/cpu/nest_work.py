@@ -87,6 +87,7 @@ class NestWork:
             fanout=cycles.kept,
             scratch=plan.rows * sum(row.nbytes for row in kept),
             parallel=bool(plan.threads) or plan.part is not None,
+            cold_bytes=self.loops.cold_bytes,
         )
 
     def _cycles_of(self, key: NestKey, rescaled: int, kept: tuple[KeptRow, ...]) -> _Cycles:

@@ -15,7 +15,7 @@ from ir.plan.cpu import CpuNestPlan, CpuScatterPlan, PlannedLoop
 from ir.poly.core import PolyCore
 from ir.pricer import Work
 from ir.region.region import Region
-from ir.region.work import region_bytes, region_flops
+from ir.region.work import region_bytes, region_flops, uncached_bytes
 from ir.target import Target
 
 _POSITION_CYCLES = 2.0
@@ -108,6 +108,7 @@ def _work(view: ScatterView, target: Target, plan: CpuScatterPlan, nests: Sequen
         reread=source.reread + 2 * result * len(nests[1:]) * target.refetch_cycles(result),
         layout=source.layout + others + cycles * source.occupancy / busy,
         parallel=tasks > 1 or any(nest.parallel for nest in nests),
+        cold_bytes=float(uncached_bytes(view.region)),
     )
 
 

@@ -18,7 +18,7 @@ from ir.dtype import DTYPES
 from ir.plan.cpu import StreamBlocks
 from ir.pricer import Work
 from ir.region.region import behind
-from ir.region.work import region_bytes
+from ir.region.work import region_bytes, uncached_bytes
 from ir.target import Target
 
 _PACK, _STORE = 5.0, 3.0
@@ -69,6 +69,7 @@ class CpuStreamWork:
             layout=self._packing(blocks),
             scratch=resident_bytes(view, blocks),
             parallel=parallel,
+            cold_bytes=float(uncached_bytes(view.region)),
         )
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from eqsat import Program, nn, optimize_and_compile, tensor
 from eqsat.runtime.verify import relative_error
@@ -14,6 +15,7 @@ from eqsat.tensor import Tensor
 from ir.module.module_verify import verify
 from ir.tiny.bind import load
 from ir.tiny.playback import playback
+from tests.support.programs.usual_cpu import usual_cpu
 
 Outputs = dict[str, Tensor]
 ROWS, WIDTH = 12, 40
@@ -171,3 +173,19 @@ def test_sizes_at_the_edge(shape: tuple[int, int], count: int) -> None:
         wanted[at] = rows
     assert program(x=given, i=at, u=rows) is given
     np.testing.assert_array_equal(given, wanted)
+
+
+def test_arguments_beyond_the_caches_are_read_once() -> None:
+    """Kernels of their own would read the moment from memory again, if all weights together fill the last cache."""
+
+    def steps(count: int) -> Program:
+        outputs, updates = {}, {}
+        for k in range(count):
+            x, m, g = (tensor.input(f"{name}{k}", (512, 1024)) for name in "xmg")
+            moment = m * 0.9 + g
+            outputs |= {f"x_{k}": x - (moment.abs() + 1).sqrt().reciprocal() * moment, f"m_{k}": moment}
+            updates |= {f"x_{k}": f"x{k}", f"m_{k}": f"m{k}"}
+        target = structs.replace(usual_cpu(), l3_bytes=8 << 20, source="a cache of 8 MiB")
+        return optimize_and_compile(outputs, updates=updates, target=target)
+
+    assert len(steps(4).kernels) == 4
