@@ -179,7 +179,8 @@ def test_arguments_beyond_the_caches_are_read_once() -> None:
     """Kernels of their own would read the moment from memory again, if all weights together fill the last cache."""
 
     def steps(count: int) -> Program:
-        outputs, updates = {}, {}
+        outputs: Outputs = {}
+        updates: dict[str, str] = {}
         for k in range(count):
             x, m, g = (tensor.input(f"{name}{k}", (512, 1024)) for name in "xmg")
             moment = m * 0.9 + g
