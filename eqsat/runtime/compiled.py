@@ -154,9 +154,17 @@ class Compiled:
         inputs, outputs = [*self.inputs.values()], [type_ for _, type_ in self.outputs]
         if not isinstance(self.executable, TakesObjects) or self.bound.lengths or not can_be_direct(inputs, outputs):
             return None
-        if len(self.overwritten) < len(self.artifact.options.updates) or not self.executable.takes_objects:
+        if not self.executable.takes_objects:
             return None
-        return DirectCall(self.executable, inputs, self.result_arrays, self.overwritten)
+        copied = {place: position for place, position in self.updated.items() if place not in self.overwritten}
+        return DirectCall(self.executable, inputs, self.result_arrays, self.overwritten, copied)
+
+    @cached_property
+    def updated(self) -> Mapping[int, int]:
+        """Place of a result that updates an argument → the place of the argument."""
+        arguments, updates = [*self.inputs], dict(self.artifact.options.updates)
+        names = enumerate(name for name, _ in self.outputs)
+        return {place: arguments.index(updates[name]) for place, name in names if name in updates}
 
     @property
     def calls(self) -> tuple[KernelCall, ...]:

@@ -11,6 +11,7 @@ import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -32,13 +33,19 @@ def can_be_direct(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -
     return are_fields_known() and all(type_.size for type_ in (*inputs, *outputs)) and total <= host_bytes()
 
 
+def _are_apart(tensors: Sequence[Any]) -> bool:
+    """Whether no two tensors share memory."""
+    spans = sorted((tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in tensors)
+    return all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
 _NO_MEMORY = np.empty(0)
 """Stands for a result that lies over an argument."""
 
 
 class DirectCall:
-    """Calls one variant. inputs: its types, in order. overwritten: place of a result that lies over an argument → the
-    place of the argument."""
+    """Calls one variant. inputs: its types, in order. overwritten, copied: place of a result that lies over an
+    argument, or is copied there → the place of the argument."""
 
     def __init__(
         self,
@@ -46,11 +53,12 @@ class DirectCall:
         inputs: Sequence[TensorType],
         results: ResultArrays,
         overwritten: Mapping[int, int],
+        copied: Mapping[int, int],
     ) -> None:
         self._run = executable.run_if_direct
         self._inputs = inputs
         self._results = results
-        self._overwritten = overwritten
+        self._overwritten, self._copied = overwritten, copied
         self._without_memory = dict.fromkeys(overwritten, _NO_MEMORY)
         self._arrays = pattern_of_arrays(inputs)
         self._tensors: array[int] | None = None
@@ -65,6 +73,8 @@ class DirectCall:
         if pattern is None:
             return None
         try:
+            if self._copied and (is_numpy or not _are_apart([arguments[one] for one in self._copied.values()])):
+                return None  # the long way says which arguments share memory, or are read-only
             results = self._results.take()
             memory = interleave(results, self._without_memory) if self._overwritten else results
             if not self._run(tuple(arguments), memory, pattern, threads):
@@ -72,9 +82,17 @@ class DirectCall:
         except Exception:  # a strange tensor, or no memory: the long way says what it is
             return None
         given = results if is_numpy else [*map(self._as_tensor, results)]
-        if not self._overwritten:
+        if not self._overwritten and not self._copied:
             return given
-        return interleave(given, {place: arguments[position] for place, position in self._overwritten.items()})
+        updated = interleave(given, {place: arguments[position] for place, position in self._overwritten.items()})
+        return self._copy(list(updated), arguments) if self._copied else updated
+
+    def _copy(self, results: list[Any], tensors: Sequence[Any]) -> list[Any]:
+        """The results, of which those that are copied into arguments are these arguments."""
+        for place, position in self._copied.items():
+            tensors[position].detach().copy_(results[place])
+            results[place] = tensors[position]
+        return results
 
     def _pattern_of_tensors(self, arguments: Sequence[Any]) -> array[int] | None:
         """The pattern of torch's tensors, unless an argument needs a gradient, or its elements are to be negated."""

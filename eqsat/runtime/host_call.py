@@ -31,7 +31,7 @@ def call_on_host(compiled: Compiled, updates: Updates, given: Mapping[str, Any],
     """The results of the code for the call's own sizes. out: as in `Program.__call__`."""
     inputs = adopt_all(compiled, given)
     results = _CallResults(compiled.outputs, updates, given, out)
-    inputs = results.apart(inputs, compiled.overwritten)
+    inputs = results.apart(inputs, compiled.updated)
     outputs = results.arrays(inputs, compiled)
     compiled.executable.run(inputs, outputs, threads)
     return results.give(outputs)
@@ -57,10 +57,10 @@ def bind_on_host(compiled: Compiled, updates: Updates, given: Mapping[str, Any],
     results = _CallResults(compiled.outputs, updates, given, out)
     outputs = results.arrays(inputs, compiled)
     read = dict(zip(compiled.inputs, inputs, strict=False))
-    for place, position in compiled.overwritten.items():
+    for position in compiled.updated.values():
         name = list(compiled.inputs)[position]
         others = {other: array for other, array in read.items() if other != name}
-        require_same_memory({other: given[other] for other in others}, list(others.values()), [outputs[place]])
+        require_same_memory({other: given[other] for other in others}, list(others.values()), [inputs[position]])
     new = [array for place, array in enumerate(outputs) if place not in compiled.overwritten]
     require_same_memory({name: given[name] for name in read}, list(read.values()), new)
     run = runner(compiled, inputs, outputs, threads)
@@ -105,7 +105,7 @@ class _CallResults:
         places = {name: place for place, name in enumerate(signature)}
         return {place: places[self._updates[self._types[place][0]]] for place in self.updated}
 
-    def apart(self, inputs: Sequence[np.ndarray], overwritten: Mapping[int, int]) -> list[np.ndarray]:
+    def apart(self, inputs: Sequence[np.ndarray], updated: Mapping[int, int]) -> list[np.ndarray]:
         """The inputs, of which those that share memory with what the call writes are copies.
 
         Raises:
@@ -114,7 +114,7 @@ class _CallResults:
         memory = list(self.memory.values())
         if any(np.may_share_memory(one, other) for place, one in enumerate(memory) for other in memory[:place]):
             fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
-        written = {position: inputs[position] for position in overwritten.values()}
+        written = {position: inputs[position] for position in updated.values()}
         for position, one in written.items():
             others = [array for other, array in written.items() if other != position]
             if any(np.may_share_memory(one, other) for other in (*memory, *others)):

@@ -85,6 +85,7 @@ class CompiledGraph:
         self._outputs = outputs_in_order(module, self._given.views)
         self._results = self._results_of(module)
         self._orders = [kept_order(node) for node in self._outputs]
+        self._are_outputs = self._results == [_Result(place) for place in range(len(self._outputs))]
         self._updates = self._updates_of(outputs_of(module), writes or {})
         self._answers_eagerly = EAGER in _words(options.when_missing)
         self._pads = PAD in _words(options.when_missing)
@@ -125,7 +126,7 @@ class CompiledGraph:
             return self._run_in_eager(arguments)
 
     def _run(self, arguments: Sequence[Any]) -> list[Any]:
-        outputs: Sequence[Any] = ()
+        outputs: list[Any] = []
         if self._outputs:
             state = self._freeze(arguments) if self._frozen else self._current
             program = self._program(state, arguments)
@@ -136,6 +137,8 @@ class CompiledGraph:
                 return self._run_in_eager(arguments)
             results = program(*given)
             outputs = self._as_tensors(results if isinstance(results, tuple) else (results,))
+            if self._are_outputs:
+                return outputs
         return [self._take(result, arguments, outputs) for result in self._results]
 
     def _freeze(self, arguments: Sequence[Any]) -> _State:
@@ -276,7 +279,9 @@ class CompiledGraph:
         return [
             _Result(output.get(views[node]), argument.get(views[node]), view=node, base=views[node])
             if node in views
-            else _Result(output.get(node), argument.get(node), node.meta["val"] if hasattr(node, "meta") else node)
+            else _Result(output[node])
+            if node in output
+            else _Result(None, argument.get(node), node.meta["val"] if hasattr(node, "meta") else node)
             for node in outputs_of(module)
         ]
 

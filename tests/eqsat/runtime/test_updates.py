@@ -121,6 +121,11 @@ def test_two_updated_arguments_may_not_share_memory() -> None:
         program(memory[:4], memory[2:])
     assert caught.value.kind is Kind.INPUT_MISMATCH
     assert (memory == 1).all()
+    turned = optimize_and_compile({"a": x.flip(0) + y, "b": y.flip(0) - x}, updates={"a": "x", "b": "y"})
+    with pytest.raises(EqsatError, match="shares memory with another array"):
+        turned(memory[:4], memory[2:])
+    with pytest.raises(EqsatError, match="shares memory"):
+        turned.bound(memory[:4], memory[2:])
 
 
 def test_what_cannot_change_is_refused(program: Program) -> None:
@@ -195,3 +200,11 @@ def test_tensors_of_torch() -> None:
             with torch.no_grad():
                 assert program(given, torch.full((4, 8), 0.5, dtype=kind)) is given
             assert (given == 2.5).all()
+    x, y = tensor.input("x", (4,)), tensor.input("y", (4,))
+    turned = optimize_and_compile({"a": x.flip(0) + y, "b": y.flip(0) - x}, updates={"a": "x", "b": "y"})
+    memory = torch.arange(8.0)
+    a, _ = turned(memory[:4], memory[4:])
+    assert memory.tolist() == [7, 7, 7, 7, 7, 5, 3, 1]
+    assert a.data_ptr() == memory.data_ptr()
+    with pytest.raises(EqsatError, match="shares memory"):
+        turned(memory[:4], memory[2:6])
