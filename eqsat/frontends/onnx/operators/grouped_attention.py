@@ -104,8 +104,11 @@ def _places(places: Tensor | None, starts: Tensor, length: int, is_prompt: bool)
 
 def _append(past: Tensor | None, new: Tensor, starts: Tensor, positions: int, is_prompt: bool) -> Tensor:
     """The cache [B, groups, T, D] with the new rows from the position `starts` of each batch on. T: `positions`, or the
-    length of the past cache if that is longer."""
+    length of the past cache if that is longer. A cache that does not grow may be updated in place."""
     size = positions if past is None else max(positions, past.shape[2])
+    if past is not None and past.shape[2] == size:
+        rows = starts.reshape(-1, 1, 1, 1) + tensor.iota(new.shape, 2, "i64")
+        return past.scatter(2, rows, new)
     if past is None or is_prompt:
         return new.pad([(0, 0), (0, 0), (0, size - new.shape[2]), (0, 0)])
     shape = (*new.shape[:2], size, new.shape[3])

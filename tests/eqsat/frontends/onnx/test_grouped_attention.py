@@ -100,6 +100,25 @@ def test_results_and_caches_agree_with_onnxruntime(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("call", [Call(1, 6, [5], past=9, rotary=True, packed=True), Call(3, 8, [7], past=9)])
+def test_caches_that_do_not_grow_are_updated_in_place(call: Call) -> None:
+    made, inputs = model(call)
+    program = optimize_and_compile(made, updates={"key": "past_key", "value": "past_value"})
+    assert program.dump("module").count(" over past_") == 2
+    expected = by_onnxruntime(made, inputs)
+    caches = [inputs["past_key"], inputs["past_value"]]
+    y, *held = program(inputs)
+    assert [*map(id, held)] == [*map(id, caches)]
+    for batch, last in enumerate(call.lasts):
+        for actual, wanted in zip(caches, expected[1:], strict=True):
+            np.testing.assert_array_equal(
+                actual[batch, :, : last - call.length + 1], wanted[batch, :, : last - call.length + 1]
+            )
+            np.testing.assert_allclose(actual[batch, :, : last + 1], wanted[batch, :, : last + 1], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(y[batch], expected[0][batch], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_a_compiled_step_agrees() -> None:
     made, inputs = model(STEP._replace(rotary=True, packed=True))
     for actual, expected in zip(optimize_and_compile(made)(inputs), by_playback(made, inputs), strict=True):
