@@ -88,12 +88,13 @@ class _Changing:
 
     def _after_other_readers(self, writer: int, slot: str) -> list[int] | None:
         """An order of the calls in which the writer comes after all other readers of the slot. None if a call in front
-        of which it stood reads what it writes, or if calls of a loop would move."""
+        of which it stood reads what it writes, or overwrites what it reads, or if calls of a loop would move."""
         calls = [one.call for one in self._calls]
         last = max(place for place, call in enumerate(calls) if slot in call.reads or place == writer)
         between, written = range(writer + 1, last + 1), set(calls[writer].writes)
         needs_it = any(not written.isdisjoint(calls[place].reads) for place in between)
-        if between and (needs_it or self._module.loops):
+        overwritten = {self._slots[name].over for place in between for name in calls[place].writes}
+        if between and (needs_it or self._module.loops or not overwritten.isdisjoint(calls[writer].reads)):
             return None
         return [*range(writer), *between, writer, *range(last + 1, len(calls))]
 

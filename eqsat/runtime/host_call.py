@@ -112,16 +112,16 @@ class _CallResults:
             EqsatError: InputMismatch if two arrays that the call writes share memory.
         """
         memory = list(self.memory.values())
-        if any(np.may_share_memory(one, other) for place, one in enumerate(memory) for other in memory[:place]):
+        if any(_share_memory(one, other) for place, one in enumerate(memory) for other in memory[:place]):
             fail(Kind.INPUT_MISMATCH, STAGE, "two arrays of out= share memory")
-        written = {position: inputs[position] for position in updated.values()}
+        written = {position: as_numpy(None, self.updated[place]) for place, position in updated.items()}
         for position, one in written.items():
             others = [array for other, array in written.items() if other != position]
-            if any(np.may_share_memory(one, other) for other in (*memory, *others)):
+            if any(_share_memory(one, other) for other in (*memory, *others)):
                 message = "an argument that is updated shares memory with another array that the call writes"
                 fail(Kind.INPUT_MISMATCH, STAGE, message, hint="give arrays of their own")
         memory += written.values()
-        shared = [any(np.may_share_memory(array, one) for one in memory) for array in inputs]
+        shared = [any(_share_memory(array, one) for one in memory) for array in inputs]
         return [
             array.copy() if shared[position] and position not in written else array
             for position, array in enumerate(inputs)
@@ -150,9 +150,27 @@ class _CallResults:
         return results[0] if len(results) == 1 else tuple(results)
 
 
+_MOST_WORK = 10_000
+"""Solutions that NumPy tries before it gives up."""
+
+
+def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays have a byte in common, or may have where that is hard to tell."""
+    if not np.may_share_memory(one, other):
+        return False
+    try:
+        return np.shares_memory(one, other, max_work=_MOST_WORK)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
 def _require_writable(name: str, value: Any) -> None:
-    """Checks that a call can change the elements of an argument."""
+    """Checks that a call can change each element of an argument by itself."""
     if is_tensor(value) or (isinstance(value, np.ndarray) and value.flags.writeable):
+        steps = value.stride() if is_tensor(value) else value.strides
+        if any(size > 1 and not step for size, step in zip(value.shape, steps, strict=True)):
+            message = "a result updates the argument, whose elements share memory with one another"
+            fail(Kind.INPUT_MISMATCH, STAGE, message, at=name, hint="an array of its own, such as a copy")
         return
     kind = "an array that is read-only" if isinstance(value, np.ndarray) else with_article(type(value).__name__)
     hint = "a writable array of NumPy, or a tensor of torch"

@@ -1,8 +1,11 @@
 """Which inputs a region may write an output over: each element must be read where, and before, the output is written.
 
-y[i] = x[i] - rate·g[i]                y may lie over x
-y = scatter(x, index, updates)         y may lie over x: only the elements that have an update are written
-y[i] = x[i] - max of x                 y may not: elements of x are read after others were written
+    y[i] = x[i] - rate·g[i]              y may lie over x
+    y = scatter(x, index, updates)       y may lie over x
+    y = scatter(2·x, index, updates)     y may not
+    y[i] = x[i] - max of x               y may not: elements of x are read after others were written
+
+A scatter over its source writes only the elements that have an update.
 """
 
 from __future__ import annotations
@@ -41,9 +44,9 @@ def _is_at_its_point(region: Region, name: str, op: Op, read: str) -> bool:
         return op.operands[0].value != read
     if op.kind != "scatter":
         return op.kind in _POINTWISE
-    others = [operand.value for operand in op.inputs[1:] if isinstance(operand, Operand)]
+    source, *others = [operand.value if isinstance(operand, Operand) else "" for operand in op.inputs]
     is_result = all(end.value == name for end in region.yields)
-    return is_result and read not in behind({let.name: let.op for let in region.body}, *others)
+    return source == read and is_result and read not in behind({let.name: let.op for let in region.body}, *others)
 
 
 def _places(region: Region, read: str, here: AxisMap) -> Iterator[AxisMap]:

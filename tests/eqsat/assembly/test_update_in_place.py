@@ -47,6 +47,16 @@ def updates_of_itself(x: Tensor, m: Tensor, g: Tensor, i: Tensor) -> Outputs:
     return {"x": x.scatter(0, i.reshape(3, 1).expand(3, WIDTH), x[5:8] * 2)}
 
 
+def written_over_products(x: Tensor, m: Tensor, g: Tensor, i: Tensor) -> Outputs:
+    """The rows that are not written are computed, too."""
+    return {"x": (x * 2).scatter(0, i.reshape(3, 1).expand(3, WIDTH), g[:3])}
+
+
+def turned(x: Tensor, m: Tensor, g: Tensor, i: Tensor) -> Outputs:
+    """Each kernel reads what the other one overwrites."""
+    return {"x": m.flip(1), "m": x.flip(1)}
+
+
 def read_later(x: Tensor, m: Tensor, g: Tensor, i: Tensor) -> Outputs:
     """Products of the old values, which other kernels compute."""
     return {"x": x * 2, "y": x.T @ m, "z": x @ g.T}
@@ -78,7 +88,8 @@ def swapped(x: Tensor, m: Tensor, g: Tensor, i: Tensor) -> Outputs:
 PROGRAMS: Mapping[Callable[..., Outputs], int | None] = {
     **dict.fromkeys((momentum, adam), 2),
     **dict.fromkeys((written_rows, added_rows, read_later), 1),
-    **dict.fromkeys((updates_of_itself, read_elsewhere, centred, needs_the_new_value), 0),
+    **dict.fromkeys((updates_of_itself, read_elsewhere, centred, needs_the_new_value, written_over_products), 0),
+    turned: 1,
     replaced: None,
     swapped: None,
 }

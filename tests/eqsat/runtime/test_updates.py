@@ -128,6 +128,23 @@ def test_two_updated_arguments_may_not_share_memory() -> None:
         turned.bound(memory[:4], memory[2:])
 
 
+def test_memory_of_arrays_with_gaps_is_compared() -> None:
+    x, y = tensor.input("x", (4, 4)), tensor.input("y", (4, 4))
+    program = optimize_and_compile({"a": x * 2, "b": y + 1}, updates={"a": "x", "b": "y"})
+    square, wide = np.arange(16, dtype=np.float32).reshape(4, 4), np.zeros((4, 6), np.float32)
+    for one, other in ((square, square.T), (wide[:, :4], wide[:, 2:])):
+        with pytest.raises(EqsatError, match="shares memory with another array"):
+            program(one, other)
+    rows = np.ones((8, 4), np.float32)
+    program(rows[::2], rows[1::2])  # they take turns, and share nothing
+    assert (rows == 2).all()
+    single = optimize_and_compile({"a": x * 2, "c": y + 1}, updates={"a": "x"})
+    with pytest.raises(EqsatError, match="shares memory with another array"):
+        single(square.T, wide[:, :4].copy(), out=square)
+    with pytest.raises(EqsatError, match="share memory with one another"):
+        single(np.lib.stride_tricks.as_strided(np.ones(4, np.float32), (4, 4), (0, 4)), square)
+
+
 def test_what_cannot_change_is_refused(program: Program) -> None:
     fixed = cache()
     fixed.flags.writeable = False

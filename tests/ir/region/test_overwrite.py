@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from ir.region.overwrite import may_overwrite
 from ir.region.region import Definition, Number, Op, Operand, Region, Yield
@@ -73,3 +74,6 @@ def test_updates_of_a_scatter_read_other_memory(source: Operand, updates: Operan
     buffers = [buffer("x", SIZES), buffer("at", (3,), "i64"), buffer("u", (4, 3))]
     scatter = region("scatter", buffers, [Definition("v", op)], SIZES)
     assert may_overwrite(scatter, "Y", "x") == fits
+    doubled = ewise("a", "mul", SIZES, HERE, Number(2.0, "fp32"))
+    of_doubled = Definition("v", structs.replace(op, inputs=(read("a", (4, 6, 3), "i0", "i1"), *inputs[1:])))
+    assert not may_overwrite(region("scatter", buffers, [doubled, of_doubled], SIZES), "Y", "x")
