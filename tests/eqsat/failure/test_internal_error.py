@@ -182,11 +182,11 @@ def test_arrays_of_a_failing_call_are_in_the_script(own_cache: Path, monkeypatch
     given["c"] = np.full((90, 100), 2**64 - 1, np.uint64)
     seen: list[dict[str, np.ndarray]] = []
 
-    def fails(self: object, inputs: list[np.ndarray], threads: int) -> None:
+    def fails(self: object, inputs: list[np.ndarray], outputs: object, threads: int) -> None:
         seen.append(dict(zip("abc", inputs, strict=True)))
         raise KeyError("lost")
 
-    monkeypatch.setattr("eqsat.runtime.compiled.Compiled.run", fails)
+    monkeypatch.setattr("codegen.run.executable.CpuExecutable.run", fails)
     monkeypatch.setattr("eqsat.runtime.compiled.Compiled.direct", None)
     path = script(internal(lambda: own(**given)))
     internal(lambda: runpy.run_path(str(path)))
