@@ -168,7 +168,8 @@ def _require_writable(name: str, value: Any) -> None:
     """Checks that a call can change each element of an argument by itself."""
     if is_tensor(value) or (isinstance(value, np.ndarray) and value.flags.writeable):
         steps = value.stride() if is_tensor(value) else value.strides
-        if any(size > 1 and not step for size, step in zip(value.shape, steps, strict=True)):
+        repeats = any(size > 1 and not step for size, step in zip(value.shape, steps, strict=True))
+        if repeats and 0 not in value.shape:
             message = "a result updates the argument, whose elements share memory with one another"
             fail(Kind.INPUT_MISMATCH, STAGE, message, at=name, hint="an array of its own, such as a copy")
         return

@@ -145,6 +145,13 @@ def test_memory_of_arrays_with_gaps_is_compared() -> None:
         single(np.lib.stride_tricks.as_strided(np.ones(4, np.float32), (4, 4), (0, 4)), square)
 
 
+def test_empty_arrays_are_updated() -> None:
+    x = tensor.input("x", (5, 0))
+    program = optimize_and_compile({"a": x * 2}, updates={"a": "x"})
+    given = np.zeros((5, 0), np.float32)
+    assert program(given) is given
+
+
 def test_what_cannot_change_is_refused(program: Program) -> None:
     fixed = cache()
     fixed.flags.writeable = False
