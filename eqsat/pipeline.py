@@ -66,7 +66,7 @@ def optimize(
     with clock.stage("extract"):
         pricer = pricer_for(target, options, bound.graph)
         recipe = _with_module(recipe, concatenate_in_place(recipe.module, recipe.prices, pricer))
-        if options.updates and not target.is_gpu:
+        if options.updates:
             updates = updates_of(options, bound)
             recipe = _with_module(recipe, update_in_place(recipe.module, recipe.prices, updates, pricer))
     with clock.stage("lower"):

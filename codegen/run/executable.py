@@ -136,12 +136,9 @@ class CpuExecutable:
         inputs = {number[name]: position for position, name in enumerate(module.inputs)}
         outputs = {number[slot]: position for slot, position in self._slots.owner.items()}
         own = {**{slot: len(module.inputs) + position for slot, position in outputs.items()}, **inputs}
-        over = {number[slot.name]: inputs[number[slot.over]] for slot in module.slots if slot.over is not None}
-        own |= over
+        own |= {number[slot.name]: inputs[number[slot.over]] for slot in module.slots if slot.over is not None}
         self._pairs = [(place, own[slot]) for place, slot in enumerate(flat) if slot in own]
-        nbytes = {slot.name: slot.memref.nbytes for slot in module.slots}
-        written = [len(over), *over.values(), *((nbytes[name] for name in module.inputs) if over else ())]
-        self._places = array("q", [len(self._pairs), *itertools.chain.from_iterable(self._pairs), *written])
+        self._places = array("q", [len(self._pairs), *itertools.chain.from_iterable(self._pairs)])
         self._places_at = self._places.buffer_info()[0]
 
     def _take_arena(self, threads: int) -> Arena:

@@ -19,6 +19,7 @@ import numpy as np
 from ir.diagnostics import EqsatError, Kind, fail
 from ir.dtype import DTYPES, DType, bf16, dtype
 from ir.grammar import with_article
+from ir.host.address import address
 from ir.host.memory import memory_for
 
 STAGE = "call"
@@ -129,6 +130,17 @@ def give_back(array: np.ndarray, family: Family | Namespace) -> Any:
     if array.dtype == bf16.numpy:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
+
+
+def copy_into(target: Any, array: np.ndarray) -> None:
+    """Writes the elements of a result into the caller's array, unless they lie there."""
+    memory = as_numpy(None, target)
+    if memory.flags.c_contiguous and address(memory) == address(array):
+        return
+    if is_tensor(target):
+        target.detach().copy_(give_back(array, Family.TORCH))
+    else:
+        memory[...] = array
 
 
 def writable(name: str, out: Any, wanted: DType, shape: tuple[int, ...]) -> np.ndarray:

@@ -152,12 +152,11 @@ class Compiled:
     def direct(self) -> DirectCall | None:
         """The short way of a call, if the executable and the types of the variant allow it."""
         inputs, outputs = [*self.inputs.values()], [type_ for _, type_ in self.outputs]
-        if not isinstance(self.executable, TakesObjects) or self.bound.lengths or not can_be_direct(inputs, outputs):
+        if not isinstance(self.executable, TakesObjects) or not self.executable.takes_objects:
             return None
-        if not self.executable.takes_objects:
+        if self.bound.lengths or not can_be_direct(inputs, outputs):
             return None
-        copied = {place: position for place, position in self.updated.items() if place not in self.overwritten}
-        return DirectCall(self.executable, inputs, self.result_arrays, self.overwritten, copied)
+        return DirectCall(self.executable, inputs, self.result_arrays, self.updated, self.overwritten)
 
     @cached_property
     def updated(self) -> Mapping[int, int]:
@@ -196,7 +195,7 @@ class Compiled:
 
     def run(self, inputs: Sequence[np.ndarray], threads: int) -> tuple[np.ndarray, ...]:
         """The results in new arrays, or in the inputs over which they lie."""
-        outputs = self._output_arrays(inputs)
+        outputs = self.output_arrays(inputs)
         self.executable.run(inputs, outputs, threads)
         return outputs
 
@@ -205,10 +204,16 @@ class Compiled:
         written = set(self.overwritten.values())
         return [array.copy() if place in written else array for place, array in enumerate(inputs)]
 
-    def _output_arrays(self, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        return interleave(
-            self.result_arrays.take(), {place: inputs[position] for place, position in self.overwritten.items()}
-        )
+    def output_arrays(
+        self, inputs: Sequence[np.ndarray], given: Mapping[int, np.ndarray] | None = None
+    ) -> tuple[np.ndarray, ...]:
+        """An array for each result: the input over which the result lies, the given one, or a new one."""
+        over = {place: inputs[position] for place, position in self.overwritten.items()}
+        known = {**over, **(given or {})}
+        if len(known) == len(self.outputs):
+            return interleave((), known)
+        new = interleave(self.result_arrays.take(), over)
+        return tuple(known.get(place, array) for place, array in enumerate(new))
 
     def profile(self, inputs: Sequence[np.ndarray], threads: int, repeats: int) -> tuple[KernelReport, ...]:
         """The kernel reports with the median of `repeats` measured runs."""
@@ -216,7 +221,7 @@ class Compiled:
             8 * repeats * len(self.kernels), "profile", "a time of each kernel and repetition", repeats=repeats
         ):
             inputs = self.without_updates(inputs)
-            times = self.executable.profile(inputs, self._output_arrays(inputs), threads, repeats)
+            times = self.executable.profile(inputs, self.output_arrays(inputs), threads, repeats)
             measured = np.median(times, axis=0)
         return tuple(
             msgspec.structs.replace(report, measured_ns=float(ns))

@@ -11,13 +11,12 @@ import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from eqsat.runtime.arrays import Family, give_back
+from eqsat.runtime.arrays import Family, copy_into, give_back
 from eqsat.runtime.result_arrays import ResultArrays, interleave
 from ir.dtype import TensorType, bf16
 from ir.host.array_pattern import are_fields_known, pattern_of_arrays, pattern_of_tensors
@@ -33,34 +32,28 @@ def can_be_direct(inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -
     return are_fields_known() and all(type_.size for type_ in (*inputs, *outputs)) and total <= host_bytes()
 
 
-def _are_apart(tensors: Sequence[Any]) -> bool:
-    """Whether no two tensors share memory."""
-    spans = sorted((tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in tensors)
-    return all(end <= start for (_, end), (start, _) in pairwise(spans))
-
-
 _NO_MEMORY = np.empty(0)
 """Stands for a result that lies over an argument."""
 
 
 class DirectCall:
-    """Calls one variant. inputs: its types, in order. overwritten, copied: place of a result that lies over an
-    argument, or is copied there → the place of the argument."""
+    """Calls one variant. inputs: its types, in order. updated: place of a result that updates an argument → the place
+    of the argument. overwritten: those of them that lie over their arguments; the others are copied there."""
 
     def __init__(
         self,
         executable: TakesObjects,
         inputs: Sequence[TensorType],
         results: ResultArrays,
+        updated: Mapping[int, int],
         overwritten: Mapping[int, int],
-        copied: Mapping[int, int],
     ) -> None:
         self._run = executable.run_if_direct
         self._inputs = inputs
         self._results = results
-        self._overwritten, self._copied = overwritten, copied
+        self._updated, self._written = updated, sorted(updated.values())
         self._without_memory = dict.fromkeys(overwritten, _NO_MEMORY)
-        self._arrays = pattern_of_arrays(inputs)
+        self._arrays = pattern_of_arrays(inputs, self._written)
         self._tensors: array[int] | None = None
         self._torch: Any = None
         self._is_negated: Callable[[Any], bool] = bool
@@ -73,26 +66,29 @@ class DirectCall:
         if pattern is None:
             return None
         try:
-            if self._copied and (is_numpy or not _are_apart([arguments[one] for one in self._copied.values()])):
-                return None  # the long way says which arguments share memory, or are read-only
             results = self._results.take()
-            memory = interleave(results, self._without_memory) if self._overwritten else results
-            if not self._run(tuple(arguments), memory, pattern, threads):
+            if self._updated:
+                results = interleave(results, self._without_memory)
+            if not self._run(tuple(arguments), results, pattern, threads):
                 return None
         except Exception:  # a strange tensor, or no memory: the long way says what it is
             return None
-        given = results if is_numpy else [*map(self._as_tensor, results)]
-        if not self._overwritten and not self._copied:
-            return given
-        updated = interleave(given, {place: arguments[position] for place, position in self._overwritten.items()})
-        return self._copy(list(updated), arguments) if self._copied else updated
+        if self._updated:
+            return self._update(results, arguments, is_numpy)
+        return results if is_numpy else [*map(self._as_tensor, results)]
 
-    def _copy(self, results: list[Any], tensors: Sequence[Any]) -> list[Any]:
-        """The results, of which those that are copied into arguments are these arguments."""
-        for place, position in self._copied.items():
-            tensors[position].detach().copy_(results[place])
-            results[place] = tensors[position]
-        return results
+    def _update(self, results: Sequence[np.ndarray], arguments: Sequence[Any], is_numpy: bool) -> list[Any]:
+        """The results, of which those that update arguments are the arguments."""
+        given: list[Any] = []
+        for place, result in enumerate(results):
+            if place not in self._updated:
+                given.append(result if is_numpy else self._as_tensor(result))
+                continue
+            argument = arguments[self._updated[place]]
+            if place not in self._without_memory:
+                copy_into(argument, result)
+            given.append(argument)
+        return given
 
     def _pattern_of_tensors(self, arguments: Sequence[Any]) -> array[int] | None:
         """The pattern of torch's tensors, unless an argument needs a gradient, or its elements are to be negated."""
@@ -112,7 +108,7 @@ class DirectCall:
         """torch, if the caller has imported it; the pattern of its tensors is then known."""
         torch = sys.modules.get("torch")
         if torch is not None:
-            self._tensors = pattern_of_tensors(self._inputs, (torch.Tensor, torch.nn.Parameter))
+            self._tensors = pattern_of_tensors(self._inputs, (torch.Tensor, torch.nn.Parameter), self._written)
             self._is_negated = torch.Tensor.is_neg
             has_bf16 = any(type_.dtype == bf16 for _, type_ in self._results.outputs)
             self._as_tensor = partial(give_back, family=Family.TORCH) if has_bf16 else torch.from_numpy

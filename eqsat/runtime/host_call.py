@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.runtime.arrays import STAGE, Family, adopt, as_numpy, family_of, give_back, is_tensor, writable
+from eqsat.runtime.arrays import STAGE, adopt, as_numpy, copy_into, family_of, give_back, is_tensor, writable
 from eqsat.runtime.bound_call import BoundCall, require_same_memory, runner
 from eqsat.runtime.compiled import Compiled
 from eqsat.runtime.out_arrays import targets_of
-from eqsat.runtime.result_arrays import interleave
 from eqsat.serving.padded_calls import Answer
 from ir.diagnostics import Kind, fail
 from ir.dtype import TensorType
 from ir.grammar import with_article
-from ir.host.address import address
 
 Updates = Mapping[str, str]
 """Result → the argument that it updates."""
@@ -32,7 +30,7 @@ def call_on_host(compiled: Compiled, updates: Updates, given: Mapping[str, Any],
     inputs = adopt_all(compiled, given)
     results = _CallResults(compiled.outputs, updates, given, out)
     inputs = results.apart(inputs, compiled.updated)
-    outputs = results.arrays(inputs, compiled)
+    outputs = compiled.output_arrays(inputs, results.memory)
     compiled.executable.run(inputs, outputs, threads)
     return results.give(outputs)
 
@@ -55,18 +53,19 @@ def bind_on_host(compiled: Compiled, updates: Updates, given: Mapping[str, Any],
     """
     inputs = adopt_all(compiled, given)
     results = _CallResults(compiled.outputs, updates, given, out)
-    outputs = results.arrays(inputs, compiled)
-    read = dict(zip(compiled.inputs, inputs, strict=False))
-    for position in compiled.updated.values():
-        name = list(compiled.inputs)[position]
-        others = {other: array for other, array in read.items() if other != name}
-        require_same_memory({other: given[other] for other in others}, list(others.values()), [inputs[position]])
+    outputs = compiled.output_arrays(inputs, results.memory)
+    names = list(compiled.inputs)
     new = [array for place, array in enumerate(outputs) if place not in compiled.overwritten]
-    require_same_memory({name: given[name] for name in read}, list(read.values()), new)
+    require_same_memory({name: given[name] for name in names}, inputs[: len(names)], new)
+    apart = results.apart(inputs, compiled.updated)
+    shared = [name for name, array, own in zip(names, inputs, apart, strict=False) if array is not own]
+    if shared:
+        message = "the array shares memory with an argument that is updated"
+        fail(Kind.INPUT_MISMATCH, STAGE, message, at=shared[0], hint="bind another array")
     run = runner(compiled, inputs, outputs, threads)
-    copied = [place for place in results.updated if place not in compiled.overwritten]
-    bound = partial(_run_and_copy, run, {place: results.updated[place] for place in copied}, outputs) if copied else run
-    return BoundCall(bound, results.give(outputs, copies=False) if out is None else out)
+    copied = {place: target for place, target in results.updated.items() if place not in compiled.overwritten}
+    bound = partial(_run_and_copy, run, copied, outputs) if copied else run
+    return BoundCall(bound, results.give(outputs, copies=False))
 
 
 def adopt_all(compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
@@ -78,7 +77,7 @@ def adopt_all(compiled: Compiled, given: Mapping[str, Any]) -> list[np.ndarray]:
 def _run_and_copy(run: Callable[[], None], targets: Mapping[int, Any], outputs: Sequence[np.ndarray]) -> None:
     run()
     for place, target in targets.items():
-        _copy_into(target, outputs[place])
+        copy_into(target, outputs[place])
 
 
 class _CallResults:
@@ -127,15 +126,6 @@ class _CallResults:
             for position, array in enumerate(inputs)
         ]
 
-    def arrays(self, inputs: Sequence[np.ndarray], compiled: Compiled) -> tuple[np.ndarray, ...]:
-        """An array for each result: the argument that kernels overwrite, an array of `out=`, or a new one."""
-        over = {place: inputs[position] for place, position in compiled.overwritten.items()}
-        known = {**over, **self.memory}
-        if len(known) == len(self._types):
-            return interleave((), known)
-        new = interleave(compiled.result_arrays.take(), over)
-        return tuple(known.get(place, array) for place, array in enumerate(new))
-
     def give(self, outputs: Sequence[np.ndarray], copies: bool = True) -> Any:
         """The results in arrays of the caller's library; `out` if there is one. copies: into updated arguments."""
         if not self.updated and self._out is not None:
@@ -144,7 +134,7 @@ class _CallResults:
         results = []
         for place, array in enumerate(outputs):
             if place in self.updated and copies:
-                _copy_into(self.updated[place], array)
+                copy_into(self.updated[place], array)
             kept = self.updated.get(place, self._targets.get(place))
             results.append(give_back(array, family) if kept is None else kept)
         return results[0] if len(results) == 1 else tuple(results)
@@ -176,14 +166,3 @@ def _require_writable(name: str, value: Any) -> None:
     kind = "an array that is read-only" if isinstance(value, np.ndarray) else with_article(type(value).__name__)
     hint = "a writable array of NumPy, or a tensor of torch"
     fail(Kind.INPUT_MISMATCH, STAGE, f"a result updates the argument, which is {kind}", at=name, hint=hint)
-
-
-def _copy_into(target: Any, array: np.ndarray) -> None:
-    """Writes the elements of a result into an argument, unless they lie there."""
-    memory = as_numpy(None, target)
-    if memory.flags.c_contiguous and address(memory) == address(array):
-        return
-    if is_tensor(target):
-        target.detach().copy_(give_back(array, Family.TORCH))
-    else:
-        memory[...] = array

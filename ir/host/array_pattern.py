@@ -71,14 +71,17 @@ def are_fields_known() -> bool:
     )
 
 
-def pattern_of_arrays(types: Sequence[TensorType]) -> array[int]:
-    """Arrays of NumPy of these types."""
-    return _pattern((np.ndarray, np.ndarray), _NONE, [id(type_.dtype.numpy) for type_ in types], types)
+def pattern_of_arrays(types: Sequence[TensorType], written: Sequence[int] = ()) -> array[int]:
+    """Arrays of NumPy of these types. written: the places of those that a call changes: they must be writable, and
+    share no memory with another one."""
+    return _pattern((np.ndarray, np.ndarray), _NONE, [id(type_.dtype.numpy) for type_ in types], types, written)
 
 
-def pattern_of_tensors(types: Sequence[TensorType], classes: tuple[type, type]) -> array[int] | None:
+def pattern_of_tensors(
+    types: Sequence[TensorType], classes: tuple[type, type], written: Sequence[int] = ()
+) -> array[int] | None:
     """Tensors of these types in the memory of the host. classes: of the tensors; the first class has the exchange API.
-    None, if it has none, or another version."""
+    None, if it has none, or another version. written: as for arrays."""
     capsule = getattr(classes[0], f"__{_EXCHANGE.replace('_', '_c_', 1)}__", None)
     if capsule is None:
         return None
@@ -87,17 +90,21 @@ def pattern_of_tensors(types: Sequence[TensorType], classes: tuple[type, type]) 
     exchange = _Exchange.from_address(pointer(capsule, _EXCHANGE.encode()))
     if exchange.major != _MAJOR or not exchange.tell_of_object:
         return None
-    return _pattern(classes, exchange.tell_of_object, [_dlpack_type(type_.dtype) for type_ in types], types)
+    return _pattern(classes, exchange.tell_of_object, [_dlpack_type(type_.dtype) for type_ in types], types, written)
 
 
 def _pattern(
-    classes: tuple[type, type], tells: int, elements: Sequence[int], types: Sequence[TensorType]
+    classes: tuple[type, type],
+    tells: int,
+    elements: Sequence[int],
+    types: Sequence[TensorType],
+    written: Sequence[int],
 ) -> array[int]:
     misaligned = max((type_.dtype.bytes for type_ in types), default=1) - 1
     numbers = [*map(id, classes), tells, misaligned, len(types)]
     for element, type_ in zip(elements, types, strict=True):
         numbers += [element, len(type_.shape), *type_.shape]
-    return array("q", numbers)
+    return array("q", [*numbers, len(written), *written, *(type_.nbytes for type_ in types)])
 
 
 def _dlpack_type(of: DType) -> int:

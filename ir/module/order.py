@@ -41,8 +41,8 @@ def uses(module: Module) -> list[Use]:
 
 class _Walk:
     """A walk over a module in the order of its run. written: slots that hold a value. inside: slot → the slot in which
-    it lies. unfilled: how many slots inside of a slot hold no value yet. overwrites: output → the input
-    over which it is written."""
+    it lies. unfilled: how many slots inside of a slot hold no value yet. overwrites: output → the input over which it
+    is written."""
 
     def __init__(self, module: Module, once: int) -> None:
         self.calls = module.running

@@ -7,10 +7,11 @@
 
      pattern: two classes that arguments may have, the function that tells of an object by DLPack (0: the objects are
      arrays of NumPy), the bits that no address may have, the number of arguments; then of each argument its element
-     type, its rank and its sizes. An element type is NumPy's object, or DLPack's code, bits and lanes.
+     type, its rank and its sizes. An element type is NumPy's object, or DLPack's code, bits and lanes. Then the number
+     of arguments that a call changes, their numbers, and the bytes of all arguments: such an array must be writable, and
+     share no memory with another one.
      places: the number of pairs, then of each pair a place in the table and the number of an array, the arguments'
-     before the results'. Then the number of arguments that the program writes, their numbers, and, if there are any, the
-     bytes of all arguments: such an array must be writable, and share no memory with another one.
+     before the results'.
 
    The structs are the binary interfaces of CPython (a tuple), NumPy (an array) and DLPack 1, whose headers may be
    missing where programs are compiled. */
@@ -72,7 +73,7 @@ static int eq_overlap(uint64_t one, int64_t bytes, uint64_t other, int64_t other
   return one < other + (uint64_t)others && other < one + (uint64_t)bytes;
 }
 
-/* Whether the arguments that the program writes are writable, and lie apart from all others. */
+/* Whether the arguments that a call changes are writable, and lie apart from all others. */
 static int eq_may_write(const eq_tuple *arguments, int is_array, const uint64_t *addresses, const int64_t *written) {
   const int64_t *bytes = written + 1 + written[0];
   for (int64_t place = 1; place <= written[0]; place++) {
@@ -102,7 +103,7 @@ int32_t eq_take_arrays(const eq_tuple *arguments, const eq_tuple *results, const
     addresses[number] = at;
     pattern += 2 + pattern[1];
   }
-  if (!eq_may_write(arguments, !tells, addresses, places + 1 + 2 * places[0])) return 0;
+  if (!eq_may_write(arguments, !tells, addresses, pattern)) return 0;
   for (int64_t number = 0; number < results->count; number++)
     addresses[count + number] = (uint64_t)(uintptr_t)((const eq_array *)results->items[number])->data;
   for (int64_t pair = 0; pair < places[0]; pair++) table[places[1 + 2 * pair]] = addresses[places[2 + 2 * pair]];
