@@ -1,5 +1,5 @@
 """The functions and their arguments: rows, shapes, products, convolutions, attention, positions (gathers, scatters,
-sorts), science, updates (functions that write into their arguments)."""
+sorts), science, complex numbers, updates (functions that write into their arguments)."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -17,11 +17,15 @@ Idiom = tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]
 def idioms() -> dict[str, Idiom]:
     """All functions by name."""
     layers = {**_rows(), **_shapes(), **_products(), **_convolutions(), **_attention()}
-    return {**layers, **_positions(), **_science(), **_updates()}
+    return {**layers, **_positions(), **_science(), **_complex_numbers(), **_updates()}
 
 
 def _r(*sizes: int) -> Any:
     return torch.randn(sizes)
+
+
+def _c(*sizes: int) -> Any:
+    return torch.randn(sizes, dtype=torch.complex64)
 
 
 def _places(below: int, *sizes: int) -> Any:
@@ -205,6 +209,33 @@ def _science() -> dict[str, Idiom]:
             lambda: (torch.rand(1_000_000) * 50 + 50, torch.rand(1_000_000) * 50 + 50, torch.rand(1_000_000) + 0.1),
         ),
     }
+
+
+def _complex_numbers() -> dict[str, Idiom]:
+    return {
+        "rotary by complex numbers 512×32×128": (_rotate, lambda: (_r(1, 512, 32, 128), _c(512, 64))),
+        "layer in frequencies 4×32×64×64": (_filter_spectrum, lambda: (_r(4, 32, 64, 64), _c(32, 32, 16, 16))),
+        "sizes of complex products 1M": (lambda x, y: (x * y + y.conj()).abs(), lambda: (_c(1024, 1024),) * 2),
+        "Julia set 256×1024": (_julia_set, lambda: (_c(256, 1024) * 0.5,)),
+    }
+
+
+def _rotate(x: Any, turns: Any) -> Any:
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns[:, None]).flatten(3)
+
+
+def _filter_spectrum(x: Any, weight: Any) -> Any:
+    low = torch.fft.rfft2(x)[..., : weight.shape[2], : weight.shape[3]]
+    return torch.fft.irfft2(torch.einsum("bixy,ioxy->boxy", low, weight), s=x.shape[-2:])
+
+
+def _julia_set(z: Any) -> Any:
+    steps = torch.zeros(z.shape)
+    for _ in range(20):
+        z = z * z + (-0.8 + 0.156j)
+        steps = steps + (z.abs() < 2)
+    return steps
 
 
 def _updates() -> dict[str, Idiom]:

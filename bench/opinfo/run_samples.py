@@ -15,9 +15,11 @@ import numpy as np
 import torch
 from torch.testing._comparison import default_tolerances
 
-from bench.opinfo.samples import Sample
+from bench.opinfo.samples import Sample, in_fp64
+from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
+from eqsat.frontends.torch.complex_memory import complex_of, parts_of
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph
 from eqsat.frontends.torch.survey import TorchSurvey
@@ -51,20 +53,33 @@ def by_kernels(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
     return CompiledGraph(graph, BackendOptions(fallback=False, program={"target": "cpu"}))(*tensors)
 
 
-def by_playback(graph: Any, tensors: Sequence[torch.Tensor]) -> list[Any]:
-    """By NumPy's evaluation of the lowering."""
-    names = [f"x{place}" for place in range(len(tensors))]
-    arguments = [input(name, tuple(x.shape), element_type(x.dtype)) for name, x in zip(names, tensors, strict=True)]
-    results = lower_graph(graph, arguments)
-    outputs = [result for result in results if isinstance(result, Tensor)]
-    tiny, constants = tensor_to_tiny(outputs, arguments)
+def by_playback(graph: Any, given: Sequence[Any]) -> list[Any]:
+    """By NumPy's evaluation of the lowering. given: tensors, and numbers for sizes."""
+    values: list[Any] = []
+    arrays: dict[str, np.ndarray] = {}
+    arguments: list[Tensor] = []
+    for place, value in enumerate(given):
+        if not isinstance(value, torch.Tensor):
+            values.append(value)
+            continue
+        name = f"x{place}"
+        tensor = parts_of(value.detach()) if value.is_complex() else value.detach()
+        arrays[name] = as_numpy(name, tensor)
+        arguments.append(input(name, tuple(tensor.shape), element_type(tensor.dtype)))
+        values.append(from_interleaved(arguments[-1]) if value.is_complex() else arguments[-1])
+    results = lower_graph(graph, values)
+    parts = [result.interleaved() if isinstance(result, ComplexTensor) else result for result in results]
+    tiny, constants = tensor_to_tiny([result for result in parts if isinstance(result, Tensor)], arguments)
     loaded, _ = load(tiny)
-    arrays = {name: as_numpy(name, x) for name, x in zip(names, tensors, strict=True)}
     computed = iter(playback(loaded, {**arrays, **constants}))
-    return [
-        give_back(np.require(next(computed), requirements="C"), Family.TORCH) if isinstance(result, Tensor) else result
-        for result in results
-    ]
+
+    def taken(result: Any) -> Any:
+        if not isinstance(result, Tensor | ComplexTensor):
+            return result
+        tensor = give_back(np.array(next(computed), order="C"), Family.TORCH)
+        return complex_of(tensor) if isinstance(result, ComplexTensor) else tensor
+
+    return list(map(taken, results))
 
 
 def run_samples(
@@ -204,7 +219,7 @@ def _is_right_in_fp64(sample: Sample, results: Sequence[Any], tolerances: dict[s
 
 def _is_close(result: torch.Tensor, exact: torch.Tensor, tolerances: dict[str, float]) -> bool:
     given = tolerances or dict(zip(("rtol", "atol"), default_tolerances(result), strict=True))
-    return bool(torch.allclose(result.double(), exact.double(), equal_nan=True, **given))
+    return bool(torch.allclose(in_fp64(result), in_fp64(exact), equal_nan=True, **given))
 
 
 def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
@@ -212,7 +227,7 @@ def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
     if not result.numel():
         return 0.0
     same = (result == exact) | (result.isnan() & exact.isnan())
-    difference = torch.where(same, 0.0, (result.double() - exact.double()).abs())
+    difference = torch.where(same, 0.0, (in_fp64(result) - in_fp64(exact)).abs())
     return float(difference.nan_to_num(nan=math.inf, posinf=math.inf).max())
 
 

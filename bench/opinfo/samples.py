@@ -16,7 +16,7 @@ import torch
 from torch.testing._comparison import default_tolerances
 from torch.utils import _pytree as pytree
 
-DTYPES = ("float32", "float16", "bfloat16", "int64", "bool")
+DTYPES = ("float32", "float16", "bfloat16", "int64", "bool", "complex64")
 """The dtypes of samples, by torch's names."""
 
 WITHOUT_VALUES = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
@@ -46,9 +46,16 @@ class Sample(NamedTuple):
         return tensors_of(self.operator(first, *arguments, **keywords))
 
     def in_fp64(self) -> list[torch.Tensor]:
-        """The results for the arguments' floats in fp64."""
+        """The results for the arguments' floats in fp64, and for complex numbers with parts in fp64."""
         with torch.no_grad():
-            return self.call(*(x.double() if x.is_floating_point() else x for x in self.tensors))
+            return self.call(*map(in_fp64, self.tensors))
+
+
+def in_fp64(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of floats in fp64, and of complex numbers with parts in fp64; any other tensor as it is."""
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def operators(only: str = "") -> dict[str, Any]:
@@ -131,15 +138,13 @@ def _scope(info: Any, sample: Sample, expected: Sequence[torch.Tensor], again: S
             return "sparse"
         if tensor.is_quantized:
             return "quantized"
-        if tensor.is_complex():
-            return "complex"
     if any(not _same(one, other) for one, other in zip(expected, again, strict=True)):
         return "random"
     return None
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(one.shape == other.shape and torch.allclose(one.double(), other.double(), equal_nan=True))
+    return bool(one.shape == other.shape and torch.allclose(in_fp64(one), in_fp64(other), equal_nan=True))
 
 
 def _with_other_seed(sample: Sample) -> list[torch.Tensor]:

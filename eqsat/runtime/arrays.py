@@ -101,8 +101,7 @@ def check_type(
             STAGE,
             f"the array has dtype {given}, the program takes {wanted}",
             at=name,
-            hint="convert it first"
-            + (f", or put a CAST to {wanted} behind an input of its dtype" if str(given) in DTYPES else ""),
+            hint=_conversion(str(given), wanted),
             got=str(given),
             expected=str(wanted),
         )
@@ -116,6 +115,13 @@ def check_type(
             got=list(sizes),
             expected=list(shape),
         )
+
+
+def _conversion(given: str, wanted: DType) -> str:
+    """How to make an array of the wanted dtype."""
+    if given.startswith("complex"):
+        return "its parts along a last axis: torch.view_as_real(x), or x.view(x.real.dtype).reshape(*x.shape, 2)"
+    return "convert it first" + (f", or put a CAST to {wanted} behind an input of its dtype" if given in DTYPES else "")
 
 
 def give_back(array: np.ndarray, family: Family | Namespace) -> Any:

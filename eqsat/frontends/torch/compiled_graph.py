@@ -17,6 +17,7 @@ import numpy as np
 from eqsat.api import optimize_and_compile
 from eqsat.find_target import find_target
 from eqsat.frontends.torch.backend_options import BackendOptions
+from eqsat.frontends.torch.complex_memory import complex_of
 from eqsat.frontends.torch.frozen import MOST_CHANGES, Stamp, copies_of, stamp_of
 from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.memory_order import given_order, kept_order, laid_as, lay_in_order
@@ -85,6 +86,7 @@ class CompiledGraph:
         self._outputs = outputs_in_order(module, self._given.views)
         self._results = self._results_of(module)
         self._orders = [kept_order(node) for node in self._outputs]
+        self._complexes = [place for place, node in enumerate(self._outputs) if node.meta["val"].is_complex()]
         self._are_outputs = self._results == [_Result(place) for place in range(len(self._outputs))]
         self._updates = self._updates_of(outputs_of(module), writes or {})
         self._answers_eagerly = EAGER in _words(options.when_missing)
@@ -131,8 +133,8 @@ class CompiledGraph:
             state = self._freeze(arguments) if self._frozen else self._current
             program = self._program(state, arguments)
             given = [arguments[place] for place in state.reads]
-            if self._given.orders:
-                given = list(map(self._in_memory, state.reads, given))
+            if self._given.orders or self._given.complexes:
+                given = list(map(self._given.in_memory, state.reads, given))
             if self._answers_eagerly and not program.is_ready(*given, build=True):
                 return self._run_in_eager(arguments)
             results = program(*given)
@@ -151,7 +153,9 @@ class CompiledGraph:
                 return self._current
             self._changes += 1
             if self._changes <= MOST_CHANGES:
-                tensors = {self._given.names[place]: self._in_memory(place, arguments[place]) for place in self._frozen}
+                tensors = {
+                    self._given.names[place]: self._given.in_memory(place, arguments[place]) for place in self._frozen
+                }
                 state = self._current = self._state(stamp, copies_of(tensors))
                 return state
             message = (
@@ -161,11 +165,6 @@ class CompiledGraph:
             self._frozen = []
             state = self._current = self._state((), {})
             return state
-
-    def _in_memory(self, place: int, tensor: Any) -> Any:
-        """The argument at a place with its axes as they lie in memory."""
-        order = self._given.orders.get(place)
-        return tensor if order is None else tensor.permute(order)
 
     def _state(self, stamp: Stamp, constants: Mapping[str, np.ndarray]) -> _State:
         """No programs yet, with these constants."""
@@ -255,6 +254,8 @@ class CompiledGraph:
     def _as_tensors(self, outputs: Sequence[Any]) -> list[Any]:
         """The program's outputs as tensors with eager's order of axes in memory."""
         tensors = [value if is_tensor(value) else give_back(value, Family.TORCH) for value in outputs]
+        for place in self._complexes:
+            tensors[place] = complex_of(tensors[place])
         for tensor, order in zip(tensors, self._orders, strict=True):
             if order is not None:
                 lay_in_order(tensor, order)
@@ -287,10 +288,15 @@ class CompiledGraph:
 
 
 def _lies_like(node: Any, argument: Any) -> bool:
-    """Whether a value has the dtype, the sizes and the order of axes in memory of an argument."""
+    """Whether a value is real, and has the dtype, the sizes and the order of axes in memory of an argument."""
     value, other = node.meta["val"], argument.meta["val"]
     sizes = [list(map(str, tensor.shape)) for tensor in (value, other)]
-    return value.dtype == other.dtype and sizes[0] == sizes[1] and kept_order(node) == given_order(argument)
+    return (
+        not value.is_complex()
+        and value.dtype == other.dtype
+        and sizes[0] == sizes[1]
+        and kept_order(node) == given_order(argument)
+    )
 
 
 def _as_traced(node: Any, argument: Any) -> Any:

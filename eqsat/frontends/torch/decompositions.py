@@ -10,7 +10,7 @@ from eqsat.frontends.torch import operators as operators  # registers the loweri
 from eqsat.frontends.torch.draws import random_decompositions
 from eqsat.frontends.torch.encoder_layers import encoder_decompositions
 from eqsat.frontends.torch.foreach import foreach_decompositions
-from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
+from eqsat.frontends.torch.operator_table import COMPLEX_LOWERINGS, LOWERINGS, name_of
 
 _DECOMPOSED = frozenset({"transpose.int"})
 """Operators that torch decomposes although eqsat lowers them: torch's partition of a training graph computes `permute`
@@ -24,5 +24,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
     own = {**random_decompositions(), **encoder_decompositions(), **foreach_decompositions()}
     rules = {**core_aten_decompositions(), **own}
-    lowered = LOWERINGS.keys() - _DECOMPOSED
+    lowered = (LOWERINGS.keys() | COMPLEX_LOWERINGS.keys()) - _DECOMPOSED
     return {target: rule for target, rule in rules.items() if name_of(target) not in lowered}

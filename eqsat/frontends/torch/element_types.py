@@ -21,6 +21,14 @@ def element_type(given: Any) -> DType:
 
 
 @cache
+def part_type(given: Any) -> DType:
+    """The DType of a torch.dtype; of complex numbers, that of a part. Raises EqsatError, UnsupportedOp, for others."""
+    import torch
+
+    return element_type({torch.complex64: torch.float32, torch.complex128: torch.float64}.get(given, given))
+
+
+@cache
 def torch_dtype(element: DType) -> Any:
     """The torch.dtype of a DType."""
     import torch

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eqsat.failure.internal_error import public_call
+from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
+from eqsat.frontends.torch.complex_memory import parts_of
 from eqsat.frontends.torch.decompositions import decompositions
-from eqsat.frontends.torch.element_types import element_type
+from eqsat.frontends.torch.element_types import part_type
 from eqsat.frontends.torch.lower_graph import lower_graph
 from eqsat.frontends.torch.size_names import names_of
 from eqsat.frontends.torch.survey import TorchSurvey
@@ -29,14 +31,15 @@ class ExportedGraph(NamedTuple):
     """An exported program in ATen operators that eqsat knows.
 
     inputs: dtype and sizes (or symbols) of each tensor by name, parameters included. constants: copies of parameters,
-    buffers and constants by name. fixed: the values of arguments
-    that are no tensors, by name. ranges: the least and the greatest size of each symbol. results: the names of the
-    results.
+    buffers and constants by name. fixed: the values of arguments that are no tensors, by name. complexes: the names of
+    complex tensors, which a program takes as floats with a last axis of two parts. ranges: the least and the greatest
+    size of each symbol. results: the names of the results.
     """
 
     module: Any
     inputs: Mapping[str, TensorInfo]
     fixed: Mapping[str, Any]
+    complexes: frozenset[str]
     ranges: Mapping[str, tuple[int, int]]
     results: tuple[str, ...]
     constants: Constants
@@ -51,20 +54,24 @@ class ExportedGraph(NamedTuple):
         """
         self._check_sizes(dims)
         values: list[Any] = []
+        arguments: list[Tensor] = []
         for node in self.module.graph.nodes:
             if node.op != "placeholder":
                 continue
             if node.name in self.fixed:
                 values.append(self.fixed[node.name])
-            elif node.name in constants:
-                values.append(constant(constants[node.name], name=node.name))
+                continue
+            if node.name in constants:
+                tensor = constant(constants[node.name], name=node.name)
             else:
                 info = self.inputs[node.name]
                 shape = [dims[size] if isinstance(size, str) else size for size in info.shape]
-                values.append(input(node.name, shape, info.dtype))
-        results = [result for result in lower_graph(self.module, values) if isinstance(result, Tensor)]
-        arguments = [value for value in values if isinstance(value, Tensor) and value.array is None]
-        return tensor_to_tiny(results, arguments)
+                tensor = input(node.name, shape, info.dtype)
+                arguments.append(tensor)
+            values.append(from_interleaved(tensor) if node.name in self.complexes else tensor)
+        results = lower_graph(self.module, values)
+        parts = [result.interleaved() if isinstance(result, ComplexTensor) else result for result in results]
+        return tensor_to_tiny([result for result in parts if isinstance(result, Tensor)], arguments)
 
     def _check_sizes(self, dims: Mapping[str, int]) -> None:
         require_sizes([name for name in self.ranges if name not in dims], STAGE)
@@ -108,18 +115,19 @@ def load_exported(program: Any) -> ExportedGraph:
             fixed[name] = getattr(spec.arg, "value", None)
             continue
         if spec.target is not None:
-            constants[name] = np.array(as_numpy(name, stored[spec.target].detach()), order="C")
-        inputs[name] = TensorInfo(
-            element_type(value.dtype).name, tuple(_size(size, name, names) for size in value.shape)
-        )
+            held = stored[spec.target].detach()
+            constants[name] = np.array(as_numpy(name, parts_of(held) if held.is_complex() else held), order="C")
+        parts = (2,) if value.is_complex() else ()
+        sizes = (*(_size(size, name, names) for size in value.shape), *parts)
+        inputs[name] = TensorInfo(part_type(value.dtype).name, sizes)
     ranges = {
         names.get(str(symbol), str(symbol)): _bounds(bounds) for symbol, bounds in program.range_constraints.items()
     }
     used = {size for info in inputs.values() for size in info.shape if isinstance(size, str)}
     results = tuple(spec.arg.name for spec in signature.output_specs if _is_tensor(spec.arg))
-    return ExportedGraph(
-        graph, inputs, fixed, {name: ranges.get(name, (0, _MOST)) for name in used}, results, constants
-    )
+    complexes = frozenset(name for name in inputs if nodes[name].meta["val"].is_complex())
+    bounds = {name: ranges.get(name, (0, _MOST)) for name in used}
+    return ExportedGraph(graph, inputs, fixed, complexes, bounds, results, constants)
 
 
 _MOST = 2**62

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
+from eqsat.frontends.torch.complex_memory import parts_of
 from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.lower_node import Value, lower_node
 from eqsat.frontends.torch.module_path import tag_of
@@ -44,12 +46,15 @@ def lower_graph(module: Any, arguments: Sequence[Value]) -> list[Value]:
     return [values.get(result) for result in outputs_of(module)]
 
 
-def _attribute(module: Any, path: str) -> Tensor:
+def _attribute(module: Any, path: str) -> Value:
     """A tensor that the module holds, as a constant."""
     owner = module
     for name in path.split("."):
         owner = getattr(owner, name)
-    return constant(owner.detach(), name=path)
+    held = owner.detach()
+    if held.is_complex():
+        return from_interleaved(constant(parts_of(held), name=path))
+    return constant(held, name=path)
 
 
 def _fold(value: Value) -> Value:
@@ -58,6 +63,8 @@ def _fold(value: Value) -> Value:
     indices faster than it reads them."""
     if isinstance(value, tuple | list):
         return tuple(map(_fold, value))
+    if isinstance(value, ComplexTensor):
+        return value.map(_fold)
     if not isinstance(value, Tensor):
         return value
     tensors = post_order(

@@ -14,6 +14,8 @@ operator has several results. A keyword parameter `memory` receives the
 `OperandMemory` of the first operand. The function returns a lazy tensor or a number, or a tuple or a list of them.
 
 An operator in the table is never decomposed (`eqsat.frontends.torch.decompositions`).
+
+Nodes with complex operands or results have a table of their own, `COMPLEX_LOWERINGS`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ L = TypeVar("L", bound=Lowering)
 LOWERINGS: dict[str, Lowering] = {}
 """The function of each overload by its name without the namespace `aten`: "add.Tensor", "prims.iota.default"."""
 
+COMPLEX_LOWERINGS: dict[str, Lowering] = {}
+"""The functions of overloads whose operands or results are complex; a complex tensor is a `ComplexTensor`."""
+
 _NAMESPACE = "aten."
 
 
@@ -39,10 +44,18 @@ class OperandMemory(NamedTuple):
 
 def aten(*names: str) -> Callable[[L], L]:
     """Registers a function as the lowering of these overloads. A name without an overload means `default`."""
+    return _registration(LOWERINGS, names)
 
+
+def complex_aten(*names: str) -> Callable[[L], L]:
+    """Registers a function as the lowering of these overloads where an operand or a result is complex."""
+    return _registration(COMPLEX_LOWERINGS, names)
+
+
+def _registration(table: dict[str, Lowering], names: tuple[str, ...]) -> Callable[[L], L]:
     def register(lowering: L) -> L:
         for name in names:
-            LOWERINGS[name if "." in name else f"{name}.default"] = lowering
+            table[name if "." in name else f"{name}.default"] = lowering
         return lowering
 
     return register

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from eqsat.frontends.torch.element_types import element_type
+from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
+from eqsat.frontends.torch.complex_memory import parts_of
+from eqsat.frontends.torch.element_types import part_type
 from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.lower_graph import lower_graph
 from eqsat.frontends.torch.memory_order import given_order, kept_order
@@ -46,7 +48,7 @@ class GraphArguments:
     symbols that the graph reads, and of arguments that are numbers, by name. views: the results that no program
     computes, since they are views, and the nodes that they view. orders: by place, the axes of a tensor from the
     outermost in memory to the innermost, if that is another order than theirs: a program takes the tensor with its axes
-    in this order.
+    in this order. complexes: places of complex tensors: a program takes them as floats with a last axis of two parts.
     """
 
     def __init__(self, module: Any) -> None:
@@ -59,6 +61,7 @@ class GraphArguments:
         self.tensors = [place for place, node in enumerate(nodes) if is_tensor[place] and node.users]
         orders = {place: given_order(nodes[place]) for place in self.tensors}
         self.orders = {place: order for place, order in orders.items() if order is not None}
+        self.complexes = frozenset(place for place in self.tensors if self._values[place].is_complex())
         self.sizes: dict[Any, str] = {}
         self.aliases: dict[str, str] = {}
         for place in self.tensors:
@@ -83,8 +86,8 @@ class GraphArguments:
         of a size that is computed from symbols is `argument[axis]`."""
         return {
             self.names[place]: TensorInfo(
-                element_type(self._values[place].dtype).name,
-                tuple(self._size(place, axis) for axis in self._axes(place)),
+                part_type(self._values[place].dtype).name,
+                (*self._sizes(place), *((2,) if place in self.complexes else ())),
             )
             for place in self.tensors
         }
@@ -92,6 +95,17 @@ class GraphArguments:
     def _axes(self, place: int) -> Sequence[int]:
         """The axes of a tensor from the outermost in memory to the innermost."""
         return self.orders.get(place) or range(self._values[place].ndim)
+
+    def in_memory(self, place: int, tensor: Any) -> Any:
+        """The argument at a place as a program takes the argument: with its axes as they lie in memory, and with the
+        parts of complex numbers along the last axis."""
+        order = self.orders.get(place)
+        ordered = tensor if order is None else tensor.permute(order)
+        return parts_of(ordered) if place in self.complexes else ordered
+
+    def _sizes(self, place: int) -> list[int | str]:
+        """The sizes of a tensor, from the outermost axis in memory to the innermost."""
+        return [self._size(place, axis) for axis in self._axes(place)]
 
     def _size(self, place: int, axis: int) -> int | str:
         size = self._values[place].shape[axis]
@@ -105,7 +119,7 @@ class GraphArguments:
         return {
             name: self._values[place].shape[axis]
             for place in self.tensors
-            for axis, name in zip(self._axes(place), self.inputs[self.names[place]].shape, strict=True)
+            for axis, name in zip(self._axes(place), self._sizes(place), strict=True)
             if isinstance(name, str)
             and self._values[place].shape[axis].node.expr not in self.sizes
             and self._follows(self._values[place].shape[axis])
@@ -130,7 +144,7 @@ class GraphArguments:
         open_sizes = [
             SizePlace(place, axis)
             for place in self.tensors
-            for axis, size in zip(self._axes(place), self.inputs[self.names[place]].shape, strict=True)
+            for axis, size in zip(self._axes(place), self._sizes(place), strict=True)
             if isinstance(size, str)
         ]
         return [*self.numbers.values(), *open_sizes]
@@ -166,10 +180,14 @@ class GraphArguments:
         sizes = [dims[size] if isinstance(size, str) else size for size in info.shape]
         return self._from_memory(place, input(name, sizes, info.dtype))
 
-    def _from_memory(self, place: int, tensor: Tensor) -> Tensor:
-        """The argument at a place, of the tensor whose axes are those of the argument as they lie in memory."""
-        order = self.orders.get(place)
-        return tensor if order is None else tensor.permute(*sorted(range(len(order)), key=order.__getitem__))
+    def _from_memory(self, place: int, tensor: Tensor) -> Tensor | ComplexTensor:
+        """The argument at a place, of the tensor that a program takes."""
+
+        def with_own_axes(tensor: Tensor) -> Tensor:
+            order = self.orders.get(place)
+            return tensor if order is None else tensor.permute(*sorted(range(len(order)), key=order.__getitem__))
+
+        return from_interleaved(tensor).map(with_own_axes) if place in self.complexes else with_own_axes(tensor)
 
 
 class SizedGraph:
@@ -220,8 +238,8 @@ class SizedGraph:
         outputs = {
             output_name(node): _in_memory(results[node], node) for node in outputs_in_order(self._module, given.views)
         }
-        tensors = [value for value in values if isinstance(value, Tensor) and value.array is None]
-        return tensor_to_tiny(outputs, [_argument_of(tensor) for tensor in tensors])
+        inputs = [_input_of(value) for value in values if isinstance(value, Tensor | ComplexTensor)]
+        return tensor_to_tiny(outputs, [tensor for tensor in inputs if tensor.array is None])
 
 
 def output_name(node: Any) -> str:
@@ -229,14 +247,20 @@ def output_name(node: Any) -> str:
     return f"out_{node.name}"
 
 
-def _argument_of(value: Tensor) -> Tensor:
-    """The program's INPUT: the value itself, or the tensor whose axes the value moves."""
-    return value if value.uop == "INPUT" else cast(Tensor, value.src[0])
+def _input_of(value: Tensor | ComplexTensor) -> Tensor:
+    """The program's INPUT, whose axes and parts the value moves."""
+    tensor = value.real if isinstance(value, ComplexTensor) else value
+    while tensor.uop != "INPUT":
+        tensor = cast(Tensor, tensor.src[0])
+    return tensor
 
 
-def _in_memory(result: Tensor, node: Any) -> Tensor:
-    """A result with its axes in the order in which they lie in memory."""
+def _in_memory(result: Tensor | ComplexTensor, node: Any) -> Tensor:
+    """A result with its axes in the order in which they lie in memory, and the parts of complex numbers side by
+    side."""
     order = kept_order(node)
+    if isinstance(result, ComplexTensor):
+        return (result if order is None else result.map(lambda part: part.permute(*order))).interleaved()
     return result if order is None else result.permute(*order)
 
 

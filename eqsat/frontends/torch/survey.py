@@ -7,12 +7,20 @@ refuses some of an operator's modes leaves only nodes with these modes to eager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from eqsat.frontends.complex_tensor import ComplexTensor
 from eqsat.frontends.torch.draws import is_seeds
-from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.lower_node import MEMORY, is_size_function, lower_node, memory_of_operand, takes
+from eqsat.frontends.torch.element_types import part_type
+from eqsat.frontends.torch.lower_node import (
+    MEMORY,
+    is_size_function,
+    lower_node,
+    lowering_of,
+    memory_of_operand,
+    takes,
+)
 from eqsat.frontends.torch.operator_table import LOWERINGS, name_of
 from eqsat.tensor import input
 from ir.diagnostics import EqsatError, Kind, fail
@@ -22,10 +30,18 @@ from ir.frontend import STAGE
 class TorchSurvey:
     """The obstacles of nodes. Nodes of one operator with operands of the same types and the same other arguments have
     the same obstacle, so that only the first of them is lowered: layers repeat, and a forward and a backward graph
-    repeat the nodes of their joint graph."""
+    repeat the nodes of their joint graph.
 
-    def __init__(self) -> None:
+    left: the names of operators that eager runs although eqsat can lower them.
+    """
+
+    def __init__(self, left: Collection[str] = ()) -> None:
+        self._left = left
         self._reasons: dict[str, str | None] = {}
+
+    def is_left(self, node: Any) -> bool:
+        """Whether eager runs a node although eqsat can lower the operator."""
+        return name_of(node.target) in self._left
 
     def reason_against(self, node: Any) -> str | None:
         """Why a node of an FX graph cannot be lowered, as the name of its operator and the obstacle; None if it can.
@@ -40,8 +56,10 @@ class TorchSurvey:
             return None if node.op in ("placeholder", "output") else f"{node.op} {node.target}"
         if is_size_function(node.target) or is_seeds(node):
             return None
-        if name_of(node.target) not in LOWERINGS:
-            return str(node.target)
+        if self.is_left(node):
+            return f"{node.target}, which eager computes faster"
+        if lowering_of(node) is None:
+            return _name_of_missing(node)
         key = _signature(node)
         if key not in self._reasons:
             self._reasons[key] = _reason_by_lowering(node)
@@ -83,6 +101,11 @@ _REFUSALS = frozenset(
 """Errors by which a lowering refuses an operator with these arguments."""
 
 
+def _name_of_missing(node: Any) -> str:
+    """The name of an operator without a lowering, with the elements that it lacks the lowering for."""
+    return f"{node.target} of complex numbers" if name_of(node.target) in LOWERINGS else str(node.target)
+
+
 def _reason_by_lowering(node: Any) -> str | None:
     """The obstacle of a node whose operator has a lowering, by lowering it."""
     obstacle = _obstacle(node) or next(filter(None, map(_obstacle, node.all_input_nodes)), None)
@@ -105,8 +128,8 @@ def _signature(node: Any) -> str:
     places = {operand: place for place, operand in enumerate(node.all_input_nodes)}
     arguments = map_arg((node.args, node.kwargs), lambda operand: f"operand {places[operand]}")
     types = [_type_text(value.meta.get("val")) for value in (node, *places)]
-    lowering = LOWERINGS[name_of(node.target)]
-    memory = memory_of_operand(node) if takes(lowering, MEMORY) else ""
+    lowering = lowering_of(node)
+    memory = memory_of_operand(node) if lowering and takes(lowering, MEMORY) else ""
     return f"{node.target} {arguments} {types} {memory}"
 
 
@@ -143,7 +166,7 @@ def _obstacle(node: Any) -> str | None:
         if any(isinstance(size, torch.SymInt) and size.node.hint is None for size in item.shape):
             return "a tensor whose size depends on data"
         try:
-            element_type(item.dtype)
+            part_type(item.dtype)
         except EqsatError:
             return f"elements of {item.dtype}"
     return None
@@ -156,7 +179,10 @@ def _stand_in(name: str, value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_stand_in(f"{name}_{place}", item) for place, item in enumerate(value))
     if isinstance(value, torch.Tensor):
-        return input(name, tuple(_number(size) for size in value.shape), element_type(value.dtype))
+        parts = [f"{name}_real", f"{name}_imag"] if value.is_complex() else [name]
+        sizes = tuple(_number(size) for size in value.shape)
+        tensors = [input(part, sizes, part_type(value.dtype)) for part in parts]
+        return ComplexTensor(*tensors) if value.is_complex() else tensors[0]
     return _number(value)
 
 

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils import _pytree as pytree
 
+from bench.opinfo.run_samples import by_playback
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
 from eqsat.frontends.torch.decompositions import decompositions
-from eqsat.frontends.torch.element_types import element_type
-from eqsat.frontends.torch.lower_graph import lower_graph
 from eqsat.frontends.torch.survey import TorchSurvey
-from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
-from eqsat.runtime.arrays import Family, as_numpy, give_back
-from eqsat.tensor import Tensor, input
-from ir.tiny.bind import load
-from ir.tiny.playback import playback
 
 Function = Callable[..., Any]
 
@@ -53,12 +46,11 @@ def lowered(function: Function, kernels: bool = True) -> Function:
 
     def compile_graph(graph: Any, _: Any) -> Any:
         TorchSurvey().require_operators(graph.graph.nodes)
-        run = (
-            CompiledGraph(graph, BackendOptions(fallback=False, program={"cache": False})) if kernels else Played(graph)
-        )
+        program = {"cache": False}
+        compiled = CompiledGraph(graph, BackendOptions(fallback=False, program=program)) if kernels else None
 
         def call(given: list[Any]) -> list[Any]:
-            return run(*given)
+            return compiled(*given) if compiled is not None else by_playback(graph, given)
 
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
@@ -86,36 +78,6 @@ def lowered(function: Function, kernels: bool = True) -> Function:
     return call_lowered
 
 
-class Played:
-    """An FX graph as a function of its arguments, lowered and played back on NumPy at each call."""
-
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
-
-    def __call__(self, *given: Any) -> list[Any]:
-        names = [f"x{place}" for place in range(len(given))]
-        values = [
-            input(name, tuple(x.shape), element_type(x.dtype)) if isinstance(x, torch.Tensor) else x
-            for name, x in zip(names, given, strict=True)
-        ]
-        results = lower_graph(self._graph, values)
-        arguments = [value for value in values if isinstance(value, Tensor)]
-        tiny, constants = tensor_to_tiny([result for result in results if isinstance(result, Tensor)], arguments)
-        loaded, _ = load(tiny)
-        arrays = {
-            name: as_numpy(name, x.detach())
-            for name, x in zip(names, given, strict=True)
-            if isinstance(x, torch.Tensor)
-        }
-        actual = iter(playback(loaded, {**arrays, **constants}))
-        return [_as_torch(next(actual)) if isinstance(result, Tensor) else result for result in results]
-
-
-def _as_torch(array: np.ndarray) -> torch.Tensor:
-    tensor: torch.Tensor = give_back(np.array(array, order="C"), Family.TORCH)
-    return tensor
-
-
 def _values(function: Function, arguments: Sequence[Any], gradients: bool) -> list[torch.Tensor]:
     """The tensors among the results, and the gradients of the arguments."""
     given = copied(arguments, gradients)
@@ -124,7 +86,8 @@ def _values(function: Function, arguments: Sequence[Any], gradients: bool) -> li
         return [result.detach() for result in results]
     random = torch.Generator().manual_seed(1)
     smooth = [result for result in results if result.requires_grad]
-    total = sum((result * torch.randn(result.shape, generator=random).to(result.dtype)).sum() for result in smooth)
+    flat = [torch.view_as_real(result) if result.is_complex() else result for result in smooth]
+    total = sum((result * torch.randn(result.shape, generator=random).to(result.dtype)).sum() for result in flat)
     assert isinstance(total, torch.Tensor)
     total.backward()
     grown = [leaf.grad for leaf in tensors_of(given) if leaf.requires_grad]
@@ -138,11 +101,12 @@ def tensors_of(results: Any) -> list[torch.Tensor]:
 
 def copied(arguments: Any, gradients: bool = False) -> Any:
     """The arguments with copies of the tensors, because the function may change them; `gradients`: copies of floats
-    require a gradient."""
+    and of complex numbers require a gradient."""
 
     def copy(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        return leaf.detach().clone().requires_grad_(gradients and leaf.dtype.is_floating_point)
+        smooth = leaf.dtype.is_floating_point or leaf.dtype.is_complex
+        return leaf.detach().clone().requires_grad_(gradients and smooth)
 
     return pytree.tree_map(copy, arguments)

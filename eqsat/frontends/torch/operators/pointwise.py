@@ -16,6 +16,7 @@ from ir.dtype import DType
 _FUNCTIONS: dict[str, tuple[Promotion, Callable[[Tensor], Tensor]]] = {
     "abs": ("default", abs),
     "neg": ("default", lambda x: -x),
+    "_neg_view": ("default", lambda x: -x),
     "relu": ("default", lambda x: x.relu()),
     "ceil": ("default", lambda x: x.ceil()),
     "floor": ("default", lambda x: x.floor()),
