@@ -156,6 +156,10 @@ def _workers(find: Find, case: Case, threads: int, of_cpu: bool) -> Iterator[dic
         processes.append(process)
     try:
         yield pipes
+    except BaseException:  # the workers wait for messages that never come
+        for process in processes:
+            process.kill()
+        raise
     finally:
         for process in processes:
             process.join(5)
