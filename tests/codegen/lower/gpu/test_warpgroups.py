@@ -279,14 +279,17 @@ COMPILED = [
 
 @needs_nvrtc
 @needs_nvdisasm
-@pytest.mark.slow
+@every(3)
 @pytest.mark.parametrize("number", range(len(COMPILED)))
-def test_products_are_not_serialised_and_nothing_spills(number: int) -> None:
+def test_products_are_not_serialised_and_nothing_spills(number: int, step: int) -> None:
+    """Of the three fastest plans, the suite takes one: the fastest, the second or the third, in turn."""
     from codegen.compile.nvrtc import assemble
 
     command = disassembler()
     assert command is not None
-    for plan in list({sizes(plan): plan for plan in plans(COMPILED[number])}.values())[:3]:
+    fastest = list({sizes(plan): plan for plan in plans(COMPILED[number])}.values())[:3]
+    assert len(fastest) == 3
+    for plan in fastest[number % step :: step]:
         built = assemble(cuda_text(lowered(COMPILED[number], plan)), "sm90a")
         assert "wgmma" not in built.log, built.log  # ptxas warns where it makes products wait for one another
         assert "0 bytes spill stores, 0 bytes spill loads" in built.log, built.log
