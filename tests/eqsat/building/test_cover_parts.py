@@ -26,16 +26,22 @@ CPU = find_target("cpu")
 
 @pytest.fixture(scope="module")
 def bound() -> BoundModel:
-    return read_model(tensor_to_tiny(widening(12))[0], {}).bind({}, strict=False)
+    """A program of three parts."""
+    return read_model(tensor_to_tiny(widening(9))[0], {}).bind({}, strict=False)
 
 
 def made(bound: BoundModel, folder: Path, **options: Any) -> Artifact:
     return make_artifact(bound, CPU, Options(**options), ON_TARGET, Clock(), folder)
 
 
+@pytest.fixture(scope="module")
+def alone(bound: BoundModel, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """The program that this process makes without workers."""
+    return made(bound, tmp_path_factory.mktemp("alone"))
+
+
 @pytest.mark.slow
-def test_workers_choose_the_same_kernels(bound: BoundModel, tmp_path: Path, monkeypatch: Any) -> None:
-    alone = made(bound, tmp_path)
+def test_workers_choose_the_same_kernels(bound: BoundModel, alone: Artifact, tmp_path: Path, monkeypatch: Any) -> None:
     answers: list[CoverAnswer | None] = []
     ask = workers.Worker.cover
 
@@ -52,8 +58,9 @@ def test_workers_choose_the_same_kernels(bound: BoundModel, tmp_path: Path, monk
 
 
 @pytest.mark.slow
-def test_this_process_covers_what_workers_leave(bound: BoundModel, tmp_path: Path, monkeypatch: Any) -> None:
-    alone = made(bound, tmp_path)
+def test_this_process_covers_what_workers_leave(
+    bound: BoundModel, alone: Artifact, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(workers, "_START", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     monkeypatch.setattr(workers._COVERERS, "_idle", [])
     monkeypatch.setattr(cover_parts, "LEAST_UOPS", 1)
