@@ -187,7 +187,7 @@ def test_repeated_blocks_are_priced_once() -> None:
         return graph_of(y, y.sigmoid())
 
     counts = []
-    for blocks in (8, 16, 32):
+    for blocks in (8, 16, 24):
         graph = chain(blocks)
         asked = ApproximatePricer()
         extract(saturated(graph), graph.outputs, asked)
