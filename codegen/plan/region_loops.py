@@ -75,14 +75,19 @@ class View:
         return run_of_neighbours(self.linear, axis) if self._reads_unevenly(axis) else 0
 
     def parts(self, axis: int, lanes: int = _LANES) -> int:
-        """Among how many parts of neighbours in memory so many lanes along an axis of uneven steps read, as in an
-        enlarged image; 0 where they are not few."""
+        """Among how many parts of neighbours in memory so many lanes along an axis of uneven steps read, always in the
+        same way, as in an image that is twice as large; 0 where they are not few."""
+        growth = growth_of_lanes(self.linear, axis, lanes) if self._may_permute(axis) else ()
+        return len(parts_of_lanes(growth, lanes))
+
+    def has_windows(self, axis: int) -> bool:
+        """Whether lanes along an axis of uneven steps read among as many neighbours in memory, as in an enlarged
+        image."""
+        return self._may_permute(axis) and window_floor(self.linear, axis) is not None
+
+    def _may_permute(self, axis: int) -> bool:
         guarded = any(axis in bound.expr.axes for guard in self.map.guards for bound in guard.bounds)
-        if guarded or not self._reads_unevenly(axis):
-            return 0
-        if window_floor(self.linear, axis) is not None:
-            return 1
-        return len(parts_of_lanes(growth_of_lanes(self.linear, axis, lanes), lanes))
+        return not guarded and self._reads_unevenly(axis)
 
     def _reads_unevenly(self, axis: int) -> bool:
         """Whether an index expression, not a gather, makes the steps of a read along an axis uneven."""
@@ -92,7 +97,8 @@ class View:
         """Whether neighbours along an axis are no neighbours in memory, and are not the same element. Reads may go from
         the last neighbour to the first."""
         close = (0, 1) if self.stored else (0, 1, -1)
-        return self.strides[axis].step not in close and not self.run(axis) and not self.parts(axis)
+        permuted = self.parts(axis) or self.has_windows(axis)
+        return self.strides[axis].step not in close and not self.run(axis) and not permuted
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from codegen.lower.points import Point, Where, axes_of
 from ir.index.expr import ZERO, AxisExpr, floordiv, interval, substitute
 from ir.index.linear import split_by_axes
 from ir.index.runs import (
+    LanePart,
     changes_within,
     growth_of_lanes,
     growth_within,
@@ -141,10 +142,11 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
             return None
         value: Value | None = None
         for part in parts:
-            missing, count = (0,) * (len(growth) - len(part.places)), part.size
-            at = base.shift(part.first)
-            window = Load(self.writer.buffer(buffer), at, dtype, "unit", count if count < len(growth) else None)
-            place = Lanes(ZERO, None, "i32", part.places + missing)
+            missing = (0,) * (len(growth) - len(part.places))
+            before = self._elements_before(base, part, self.buffers[buffer].memref.span)
+            at, count = base.shift(part.first - (before or 0)), None if before is not None else part.size
+            window = Load(self.writer.buffer(buffer), at, dtype, "unit", count)
+            place = Lanes(ZERO, None, "i32", tuple(place + (before or 0) for place in part.places) + missing)
             loaded = block.let(buffer, CpuCall("permute", (place, window), dtype))
             if value is None:
                 value = loaded
@@ -153,6 +155,16 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
                 mask = block.let("here", CpuCall("cmpeq", (here, Const(1, "i32")), "bool"))
                 value = block.let(buffer, CpuCall("where", (mask, loaded, value), dtype))
         return value
+
+    def _elements_before(self, base: AxisExpr, part: LanePart, elements: int) -> int | None:
+        """How many elements before a part of neighbours a load of a whole register starts, so that the register holds
+        the part: at a multiple of the lanes if possible, as the loads of other parts do. None where such a load may
+        leave the buffer."""
+        lanes, first = self.writer.lanes, base.const + part.first
+        for before in (min(first % lanes, lanes - part.size), 0):
+            if self.writer.proves(Within(base.shift(part.first - before), 0, elements - lanes + 1)):
+                return before
+        return None
 
     def _load_window(self, buffer: str, offset: AxisExpr, block: CpuBlock, dtype: str) -> Value | None:
         """The neighbours among which the elements of all lanes lie, permuted; None where there is no such window."""

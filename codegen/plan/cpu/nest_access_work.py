@@ -26,8 +26,8 @@ _ELEMENT_BYTES = 4
 _FEW_SETS = 16
 """A walk over cache lines that uses only every n-th set of the cache waits from this n on."""
 _LONE_LINE, _SHORT_RUN = 4.0, 256
-"""Cycles to fetch a cache line from the second-level cache where no prefetcher does; and bytes from which on a run of
-cache lines is prefetched."""
+"""Cycles to fetch a cache line, or a part of one, from the second-level cache where no prefetcher does; and bytes from
+which on a run of cache lines is prefetched."""
 _HELD_SHARE = 0.75
 """The share of the nearest cache that the windows of one point, or of rows that run together, may fill."""
 _REVERSAL = 2.0
@@ -35,7 +35,7 @@ _REVERSAL = 2.0
 _PERMUTATION = 12.0
 """Cycles to compute the places of lanes in a window of neighbours, and to permute the window."""
 _PART = 4.0
-"""Cycles to load and permute each further part of neighbours."""
+"""Cycles to load and permute a part of neighbours, in places that are known."""
 _COMPARISON = 8.0
 """Cycles to compare the floors of the first lane with those of the last one."""
 _CONFLICT_CYCLES = 15.0
@@ -55,6 +55,7 @@ class AccessShape(NamedTuple):
     reaches      elements between the least and the greatest place along an axis of uneven steps, 0 along others
     runs         elements of the runs of neighbours along an axis of uneven steps, 0 along others
     parts        parts of neighbours among which lanes along an axis of uneven steps lie, 0 along others
+    windows      whether lanes along an axis of uneven steps lie among as many neighbours, in ways that vary
     inner        accesses per point of the outputs
     """
 
@@ -64,6 +65,7 @@ class AccessShape(NamedTuple):
     reaches: tuple[int, ...]
     runs: tuple[int, ...]
     parts: tuple[int, ...]
+    windows: tuple[bool, ...]
     rank: int
     inner: int
     indirect: bool
@@ -80,8 +82,9 @@ class AccessShape(NamedTuple):
         inner = math.prod(sizes[rank:])
         runs = tuple([view.run(axis) for axis in range(len(sizes))])
         parts = tuple([view.parts(axis, lanes) for axis in range(len(sizes))])
+        windows = tuple([view.has_windows(axis) for axis in range(len(sizes))])
         reaches, indirect = _reaches(view), bool(view.data)
-        return AccessShape(view.axes, sizes, steps, reaches, runs, parts, rank, inner, indirect, view.stored)
+        return AccessShape(view.axes, sizes, steps, reaches, runs, parts, windows, rank, inner, indirect, view.stored)
 
 
 def _reaches(view: View) -> tuple[int, ...]:
@@ -208,14 +211,19 @@ class NestAccesses:
 
     def _lone_lines(self, access: AccessShape, nest: PlannedNest) -> float:
         """Cycles to fetch cache lines whose neighbours are read much later: lanes run along the outermost of several
-        loops, over windows of a tensor that the nearest cache does not hold."""
+        loops, or in strips through rows of a tensor that the second-level cache does not hold. Windows count from the
+        nearest cache on."""
         run = nest.registers * nest.width * _ELEMENT_BYTES
-        if nest.lanes != 0 or len(nest.loops) == 1 or access.inner == 1 or run >= _SHORT_RUN:
+        if nest.lanes is None or len(nest.loops) == 1 or run >= _SHORT_RUN:
             return 0.0
-        if nest.loops[0][1] * _ELEMENT_BYTES <= run:
+        far = are_far(access.nbytes, self.target)
+        if nest.lanes and not (far and nest.is_strip and access.steps[nest.along[-1]] in (1, 2)):
             return 0.0
-        is_far = access.nbytes > self.target.l1_bytes and not access.axes.isdisjoint(nest.along)
-        return access.nbytes / CACHE_LINE_BYTES * _LONE_LINE if is_far else 0.0
+        if nest.loops[nest.lanes][1] * _ELEMENT_BYTES <= run or access.axes.isdisjoint(nest.along):
+            return 0.0
+        if not far and (access.inner == 1 or access.nbytes <= self.target.l1_bytes):
+            return 0.0
+        return access.nbytes / min(run, CACHE_LINE_BYTES) * (FAR_LINE if far and not nest.lanes else _LONE_LINE)
 
     def _lines_again(self, access: AccessShape, nest: PlannedNest, times: float) -> float:
         """Cycles to fetch the cache lines of windows from the second-level cache, `times` elements, where the nearest
@@ -265,8 +273,9 @@ class NestAccesses:
             cut = self.target.lanes / access.runs[axis]
             cycles = neighbours + _COMPARISON / self.target.lanes + cut * far
             return LaneCycles(cycles, cycles)
-        if step is None and access.parts[axis]:
-            cycles = neighbours + (_PERMUTATION + _PART * (access.parts[axis] - 1)) / self.target.lanes
+        if step is None and (access.parts[axis] or access.windows[axis]):
+            permuted = _PART * access.parts[axis] or _PERMUTATION
+            cycles = neighbours + permuted / self.target.lanes
             return LaneCycles(cycles, cycles)
         if step is None:
             return LaneCycles(far, far)

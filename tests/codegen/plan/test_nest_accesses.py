@@ -11,11 +11,14 @@ from codegen.plan.cpu.nest_access_work import NestAccesses
 from codegen.plan.cpu.nest_trips import NestKey, PlannedNest
 from codegen.plan.region_loops import RegionLoops
 from codegen.poly.analyse import analyse
+from eqsat import optimize_and_compile, tensor
 from eqsat.cost.targets import nominal_cpu
+from eqsat.frontends.complex_tensor import from_interleaved
 from ir.plan.cpu import CpuNestPlan
 from ir.region.region import Region
 from tests.support.programs import regions
 from tests.support.programs.regions import buffer, ewise, read, region, same
+from tests.support.programs.usual_cpu import usual_cpu
 
 TARGET = nominal_cpu(
     arch="avx512", cores=2, lanes=16, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="test"
@@ -89,3 +92,16 @@ def test_one_sum_over_rows_reads_a_kilobyte_of_each() -> None:
 
     assert width(regions.column_reduce(4096, 1024)) == 256
     assert width(regions.column_reduce(4096, 256)) == 64
+
+
+@pytest.mark.parametrize("size", [2048, 8192])
+def test_pairs_of_lanes_are_computed_along_rows(size: int) -> None:
+    """Complex products, whose parts are neighbours: strips of 8 lanes through all rows would read each line twice."""
+    x, y = tensor.input("x", (size, 4, 64, 2)), tensor.input("y", (size, 1, 64, 2))
+    product = (from_interleaved(x) * from_interleaved(y)).interleaved().reshape(size, 4, 128)
+    program = optimize_and_compile(product, target=usual_cpu())
+    for place in range(len(program.kernels)):
+        plan = program.plans(place)[0].plan
+        assert isinstance(plan, CpuNestPlan)
+        assert plan.lanes == len(plan.loops) - 1
+        assert plan.loops[-1].tile >= 64
