@@ -57,9 +57,10 @@ def _register(name: str, places: Sequence[int]) -> None:
 
         return _join(part(_real), part(_imag)) if is_complex else part(_real)
 
-    signature = inspect.signature(lowering)
+    # `lower_node` passes the keywords that a signature names
+    given = inspect.signature(lowering).parameters.values()
     is_complex = inspect.Parameter("is_complex", inspect.Parameter.KEYWORD_ONLY)
-    lower_parts.__signature__ = signature.replace(parameters=[*signature.parameters.values(), is_complex])  # type: ignore[attr-defined]
+    lower_parts.__signature__ = inspect.Signature([*given, is_complex])  # type: ignore[attr-defined]
     complex_aten(name)(lower_parts)
 
 

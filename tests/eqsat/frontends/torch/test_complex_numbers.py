@@ -22,6 +22,9 @@ from ir.diagnostics import EqsatError, EqsatWarning, Kind
 from tests.support.torch.beside_eager import agree, normal
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values to real")
+
+
 def complex_normal(*shape: int, dtype: torch.dtype = torch.complex64) -> torch.Tensor:
     return torch.randn(shape, dtype=dtype)
 
