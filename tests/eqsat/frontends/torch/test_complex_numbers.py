@@ -21,7 +21,6 @@ from eqsat.frontends.torch.trace import trace
 from ir.diagnostics import EqsatError, EqsatWarning, Kind
 from tests.support.torch.beside_eager import agree, normal
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values to real")
 
 
