@@ -65,11 +65,17 @@ class ComplexTensor:
         return ComplexTensor(real, self.real * other.imag + self.imag * other.real)
 
     def __truediv__(self, other: ComplexTensor) -> ComplexTensor:
-        """The divisor is scaled by its greater part, so that its square neither overflows nor vanishes."""
-        scale = abs(other.real).maximum(abs(other.imag))
-        divisor = other.map(lambda part: part / scale)
-        size = divisor.real * other.real + divisor.imag * other.imag
-        return (self * divisor.conjugate()).map(lambda part: part / size)
+        """The quotient by the larger part of the divisor, so that no square overflows or vanishes (Smith, "Algorithm
+        116: Complex division", 1962). A divisor of 0 divides each part."""
+        is_wide = abs(other.real) >= abs(other.imag)
+        large, small = where(is_wide, other.real, other.imag), where(is_wide, other.imag, other.real)
+        first, second = where(is_wide, self.real, self.imag), where(is_wide, self.imag, self.real)
+        ratio = small / large
+        scale = 1 / (large + small * ratio)
+        real, imag = (first + second * ratio) * scale, (second - first * ratio) * scale
+        is_zero, by_zero = large == 0, self.map(lambda part: part / abs(large))
+        signed = where(is_wide, imag, -imag)
+        return ComplexTensor(where(is_zero, by_zero.real, real), where(is_zero, by_zero.imag, signed))
 
     def __abs__(self) -> Tensor:
         return elementary.hypot(self.real, self.imag)
@@ -78,7 +84,10 @@ class ComplexTensor:
         return angles.atan2(self.imag, self.real)
 
     def exp(self) -> ComplexTensor:
-        return from_polar(self.real.exp(), self.imag)
+        """exp(a + b i) = exp(a) (cos b + i sin b); 0 where exp(a) is 0, and real where b is 0, also of infinite a."""
+        size = self.real.exp()
+        turned = from_polar(size, self.imag).map(lambda part: where(size == 0, 0.0, part))
+        return ComplexTensor(turned.real, where(self.imag == 0, self.imag, turned.imag))
 
     def log(self) -> ComplexTensor:
         return ComplexTensor(abs(self).log(), self.angle())

@@ -105,9 +105,11 @@ _MOST_SQUARES = 64
 
 @complex_aten("sqrt")
 def _root(x: ComplexTensor) -> ComplexTensor:
-    """The root with a real part of at least 0, by the root of the larger part, so that no difference cancels."""
-    large = ((abs(x) + abs(x.real)) * 0.5).sqrt()
-    small = where(large == 0, 0.0, abs(x.imag) / (large * 2.0))
+    """The root with a real part of at least 0, by the root of the larger part, so that no difference cancels. Both parts
+    are infinite where the imaginary part is."""
+    infinite = abs(x.imag) == math.inf
+    large = where(infinite, math.inf, ((abs(x) + abs(x.real)) * 0.5).sqrt())
+    small = where(infinite, math.inf, where(large == 0, 0.0, abs(x.imag) / (large * 2.0)))
     to_the_right = x.real >= 0
     size = where(to_the_right, small, large)
     return ComplexTensor(where(to_the_right, large, small), where(is_negative(x.imag), -size, size))
