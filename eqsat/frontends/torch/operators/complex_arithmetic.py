@@ -105,8 +105,8 @@ _MOST_SQUARES = 64
 
 @complex_aten("sqrt")
 def _root(x: ComplexTensor) -> ComplexTensor:
-    """The root with a real part of at least 0, by the root of the larger part, so that no difference cancels. Both parts
-    are infinite where the imaginary part is."""
+    """The root with a real part of at least 0, by the root of the larger part, so that no difference cancels. Both
+    parts are infinite where the imaginary part is."""
     infinite = abs(x.imag) == math.inf
     large = where(infinite, math.inf, ((abs(x) + abs(x.real)) * 0.5).sqrt())
     small = where(infinite, math.inf, where(large == 0, 0.0, abs(x.imag) / (large * 2.0)))

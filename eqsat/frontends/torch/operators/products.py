@@ -10,7 +10,7 @@ from eqsat.tensor import Tensor, full, iota, where
 from ir.dtype import fp64, i32, i64
 
 
-@aten("mm", "bmm", "mv", "dot", "matmul")
+@aten("mm", "bmm", "mv", "dot", "vdot", "matmul")
 def _product(x: Tensor, y: Tensor) -> Tensor:
     return _wide_product(x, y).cast(x.dtype)
 

@@ -16,6 +16,7 @@ else:
     torch = pytest.importorskip("torch", reason="the torch door needs torch")
 
 import eqsat
+from eqsat.frontends.torch.operator_table import COMPLEX_LOWERINGS, LOWERINGS, name_of
 from eqsat.frontends.torch.survey import TorchSurvey
 from eqsat.frontends.torch.trace import trace
 from ir.diagnostics import EqsatError, EqsatWarning, Kind
@@ -101,6 +102,13 @@ def test_functions_of_special_numbers(value: float) -> None:
     agree(lambda x: (x.exp(), x.log(), x.sqrt(), x.rsqrt(), x.sgn(), x**2, x**-1), x, kernels=False)
     finite = x[x.isfinite()]
     agree(lambda x: (x / (2 + 1j), (1 + 1j) / (x + 1), x.sqrt()), finite, kernels=False)
+
+
+def test_operators_of_complex_numbers_that_torch_decomposes_are_lowered_for_real_ones_too() -> None:
+    """An operator with a lowering for complex operands is never decomposed, so eager would run the real ones."""
+    decomposed = {name_of(target) for target in torch._decomp.core_aten_decompositions()}
+    assert decomposed & COMPLEX_LOWERINGS.keys() <= LOWERINGS.keys()
+    agree(lambda x, y: torch.vdot(x, y) + 1, normal(5), normal(5), kernels=False)
 
 
 LENGTHS = [1, 2, 3, 12, 97, 100, 128, 400, 1009, 2048]
