@@ -215,7 +215,10 @@ def _complex_numbers() -> dict[str, Idiom]:
     return {
         "rotary by complex numbers 512×32×128": (_rotate, lambda: (_r(1, 512, 32, 128), _c(512, 64))),
         "layer in frequencies 4×32×64×64": (_filter_spectrum, lambda: (_r(4, 32, 64, 64), _c(32, 32, 16, 16))),
-        "sizes of complex products 1M": (lambda x, y: (x * y + y.conj()).abs(), lambda: (_c(1024, 1024),) * 2),
+        "sizes of complex products 1M": (
+            lambda x, y: (x * y + y.conj()).abs(),
+            lambda: (_c(1024, 1024), _c(1024, 1024)),
+        ),
         "Julia set 256×1024": (_julia_set, lambda: (_c(256, 1024) * 0.5,)),
     }
 

@@ -16,10 +16,10 @@ import torch
 from torch.testing._comparison import default_tolerances
 
 from bench.opinfo.samples import Sample, in_fp64
-from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
+from eqsat.frontends.complex_tensor import ComplexTensor, as_floats, from_interleaved
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
-from eqsat.frontends.torch.complex_memory import complex_of, parts_of
+from eqsat.frontends.torch.complex_memory import complex_of, in_floats
 from eqsat.frontends.torch.element_types import element_type
 from eqsat.frontends.torch.lower_graph import lower_graph
 from eqsat.frontends.torch.survey import TorchSurvey
@@ -63,13 +63,13 @@ def by_playback(graph: Any, given: Sequence[Any]) -> list[Any]:
             values.append(value)
             continue
         name = f"x{place}"
-        tensor = parts_of(value.detach()) if value.is_complex() else value.detach()
+        tensor = in_floats(value.detach())
         arrays[name] = as_numpy(name, tensor)
         arguments.append(input(name, tuple(tensor.shape), element_type(tensor.dtype)))
         values.append(from_interleaved(arguments[-1]) if value.is_complex() else arguments[-1])
     results = lower_graph(graph, values)
-    parts = [result.interleaved() if isinstance(result, ComplexTensor) else result for result in results]
-    tiny, constants = tensor_to_tiny([result for result in parts if isinstance(result, Tensor)], arguments)
+    outputs = [result for result in map(as_floats, results) if isinstance(result, Tensor)]
+    tiny, constants = tensor_to_tiny(outputs, arguments)
     loaded, _ = load(tiny)
     computed = iter(playback(loaded, {**arrays, **constants}))
 

@@ -86,8 +86,8 @@ class View:
         return self._may_permute(axis) and window_floor(self.linear, axis) is not None
 
     def _may_permute(self, axis: int) -> bool:
-        guarded = any(axis in bound.expr.axes for guard in self.map.guards for bound in guard.bounds)
-        return not guarded and self._reads_unevenly(axis)
+        guards = (bound.expr for guard in self.map.guards for bound in guard.bounds)
+        return self._reads_unevenly(axis) and not any(axis in expr.axes for expr in guards)
 
     def _reads_unevenly(self, axis: int) -> bool:
         """Whether an index expression, not a gather, makes the steps of a read along an axis uneven."""
@@ -97,8 +97,9 @@ class View:
         """Whether neighbours along an axis are no neighbours in memory, and are not the same element. Reads may go from
         the last neighbour to the first."""
         close = (0, 1) if self.stored else (0, 1, -1)
-        permuted = self.parts(axis) or self.has_windows(axis)
-        return self.strides[axis].step not in close and not self.run(axis) and not permuted
+        if self.strides[axis].step in close or self.run(axis):
+            return False
+        return not self.parts(axis) and not self.has_windows(axis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from eqsat.frontends import angles, elementary
 from eqsat.tensor import Tensor, constant, iota, where
@@ -47,6 +48,9 @@ class ComplexTensor:
 
     def cast(self, to: DType) -> ComplexTensor:
         return self.map(lambda part: part.cast(to))
+
+    def permute(self, *axes: int) -> ComplexTensor:
+        return self.map(lambda part: part.permute(*axes))
 
     def conjugate(self) -> ComplexTensor:
         return ComplexTensor(self.real, -self.imag)
@@ -117,6 +121,11 @@ class ComplexTensor:
 def from_interleaved(parts: Tensor) -> ComplexTensor:
     """The complex tensor of a real one whose last axis has the two parts."""
     return ComplexTensor(parts[..., 0], parts[..., 1])
+
+
+def as_floats(value: Any) -> Any:
+    """A complex tensor as the real one with a last axis of two parts; any other value as it is."""
+    return value.interleaved() if isinstance(value, ComplexTensor) else value
 
 
 def from_real(x: Tensor) -> ComplexTensor:

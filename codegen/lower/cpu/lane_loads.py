@@ -143,10 +143,9 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
         value: Value | None = None
         for part in parts:
             missing = (0,) * (len(growth) - len(part.places))
-            before = self._elements_before(base, part, self.buffers[buffer].memref.span)
-            at, count = base.shift(part.first - (before or 0)), None if before is not None else part.size
-            window = Load(self.writer.buffer(buffer), at, dtype, "unit", count)
-            place = Lanes(ZERO, None, "i32", tuple(place + (before or 0) for place in part.places) + missing)
+            before, count = self._window_of(part, base, self.buffers[buffer].memref.span)
+            window = Load(self.writer.buffer(buffer), base.shift(part.first - before), dtype, "unit", count)
+            place = Lanes(ZERO, None, "i32", tuple(place + before for place in part.places) + missing)
             loaded = block.let(buffer, CpuCall("permute", (place, window), dtype))
             if value is None:
                 value = loaded
@@ -156,15 +155,15 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
                 value = block.let(buffer, CpuCall("where", (mask, loaded, value), dtype))
         return value
 
-    def _elements_before(self, base: AxisExpr, part: LanePart, elements: int) -> int | None:
-        """How many elements before a part of neighbours a load of a whole register starts, so that the register holds
-        the part: at a multiple of the lanes if possible, as the loads of other parts do. None where such a load may
-        leave the buffer."""
+    def _window_of(self, part: LanePart, base: AxisExpr, elements: int) -> tuple[int, int | None]:
+        """How many elements before a part of neighbours its load starts, and how many it loads. A whole register (None)
+        starts at a multiple of the lanes if possible, as the loads of other parts do; where it might leave the buffer,
+        the part alone is loaded."""
         lanes, first = self.writer.lanes, base.const + part.first
         for before in (min(first % lanes, lanes - part.size), 0):
             if self.writer.proves(Within(base.shift(part.first - before), 0, elements - lanes + 1)):
-                return before
-        return None
+                return before, None
+        return 0, part.size
 
     def _load_window(self, buffer: str, offset: AxisExpr, block: CpuBlock, dtype: str) -> Value | None:
         """The neighbours among which the elements of all lanes lie, permuted; None where there is no such window."""

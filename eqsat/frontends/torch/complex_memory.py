@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 
-def parts_of(tensor: Any) -> Any:
-    """A complex tensor as floats: a view, but of a lazy conjugate a copy."""
+def in_floats(tensor: Any) -> Any:
+    """A complex tensor as floats: a view, but of a lazy conjugate a copy. Any other tensor as it is."""
     import torch
 
-    return torch.view_as_real(tensor.resolve_conj())
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def complex_of(parts: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eqsat.failure.internal_error import public_call
-from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
-from eqsat.frontends.torch.complex_memory import parts_of
+from eqsat.frontends.complex_tensor import as_floats, from_interleaved
+from eqsat.frontends.torch.complex_memory import in_floats
 from eqsat.frontends.torch.decompositions import decompositions
 from eqsat.frontends.torch.element_types import part_type
 from eqsat.frontends.torch.lower_graph import lower_graph
@@ -69,9 +69,8 @@ class ExportedGraph(NamedTuple):
                 tensor = input(node.name, shape, info.dtype)
                 arguments.append(tensor)
             values.append(from_interleaved(tensor) if node.name in self.complexes else tensor)
-        results = lower_graph(self.module, values)
-        parts = [result.interleaved() if isinstance(result, ComplexTensor) else result for result in results]
-        return tensor_to_tiny([result for result in parts if isinstance(result, Tensor)], arguments)
+        results = map(as_floats, lower_graph(self.module, values))
+        return tensor_to_tiny([result for result in results if isinstance(result, Tensor)], arguments)
 
     def _check_sizes(self, dims: Mapping[str, int]) -> None:
         require_sizes([name for name in self.ranges if name not in dims], STAGE)
@@ -115,8 +114,7 @@ def load_exported(program: Any) -> ExportedGraph:
             fixed[name] = getattr(spec.arg, "value", None)
             continue
         if spec.target is not None:
-            held = stored[spec.target].detach()
-            constants[name] = np.array(as_numpy(name, parts_of(held) if held.is_complex() else held), order="C")
+            constants[name] = np.array(as_numpy(name, in_floats(stored[spec.target].detach())), order="C")
         parts = (2,) if value.is_complex() else ()
         sizes = (*(_size(size, name, names) for size in value.shape), *parts)
         inputs[name] = TensorInfo(part_type(value.dtype).name, sizes)

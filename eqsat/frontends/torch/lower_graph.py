@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
-from eqsat.frontends.torch.complex_memory import parts_of
+from eqsat.frontends.torch.complex_memory import in_floats
 from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.lower_node import Value, lower_node
 from eqsat.frontends.torch.module_path import tag_of
@@ -51,10 +51,8 @@ def _attribute(module: Any, path: str) -> Value:
     owner = module
     for name in path.split("."):
         owner = getattr(owner, name)
-    held = owner.detach()
-    if held.is_complex():
-        return from_interleaved(constant(parts_of(held), name=path))
-    return constant(held, name=path)
+    parts = constant(in_floats(owner.detach()), name=path)
+    return from_interleaved(parts) if owner.is_complex() else parts
 
 
 def _fold(value: Value) -> Value:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from eqsat.frontends.complex_tensor import ComplexTensor, from_interleaved
-from eqsat.frontends.torch.complex_memory import parts_of
+from eqsat.frontends.complex_tensor import ComplexTensor, as_floats, from_interleaved
+from eqsat.frontends.torch.complex_memory import in_floats
 from eqsat.frontends.torch.element_types import part_type
 from eqsat.frontends.torch.graph_results import outputs_of
 from eqsat.frontends.torch.lower_graph import lower_graph
@@ -101,7 +101,7 @@ class GraphArguments:
         parts of complex numbers along the last axis."""
         order = self.orders.get(place)
         ordered = tensor if order is None else tensor.permute(order)
-        return parts_of(ordered) if place in self.complexes else ordered
+        return in_floats(ordered) if place in self.complexes else ordered
 
     def _sizes(self, place: int) -> list[int | str]:
         """The sizes of a tensor, from the outermost axis in memory to the innermost."""
@@ -182,12 +182,9 @@ class GraphArguments:
 
     def _from_memory(self, place: int, tensor: Tensor) -> Tensor | ComplexTensor:
         """The argument at a place, of the tensor that a program takes."""
-
-        def with_own_axes(tensor: Tensor) -> Tensor:
-            order = self.orders.get(place)
-            return tensor if order is None else tensor.permute(*sorted(range(len(order)), key=order.__getitem__))
-
-        return from_interleaved(tensor).map(with_own_axes) if place in self.complexes else with_own_axes(tensor)
+        order = self.orders.get(place)
+        value = from_interleaved(tensor) if place in self.complexes else tensor
+        return value if order is None else value.permute(*sorted(range(len(order)), key=order.__getitem__))
 
 
 class SizedGraph:
@@ -259,9 +256,7 @@ def _in_memory(result: Tensor | ComplexTensor, node: Any) -> Tensor:
     """A result with its axes in the order in which they lie in memory, and the parts of complex numbers side by
     side."""
     order = kept_order(node)
-    if isinstance(result, ComplexTensor):
-        return (result if order is None else result.map(lambda part: part.permute(*order))).interleaved()
-    return result if order is None else result.permute(*order)
+    return as_floats(result if order is None else result.permute(*order))  # type: ignore[no-any-return]
 
 
 def outputs_in_order(module: Any, views: Collection[Any]) -> list[Any]:

@@ -88,7 +88,7 @@ def _square(x: ComplexTensor) -> ComplexTensor:
 
 @complex_aten("pow.Tensor_Scalar")
 def _power(x: ComplexTensor, exponent: complex) -> ComplexTensor:
-    """Whole exponents multiply; other ones are exponents of the logarithm."""
+    """Whole exponents are products of squares, and 0.5 is the root; other ones are refused."""
     if exponent == 0:
         return from_real(full(x.shape, 1.0, x.dtype))
     if exponent == 0.5:
@@ -194,14 +194,16 @@ def _deviation(x: ComplexTensor, dim: Axes, *, correction: float | None = None, 
 
 
 @complex_aten("linalg_vector_norm")
-def _norm(x: ComplexTensor, *arguments: Any, result: DType, **keywords: Any) -> Tensor:
+def _norm(x: ComplexTensor, *arguments: Any, dtype: DType | None = None, result: DType) -> Tensor:
     norm: Tensor = LOWERINGS["linalg_vector_norm.default"](abs(x), *arguments, result=result)
     return norm
 
 
 @complex_aten("mm", "bmm", "mv", "dot", "matmul")
-def _matrix_product(x: ComplexTensor, y: ComplexTensor) -> ComplexTensor:
-    return _product(x, y)
+def _product(x: ComplexTensor, y: ComplexTensor) -> ComplexTensor:
+    multiply = LOWERINGS["matmul.default"]
+    real = multiply(x.real, y.real) - multiply(x.imag, y.imag)
+    return ComplexTensor(real, multiply(x.real, y.imag) + multiply(x.imag, y.real))
 
 
 @complex_aten("vdot")
@@ -216,12 +218,6 @@ def _add_product(
     """beta · start + alpha · x y. With beta = 0, NaN in `start` counts for nothing."""
     product = _scaled(_product(x, y), alpha, result)
     return product if beta == 0 else _scaled(start, beta, result) + product
-
-
-def _product(x: ComplexTensor, y: ComplexTensor) -> ComplexTensor:
-    multiply = LOWERINGS["matmul.default"]
-    real = multiply(x.real, y.real) - multiply(x.imag, y.imag)
-    return ComplexTensor(real, multiply(x.real, y.imag) + multiply(x.imag, y.real))
 
 
 def _times(x: ComplexTensor | Tensor, y: ComplexTensor | Tensor) -> ComplexTensor:

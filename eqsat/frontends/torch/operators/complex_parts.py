@@ -75,7 +75,7 @@ def _imag(value: Any) -> Any:
     """The imaginary parts of a tensor or of a number, or of each in a list; zeros for real ones."""
     if isinstance(value, tuple | list):
         return [_imag(item) for item in value]
-    return full(value.shape, 0, value.dtype) if isinstance(value, Tensor) else value.imag
+    return from_real(value).imag if isinstance(value, Tensor) else value.imag
 
 
 def _join(real: Any, imag: Any) -> Any:
