@@ -9,14 +9,13 @@ prelude and the pool's declarations above it, and `SUPPORT` once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 
 from codegen.text.comment import comment_text
+from codegen.text.index_to_c import IndexToC
 from codegen.text.lone_numbers import call_text, is_lone, lone_registers
 from ir.dtype import DTYPES
 from ir.index.expr import ZERO, AxisExpr
-from ir.index.linear import sum_text
 from ir.kernel.cpu.kernel import CpuKernel, Phase, Scratch
 from ir.kernel.cpu.nodes import (
     CompilerFence,
@@ -110,9 +109,6 @@ _KEYWORDS = """
 _RESERVED = frozenset(_KEYWORDS.split())
 
 
-NO_TEXTS: Mapping[int, str] = MappingProxyType({})
-
-
 def suffix(dtype: str) -> str:
     """The prelude's name of a dtype: f32 for fp32."""
     return SUFFIX.get(dtype, dtype)
@@ -127,6 +123,8 @@ class _CEmitter:
     def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
         self.buffers = {buffer.name: buffer.dtype for buffer in kernel.buffers}
+        self._indices = IndexToC(kernel.variables, [_name(one.name) for one in kernel.variables], kernel.lanes)
+        self._index = self._indices.of
         self.far = sum(map(_is_long, _values(kernel))) > INLINED
         self.lone = lone_registers(kernel)
         self.splats = frozenset(_splats(kernel))
@@ -219,7 +217,7 @@ class _CEmitter:
             case CpuFor():
                 return self._for(stmt, depth)
             case CpuIf(conditions, then, orelse):
-                lines = [f"{pad}if ({' && '.join(map(self._condition, conditions)) or '1'}) {{"]
+                lines = [f"{pad}if ({' && '.join(map(self._indices.within, conditions)) or '1'}) {{"]
                 lines += self._block(then, depth + 1)
                 if orelse:
                     lines += [f"{pad}}} else {{", *self._block(orelse, depth + 1)]
@@ -371,14 +369,13 @@ class _CEmitter:
             return f"eq_imm_{kind}({self._index(lanes.expr)})"
         step = lanes.expr.coeff(lanes.variable)
         if step is None:
-            place = self._in_lanes(lanes.variable, is_short=self._is_short(lanes.expr, lanes.variable))
-            return f"EQ_EACH_LANE({CELL[lanes.dtype]}, {kind}, {self._index(lanes.expr, place)})"
+            return f"EQ_EACH_LANE({CELL[lanes.dtype]}, {kind}, {self._indices.each_lane(lanes.expr, lanes.variable)})"
         return f"eq_iota_{kind}({self._index(lanes.expr)}, {step})"
 
     def _mask(self, within: Within, variable: int) -> str:
         step = within.expr.coeff(variable)
         if step is None:
-            return f"EQ_EACH_LANE(int32_t, i32, -({self._condition(within, variable)}))"
+            return f"EQ_EACH_LANE(int32_t, i32, -({self._indices.within(within, variable)}))"
         return f"eq_within({self._index(within.expr)}, {step}, {within.low}, {within.high})"
 
     # --- indices ---
@@ -395,43 +392,9 @@ class _CEmitter:
             text = f"eq_more({text}, {self._index(bound)})"
         return text
 
-    def _condition(self, within: Within, lane: int | None = None) -> str:
-        text = self._index(within.expr, NO_TEXTS if lane is None else self._in_lanes(lane))
-        return f"{within.low} <= {text} && {text} < {within.high}"
-
     def _address(self, buffer: str, offset: AxisExpr) -> str:
         name = _name(buffer)
         return name if offset == AxisExpr() else f"{name} + {self._index(offset)}"
-
-    def _index(self, expr: AxisExpr, texts: Mapping[int, str] = NO_TEXTS) -> str:
-        """The expression in C, with these texts for variables instead of their names. The numerator of a floor division
-        is never negative, so that C's division is right."""
-        terms = []
-        for term, c in expr.terms:
-            if isinstance(term, int):
-                terms.append((c, self._text_of(term, texts)))
-                continue
-            inner = self._index(term.expr, texts)
-            is_bare = len(term.expr.terms) == 1 and inner in [self._text_of(axis, texts) for axis in term.expr.axes]
-            text = f"{inner if is_bare else f'({inner})'} / {term.divisor}"
-            terms.append((c, f"({text})" if c != 1 else text))
-        return sum_text(terms, expr.const, " * ")
-
-    def _text_of(self, variable: int, texts: Mapping[int, str]) -> str:
-        return texts.get(variable) or self._variable(variable)
-
-    def _in_lanes(self, variable: int, is_short: bool = False) -> dict[int, str]:
-        """The text of a variable that is advanced by the lane number l. is_short: in C's int, whose lanes a CPU divides
-        together."""
-        name = self._variable(variable)
-        return {variable: f"((int){name} + l)" if is_short else f"({name} + l)"}
-
-    def _is_short(self, expr: AxisExpr, variable: int) -> bool:
-        """Whether C's int holds an index of one variable in all lanes, and all that is added up for it."""
-        if expr.axes != {variable}:
-            return False
-        most = max(map(abs, (self.kernel.variables[variable].low, self.kernel.variables[variable].high)))
-        return _reach(expr, most + self.kernel.lanes) < 1 << 31
 
     def _variable(self, number: int) -> str:
         return _name(self.kernel.variables[number].name)
@@ -489,10 +452,3 @@ def _literal(number: bool | int | float | str, dtype: str) -> str:
     if int(number) == -(2**63):
         return "INT64_MIN"
     return f"{int(number)}{_LITERAL_SUFFIX.get(dtype, '')}"
-
-
-def _reach(expr: AxisExpr, most: int) -> int:
-    """The largest size of a sum on the way to an index of one variable, which reaches `most`."""
-    reaches = [most if isinstance(term, int) else _reach(term.expr, most) for term, _ in expr.terms]
-    sums = abs(expr.const) + sum(abs(c) * reach for (_, c), reach in zip(expr.terms, reaches, strict=True))
-    return max([sums, *reaches])
