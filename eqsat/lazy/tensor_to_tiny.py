@@ -42,17 +42,20 @@ def tensor_to_tiny(
     names = _constant_names(tensors)
     graphs = name_bodies(tensor.arg["graph"] for tensor in tensors if tensor.uop == "LOOP")
     uops = []
+    constants: dict[str, np.ndarray] = {}
     for tensor in tensors:
-        arg = dict(tensor.arg)
-        if tensor.array is not None:
-            arg |= {"tensor_id": names[id(tensor)], "dtype": str(tensor.dtype), "shape": tensor.shape}
-        if tensor.uop == "LOOP":
-            arg["graph"] = graphs[arg["graph"]]
+        uop, arg = tensor.uop, dict(tensor.arg)
         src = [ids[id(operand)] if isinstance(operand, Tensor) else operand for operand in tensor.src]
-        tag = {"tag": tensor.tag} if tensor.tag is not None and tensor.uop != "INPUT" else {}
+        if tensor.array is not None and id(tensor) in names:
+            arg |= {"tensor_id": names[id(tensor)], "dtype": str(tensor.dtype), "shape": tensor.shape}
+            constants[names[id(tensor)]] = tensor.array
+        elif tensor.array is not None:
+            uop, src, arg = "CAST", [tensor.array.item()], {"to": str(tensor.dtype)}
+        if uop == "LOOP":
+            arg["graph"] = graphs[arg["graph"]]
+        tag = {"tag": tensor.tag} if tensor.tag is not None and uop != "INPUT" else {}
         barrier = {"barrier": True} if tensor.barrier else {}
-        uops.append({"id": ids[id(tensor)], "uop": tensor.uop, "src": src, "arg": arg, **tag, **barrier})
-    constants = {names[id(tensor)]: tensor.array for tensor in tensors if tensor.array is not None}
+        uops.append({"id": ids[id(tensor)], "uop": uop, "src": src, "arg": arg, **tag, **barrier})
     program = {"uops": uops, "outputs": [ids[id(root)] for root in roots]}
     return {**program, **({"graphs": graphs_json(graphs)} if graphs else {})}, constants
 
@@ -92,11 +95,12 @@ def _ids(tensors: Sequence[Tensor], named: Mapping[int, str]) -> dict[int, str]:
 
 
 def _constant_names(tensors: Sequence[Tensor]) -> dict[int, str]:
-    """A distinct tensor_id per constant: its given name, or a number; made distinct by underscores."""
+    """A distinct tensor_id per constant: its given name, or a number; made distinct by underscores. One element without
+    axes and name has none: rules know a number, which kernels do not read from memory."""
     taken = {tensor.arg["tensor_id"] for tensor in tensors if tensor.uop == "INPUT" and tensor.array is None}
     names: dict[int, str] = {}
     for tensor in tensors:
-        if tensor.array is not None:
+        if tensor.array is not None and (tensor.ndim or "tensor_id" in tensor.arg):
             names[id(tensor)] = name = new_name(tensor.arg.get("tensor_id", f"const{len(names)}"), taken)
             taken.add(name)
     return names

@@ -47,11 +47,11 @@ def lower_graph(module: Any, arguments: Sequence[Value]) -> list[Value]:
 
 
 def _attribute(module: Any, path: str) -> Value:
-    """A tensor that the module holds, as a constant."""
+    """A tensor that the module holds, as a constant. One without axes has no name, so that it is a number to rules."""
     owner = module
     for name in path.split("."):
         owner = getattr(owner, name)
-    parts = constant(in_floats(owner.detach()), name=path)
+    parts = constant(in_floats(owner.detach()), name=path if owner.ndim else None)
     return from_interleaved(parts) if owner.is_complex() else parts
 
 

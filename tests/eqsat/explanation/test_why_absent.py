@@ -52,7 +52,7 @@ def test_a_program_with_a_loop_answers_for_the_loop_s_graph() -> None:
     program = optimize_and_compile(last, target="cpu")
     loop = program.kernels[0].writes[0].partition("/")[0]
     kinds = {uop: program.why_absent(uop).kind for uop in (loop, "n0", "n1", "n3", f"{loop}/n0", f"{loop}/n2")}
-    assert [*kinds.values()] == ["loop", "input", "constant", "input", "equal", "computed"]
+    assert [*kinds.values()] == ["loop", "constant", "constant", "input", "equal", "computed"]
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Lazy tensors against NumPy and torch: the graph that they build, played back, is what NumPy computes."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat import nn, tensor
+from eqsat import nn, optimize_and_compile, tensor
 from eqsat.lazy.broadcasting import broadcast_shape
 from eqsat.lazy.tensor_to_tiny import tensor_to_tiny
 from eqsat.tensor import Tensor
@@ -260,3 +261,22 @@ def test_inputs_come_in_the_order_of_their_creation() -> None:
     assert names(c - b) == ["b", "c"]
     assert names(b - a, first=(c,)) == ["c", "a", "b"]
     assert names(tensor.constant(np.ones(2, np.float32)) * (c + a)) == ["a", "c", "const0"]
+
+
+def test_one_element_without_axes_is_a_number() -> None:
+    x, chosen = tensor.input("x", (3,)), tensor.input("chosen", (3,), "bool")
+    _, constants = tensor_to_tiny(tensor.where(chosen, x, tensor.full((), -math.inf)) + tensor.full((3,), 0.1))
+    assert not constants
+    _, constants = tensor_to_tiny(x * tensor.constant(2.0, name="two") + tensor.constant([3.0]))
+    assert list(constants) == ["two", "const1"]
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(-0.0, "fp32"), (math.nan, "fp16"), (-math.inf, "bf16"), (2**64 - 1, "u64"), (-128, "i8"), (True, "bool")],
+)
+def test_numbers_keep_their_values(number: float, dtype: str) -> None:
+    result = optimize_and_compile([tensor.full((2,), number, dtype), tensor.constant(number, dtype)], cache=False)()
+    for array in result:
+        np.testing.assert_array_equal(array.astype("f8"), np.full(array.shape, number, "f8"))
+        assert np.signbit(array.astype("f8")).all() == (math.copysign(1, number) < 0)
