@@ -54,8 +54,7 @@ def _choose_orders(cover: Cover, permuted: PermutedKernels) -> Cover:
     choices = {buffer: orders for buffer, orders in several.items() if buffer not in left_out}
     number = {buffer: position for position, buffer in enumerate(choices)}
     counts = [len(orders) for orders in choices.values()]
-    known: dict[tuple[object, ...], Times] = {}
-    tables = [_Table(kernel, choices, number, permuted, known) for kernel in running]
+    tables = [_Table(kernel, choices, number, permuted) for kernel in running]
     doubts = [doubt for table in tables for doubt in table.doubts()]
     confined = False
     for turn in itertools.count(1):
@@ -73,8 +72,8 @@ def _choose_orders(cover: Cover, permuted: PermutedKernels) -> Cover:
 
 
 class _Table:
-    """The times of one kernel over the orders of the buffers that it reads and writes. `number`: the place of each
-    buffer among labels. `known`: times that kernels of one region share."""
+    """The times of one kernel over the orders of the buffers that it reads and writes; kernels of one region share
+    them. `number`: the place of each buffer among labels."""
 
     def __init__(
         self,
@@ -82,7 +81,6 @@ class _Table:
         choices: Mapping[int, tuple[Order, ...]],
         number: Mapping[int, int],
         permuted: PermutedKernels,
-        known: dict[tuple[object, ...], Times],
     ) -> None:
         self.kernel = kernel
         self._choices, self._number = choices, number
@@ -96,9 +94,9 @@ class _Table:
         places = {buffer: place for place, buffer in enumerate(self.near)}
         where = tuple(places.get(buffer) for buffer in (*kernel.reads, *kernel.writes))
         key = (id(kernel.region), where, *(choices[buffer] for buffer in self.near))
-        if key not in known:
-            known[key] = Times([len(choices[buffer]) for buffer in self.near], time)
-        self._times = known[key]
+        if key not in permuted.times:
+            permuted.times[key] = Times([len(choices[buffer]) for buffer in self.near], time)
+        self._times = permuted.times[key]
 
     @property
     def least(self) -> float:

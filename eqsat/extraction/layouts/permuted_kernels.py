@@ -11,6 +11,7 @@ from msgspec import structs
 from eqsat.extraction.cover import CoverKernel
 from eqsat.extraction.in_place import filling_price
 from eqsat.extraction.layouts.orders import Walks, has_orders, order_of_walk
+from eqsat.extraction.layouts.times import Times
 from ir.pricer import Price, Pricer
 from ir.region.concatenation import input_boxes
 from ir.region.order import Order, in_orders, settle
@@ -47,12 +48,17 @@ class PermutedKernel(NamedTuple):
 
 
 class PermutedKernels:
-    """Kernels over permuted buffers, each distinct one priced once; `walks` of their regions. `packs`: plans pack the
-    constant operands of contractions themselves, as on a CPU, so that the order of these constants does not matter."""
+    """Kernels over permuted buffers, each distinct one priced once. `packs`: plans pack the constant operands of
+    contractions themselves, as on a CPU, so that the order of these constants does not matter.
+
+    walks: of their regions. times: of kernels over the orders of their buffers, by the id of the region, the places of
+    the buffers, and their orders.
+    """
 
     def __init__(self, pricer: Pricer, *, packs: bool) -> None:
         self._pricer, self._packs = pricer, packs
         self.walks = Walks()
+        self.times: dict[tuple[object, ...], Times] = {}
         self._known: dict[tuple[object, ...], tuple[Region, PermutedKernel]] = {}
         self._prices: dict[Region, Price | None] = {}
 
