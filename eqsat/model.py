@@ -212,7 +212,7 @@ class TinyModel(Model):
     def document(self) -> dict[str, Any]:
         return self.source.to_json() | ({"dims": dict(self.dims)} if self.dims else {})
 
-    @property
+    @cached_property
     def declared(self) -> Mapping[str, TensorInfo]:
         inputs = self.source.inputs.items()
         return {tensor: TensorInfo(node.arg["dtype"], node.arg["shape"]) for tensor, node in inputs}
@@ -235,7 +235,7 @@ class FrontendModel(Model):
         document: dict[str, Any] = json.loads(self.frontend.to_json())
         return document
 
-    @property
+    @cached_property
     def declared(self) -> Mapping[str, TensorInfo]:
         return {i.tensor: self.frontend.tensors[i.tensor] for i in self.frontend.signature.inputs}
 

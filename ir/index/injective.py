@@ -1,7 +1,8 @@
 """Whether a map reads every element of its operand at one point at most, so that work moved through it is not repeated.
 
 The axes of the domain fall into parts that share no coordinate and no bound of a guard. A map is injective if it is so
-on each part, and most parts have few points, which are all looked at. isl answers for large parts.
+on each part, or if a part reads nothing. Most parts have few points, which are all looked at. isl answers for large
+parts, unless the small ones decide: a large part without bounds reads something.
 """
 
 from __future__ import annotations
@@ -31,9 +32,13 @@ def is_injective(view: AxisMap) -> bool:
     if _determines_axes(view, unknown):
         return True
     parts = list(_parts(view, unknown))
-    if all(part.points <= _MOST_POINTS for part in parts):
-        reads = [part.reads() for part in parts]
-        return any(not len(read) for read in reads) or all(len(np.unique(read)) == len(read) for read in reads)
+    large = [part for part in parts if part.points > _MOST_POINTS]
+    reads = [part.reads() for part in parts if part not in large]
+    if any(not len(read) for read in reads):
+        return True
+    once = all(len(np.unique(read)) == len(read) for read in reads)
+    if not large or not (once or any(part.bounds for part in large)):
+        return once
     from ir.index.isl import reads_once
 
     return reads_once(view)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -43,11 +44,14 @@ def least(counts: Sequence[int], costs: Iterable[Cost], most: int = MOST) -> Lab
     for cost in costs:
         _enter(about, cost)
     entries = {variable: _entries(near, counts) for variable, near in about.items()}
+    smallest = [(size, variable) for variable, size in entries.items()]
+    heapify(smallest)
     chosen = [0] * len(counts)
     decided: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
     fixed: list[int] = []
     while about:
-        variable = min(about, key=lambda variable: (entries[variable], variable))
+        while (variable := smallest[0][1]) not in about or entries[variable] != smallest[0][0]:
+            heappop(smallest)
         is_fixed = entries[variable] > most
         if is_fixed:
             variable = max(about, key=lambda variable: (counts[variable], len(_near(about[variable])), -variable))
@@ -63,7 +67,10 @@ def least(counts: Sequence[int], costs: Iterable[Cost], most: int = MOST) -> Lab
             after = [Cost(others, total.table.min(axis=place))]
         for cost in after:
             _enter(about, cost)
-        entries |= {other: _entries(about[other], counts) for other in _near(near) if other in about}
+        for other in _near(near):
+            if other in about:
+                entries[other] = _entries(about[other], counts)
+                heappush(smallest, (entries[other], other))
     for variable, others, best in reversed(decided):
         chosen[variable] = int(best[tuple(chosen[other] for other in others)])
     return Labels(tuple(chosen), tuple(sorted(fixed)))

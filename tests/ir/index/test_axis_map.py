@@ -431,6 +431,13 @@ def test_injective_is_exact_for_parts_of_many_points() -> None:
     half, rest = "i0 // 2", "i0 - 2*(i0 // 2)"
     assert is_injective(parse_map(f"[{size}] -> [{half}, {rest}]"))
     assert not is_injective(parse_map(f"[{size}] -> [{half}]"))
+    assert not is_injective(parse_map(f"[{size},7] -> [{half}, {rest}] if 9<={half}<20 else 0"))
+
+
+def test_a_small_part_that_reads_twice_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("ir.index.isl.reads_once")
+    size = 1 << 18
+    assert not is_injective(parse_map(f"[{size},7] -> [i0 // 2, i0 - 2*(i0 // 2)]"))
 
 
 def test_offsets() -> None:
