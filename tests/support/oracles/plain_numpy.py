@@ -38,7 +38,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
             result = graph.types[node.id]
             dtypes = [graph.types[ref].dtype.name for ref in node.refs]
             shapes = [graph.types[ref].shape for ref in node.refs]
-            operands = [_operand(operand, values, dtypes[-1] if dtypes else "") for operand in node.src]
+            operands = [_operand(operand, values, dtypes[-1] if dtypes else result.dtype.name) for operand in node.src]
             if node.uop == "WHERE":
                 operands = _branches(node, operands, dtypes, result.dtype.name)
             value = _value(node, operands, dtypes, shapes, result.dtype.name, result.shape, inputs)
