@@ -15,19 +15,19 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import multiprocessing
-import signal
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType
-from typing import Any, NamedTuple, NoReturn
+from multiprocessing.pool import ThreadPool
+from typing import Any, NamedTuple
 
 from rich.progress import track
 
 from bench.export_models import import_torchvision
 from bench.facts import RESULTS
+from bench.own_process import CrashError, call_alone
+from bench.time_limit import time_limit
 from ir.diagnostics import EqsatWarning
 from ir.host.atomic_file import write_atomically
 
@@ -81,18 +81,23 @@ def class_names(only: str) -> dict[str, str]:
 def run(task: tuple[str, str, int]) -> Verdict:
     """Compares an architecture with eager, within a time limit in seconds."""
     architecture, class_, limit = task
-    signal.signal(signal.SIGALRM, _stop)
-    signal.alarm(limit)
     try:
-        return _compare(architecture, class_)
+        with time_limit(limit):
+            return _compare(architecture, class_)
     except TimeoutError:
         return Verdict(architecture, LATE)
     except _OutOfScopeError as error:
         return Verdict(architecture, OUT_OF_SCOPE, _first_line(error))
     except Exception as error:  # whatever else compiling raises is a defect of eqsat
         return Verdict(architecture, CRASHED, f"{type(error).__name__}: {_first_line(error)}")
-    finally:
-        signal.alarm(0)
+
+
+def run_alone(task: tuple[str, str, int]) -> Verdict:
+    """`run` in a process of its own, which may crash: a model may be too large for the memory."""
+    try:
+        return call_alone(run, task)
+    except CrashError as error:
+        return Verdict(task[0], CRASHED, str(error))
 
 
 def _compare(architecture: str, class_: str) -> Verdict:
@@ -129,6 +134,8 @@ def _in_eager(architecture: str, class_: str) -> tuple[Any, Mapping[str, Any]]:
         batch = _batch(model)
         with torch.no_grad():
             model(**batch)
+    except TimeoutError:
+        raise
     except Exception as error:  # of transformers, whose sizes may not fit one another
         raise _OutOfScopeError(f"{type(error).__name__}: {error}") from error
     return model, batch
@@ -149,7 +156,7 @@ def _lower_sizes(config: Any) -> None:
         elif name.endswith("token_id") and type(value) is int:
             setattr(config, name, min(value, 1))
         elif name == "layer_types" and value:
-            setattr(config, name, list(dict.fromkeys(value))[:2] if len(set(value)) > 1 else value[:2])
+            setattr(config, name, [*dict.fromkeys(value), value[0]][:2])
 
 
 def _batch(model: Any) -> dict[str, Any]:
@@ -202,10 +209,6 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0][:160]
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise TimeoutError
-
-
 def difference(verdict: Verdict, stored: Mapping[str, Mapping[str, Any]]) -> str:
     """How an architecture ended, if not as in the stored verdicts."""
     before = stored.get(verdict.architecture, {}).get("kind", "not run")
@@ -226,8 +229,8 @@ def main() -> None:
     wanted = list(class_names(options.only).items())[:: options.step]
     tasks = [(*named, options.seconds) for named in wanted if not (options.resume and named[0] in stored)]
     kinds: Counter[str] = Counter()
-    with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
-        for verdict in track(pool.imap_unordered(run, tasks), "architectures", len(tasks)):
+    with ThreadPool(options.jobs) as pool:
+        for verdict in track(pool.imap_unordered(run_alone, tasks), "architectures", len(tasks)):
             kinds[verdict.kind] += 1
             if line := difference(verdict, stored):
                 print(line)

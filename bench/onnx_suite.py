@@ -15,19 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import signal
 import time
 import unittest
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import FrameType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.progress import track
 
 from bench.facts import RESULTS
+from bench.time_limit import time_limit
 from eqsat import onnx_backend
 from eqsat.model import read_model
 from eqsat.runtime.verify import relative_error
@@ -127,11 +126,9 @@ def run_test(task: tuple[str, int]) -> Verdict:
     name, limit = task
     if not _cases:
         _cases.update(test_cases())
-    signal.signal(signal.SIGALRM, _stop)
-    signal.alarm(limit)
     start = time.perf_counter()
-    kind, reason = _run(*name.split("."))
-    signal.alarm(0)
+    with time_limit(limit):
+        kind, reason = _run(*name.split("."))
     return Verdict(name.split(".")[1], kind, reason, round(time.perf_counter() - start, 2))
 
 
@@ -152,10 +149,6 @@ def _run(class_: str, test: str) -> tuple[str, str]:
     except Exception as error:  # whatever else a test raises is a defect of eqsat
         return CRASHED, f"{type(error).__name__}: {error}"[:200]
     return PASSED, ""
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise TimeoutError
 
 
 def differences(verdicts: Sequence[Verdict], stored: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
@@ -25,30 +23,23 @@ import torch
 from bench.opinfo import table
 from bench.opinfo.run_samples import CRASH, UNSUPPORTED, WRONG, Outcome, by_kernels, by_playback, run_samples
 from bench.opinfo.samples import DTYPES, operators, samples_of, tolerances
+from bench.own_process import CrashError, call_alone
 from eqsat.frontends.torch.trace import trace
 
 
 def outcomes_of(name: str, element: str, options: argparse.Namespace) -> list[Outcome]:
     """How the samples of an operator end, computed in a process of their own, which may crash."""
-    ours, theirs = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=_send, args=(theirs, name, element, options))
-    process.start()
-    theirs.close()
     try:
-        outcomes: list[Outcome] = ours.recv()
-    except EOFError:
-        process.join()
-        samples = len(samples_of(operators(name)[name], element, options.step))
-        return [Outcome(CRASH, f"the process ended with code {process.exitcode}")] * samples
-    process.join()
-    return outcomes
+        return call_alone(_outcomes_here, name, element, options, start="fork")
+    except CrashError as error:
+        return [Outcome(CRASH, str(error))] * len(samples_of(operators(name)[name], element, options.step))
 
 
-def _send(pipe: Connection, name: str, element: str, options: argparse.Namespace) -> None:
+def _outcomes_here(name: str, element: str, options: argparse.Namespace) -> list[Outcome]:
     info = operators(name)[name]
     execute = by_playback if options.playback else by_kernels
     samples = samples_of(info, element, options.step)
-    pipe.send(run_samples(samples, execute, tolerances(info, element), options.seconds, options.together))
+    return run_samples(samples, execute, tolerances(info, element), options.seconds, options.together)
 
 
 def _load() -> None:

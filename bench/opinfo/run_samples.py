@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import math
 import re
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.testing._comparison import default_tolerances
 
 from bench.opinfo.samples import Sample, in_fp64
+from bench.time_limit import time_limit
 from eqsat.frontends.complex_tensor import ComplexTensor, as_floats, from_interleaved
 from eqsat.frontends.torch.backend_options import BackendOptions
 from eqsat.frontends.torch.compiled_graph import CompiledGraph
@@ -237,17 +236,9 @@ def _short(error: Exception) -> str:
 
 @contextmanager
 def _limit(seconds: int) -> Iterator[None]:
-    """Raises TimeoutError inside the block after so many seconds."""
-
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    """Ends a sample after so many seconds."""
     try:
-        yield
+        with time_limit(seconds):
+            yield
     except TimeoutError:
         raise _Failure(LATE) from None
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
+import pytest
 import torch
 
 from bench import architectures
-from bench.architectures import OUT_OF_SCOPE, RANDOM, RIGHT, WRONG, Verdict, difference
+from bench.architectures import CRASHED, OUT_OF_SCOPE, RANDOM, RIGHT, WRONG, Verdict, difference
+from bench.own_process import CrashError, call_alone
 
 
 class Twice(torch.nn.Module):
@@ -48,6 +51,14 @@ def test_what_transformers_cannot_build_is_out_of_scope(monkeypatch: Any) -> Non
     monkeypatch.setattr(architectures, "_in_eager", refuse)
     verdict = architectures.run(("stand-in", "Twice", 100))
     assert (verdict.kind, verdict.reason) == (OUT_OF_SCOPE, "no such size")
+
+
+def test_a_process_that_dies_is_a_crash(monkeypatch: Any) -> None:
+    with pytest.raises(CrashError, match="code 3"):
+        call_alone(os._exit, 3, start="fork")
+    monkeypatch.setattr(architectures, "call_alone", lambda run, task: call_alone(os._exit, 3, start="fork"))
+    verdict = architectures.run_alone(("stand-in", "Twice", 100))
+    assert (verdict.kind, verdict.reason) == (CRASHED, "the process ended with code 3")
 
 
 def test_results_of_other_types_are_wrong() -> None:
