@@ -22,7 +22,8 @@ _INT = 1 << 31
 class IndexToC:
     """The indices of one kernel in C. names: of its variables. lanes: of a register.
 
-    The numerator of a floor division is never negative, so that C's division is right.
+    The numerator of a floor division is never negative in a lane that is read, so that C's division is right. Where
+    lanes that share a division begin below 0, C's quotient of the first one is 0, as in all of them that are read.
     """
 
     def __init__(self, variables: Sequence[Variable], names: Sequence[str], lanes: int) -> None:

@@ -95,8 +95,8 @@ def _ids(tensors: Sequence[Tensor], named: Mapping[int, str]) -> dict[int, str]:
 
 
 def _constant_names(tensors: Sequence[Tensor]) -> dict[int, str]:
-    """A distinct tensor_id per constant: its given name, or a number; made distinct by underscores. One element without
-    axes and name has none: rules know a number, which kernels do not read from memory."""
+    """A distinct tensor_id per constant: its given name, or a number; made distinct by underscores. A constant without
+    axes and without a name gets none: it becomes a number, which rules know and no kernel reads from memory."""
     taken = {tensor.arg["tensor_id"] for tensor in tensors if tensor.uop == "INPUT" and tensor.array is None}
     names: dict[int, str] = {}
     for tensor in tensors:

@@ -33,12 +33,14 @@ def is_injective(view: AxisMap) -> bool:
         return True
     parts = list(_parts(view, unknown))
     large = [part for part in parts if part.points > _MOST_POINTS]
-    reads = [part.reads() for part in parts if part not in large]
+    reads = [part.reads() for part in parts if part.points <= _MOST_POINTS]
     if any(not len(read) for read in reads):
         return True
     once = all(len(np.unique(read)) == len(read) for read in reads)
-    if not large or not (once or any(part.bounds for part in large)):
+    if not large:
         return once
+    if not once and not any(part.bounds for part in large):
+        return False
     from ir.index.isl import reads_once
 
     return reads_once(view)

@@ -46,14 +46,15 @@ def test_lanes_share_a_division_where_a_quotient_grows_by_at_most_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sides", [(0, 1), (1, 0), (5, 0), (2, 3)])
 @pytest.mark.parametrize("shape", [(3, 17), (9, 40), (64, 129), (2, 8)])
-def test_sheared_rows(shape: tuple[int, int]) -> None:
-    """Rows that are padded and cut anew, as in attention with relative positions: an element lies one further to the
-    left in each row."""
+def test_sheared_rows(shape: tuple[int, int], sides: tuple[int, int]) -> None:
+    """Rows that are padded and cut anew, as in attention with relative positions: elements lie further to one side in
+    each row."""
     rows, columns = shape
     given = np.random.default_rng(columns).normal(size=shape).astype("f4")
     x = tensor.input("x", shape)
-    sheared = x.pad([(0, 0), (0, 1)]).reshape(-1)[: rows * columns].reshape(rows, columns)
+    sheared = x.pad([(0, 0), sides]).reshape(-1)[: rows * columns].reshape(rows, columns)
     result = optimize_and_compile(sheared * 2.0 + x, cache=False)(given)
-    expected = np.pad(given, [(0, 0), (0, 1)]).reshape(-1)[: rows * columns].reshape(rows, columns) * 2 + given
+    expected = np.pad(given, [(0, 0), sides]).reshape(-1)[: rows * columns].reshape(rows, columns) * 2 + given
     np.testing.assert_array_equal(result, expected)

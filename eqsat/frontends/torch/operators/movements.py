@@ -89,7 +89,8 @@ def _slice_scatter(x: Tensor, source: Tensor, axis: int, start: int | None, end:
     count = len(range(first, last, by))
     along = iota(x.shape, place, "i64")
     inside = (along >= first) & (along < first + count * by)
-    inside = inside if by == 1 else inside & ((along - first) % by == 0)
+    if by > 1:
+        inside = inside & ((along - first) % by == 0)
     spread = source.cast(x.dtype).repeat_interleave(by, place)[(*(slice(None),) * place, slice(0, size - first))]
     widths = [(0, 0)] * x.ndim
     widths[place] = (first, size - first - spread.shape[place])
