@@ -9,6 +9,7 @@ from eqsat.lazy.binary_search import count_before
 from eqsat.lazy.least_keys import least_keys, least_keys_by_groups
 from eqsat.lazy.order_costs import RowsToOrder
 from eqsat.lazy.order_keys import dtype_of_counts, integers_in_order, positions_of, unique_keys
+from eqsat.lazy.radix_sort import sorted_positions
 from eqsat.lazy.rank_search import key_of_rank, position_of_rank
 from eqsat.lazy.shuffle_sort import sort_keys, sorted_size
 
@@ -34,17 +35,18 @@ def first_positions(x: Tensor, axis: int, count: int, descending: bool) -> Tenso
         _by_passes: rows.passes(count),
         _by_groups: rows.groups(count),
         _by_search: rows.search_of_first(count),
-        _by_sort: rows.sort(),
+        _by_exchanges: rows.exchanges(),
+        _by_digits: rows.digits(),
     }
     way = min(ways, key=ways.__getitem__)
-    if way is not _by_sort or after >= _COLUMNS:
+    if way not in (_by_exchanges, _by_digits) or after >= _COLUMNS:
         return way(x.reshape(before, rows.size, after), count, descending).reshape(result)
     if before * after >= _COLUMNS:
         columns = x.swapaxes(0, axis)
-        first = _by_sort(columns.reshape(1, rows.size, -1), count, descending)
+        first = way(columns.reshape(1, rows.size, -1), count, descending)
         return first.reshape(count, *columns.shape[1:]).swapaxes(0, axis)
     last = x.swapaxes(axis, x.ndim - 1)
-    first = _by_sort(last.reshape(-1, rows.size, 1), count, descending)
+    first = way(last.reshape(-1, rows.size, 1), count, descending)
     return first.reshape(*last.shape[:-1], count).swapaxes(axis, x.ndim - 1)
 
 
@@ -111,8 +113,12 @@ def _positions_of_taken(taken: Tensor, count: int) -> Tensor:
     return count_before(so_far, taken._positions((a, count, b), 1, counts), 1, from_right=True)
 
 
-def _by_sort(x: Tensor, count: int, descending: bool) -> Tensor:
+def _by_exchanges(x: Tensor, count: int, descending: bool) -> Tensor:
     """The positions [a, count, b] of the first elements of x [a, n, b]."""
     size = sorted_size(x.shape[1])
     ordered = sort_keys(unique_keys(x, descending, size))
     return positions_of(tuple([key[:, :count] for key in ordered]), size)
+
+
+def _by_digits(x: Tensor, count: int, descending: bool) -> Tensor:
+    return sorted_positions(x, descending)[:, :count]

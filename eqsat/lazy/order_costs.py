@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from eqsat.lazy.order_keys import words_of_key
+from eqsat.lazy.radix_sort import passes_to_sort
 from eqsat.lazy.shuffle_sort import sorted_size, steps_to_sort
 
 _STEP = 2000
@@ -53,7 +54,15 @@ class RowsToOrder:
         return self.search() + positions + RowsToOrder(self.count, taken, self.bits).sort()
 
     def sort(self) -> int:
-        """The cost of `sort_keys`, each of whose steps reads and writes."""
+        """The cost of the cheaper way to sort."""
+        return min(self.exchanges(), self.digits())
+
+    def digits(self) -> int:
+        """The cost of a sort by digits, whose passes run six kernels."""
+        return passes_to_sort(self.bits) * (30 * self.elements + 6 * _STEP)
+
+    def exchanges(self) -> int:
+        """The cost of a sort by exchanges, each of whose steps reads and writes."""
         return 2 * self._words * steps_to_sort(self.size) * (self.count * sorted_size(self.size) + _STEP)
 
     @property

@@ -27,20 +27,20 @@ def unique_keys(x: Tensor, descending: bool, size: int) -> Keys:
         key = key.pad([(0, 0), (0, missing), (0, 0)], value=int(key.dtype.highest))
     if words_of_key(key.dtype.bits, size) == 2:
         return key, key._positions(key.shape, 1)
-    word = DTYPES["i32" if key.dtype.bits + _position_bits(size) <= 32 else "i64"]
-    return ((key.cast(word) << _position_bits(size)) | key._positions(key.shape, 1, word),)
+    word = DTYPES["i32" if key.dtype.bits + position_bits(size) <= 32 else "i64"]
+    return ((key.cast(word) << position_bits(size)) | key._positions(key.shape, 1, word),)
 
 
 def words_of_key(bits: int, size: int) -> int:
     """How many integers a key is, of an element of so many bits among `size`: one or two."""
-    return 1 if bits + _position_bits(size) <= 64 else 2
+    return 1 if bits + position_bits(size) <= 64 else 2
 
 
 def positions_of(keys: Keys, size: int) -> Tensor:
     """The positions (i64) of the elements, from keys for `size` elements."""
     if len(keys) > 1:
         return keys[-1].cast("i64")
-    return (keys[0] & ((1 << _position_bits(size)) - 1)).cast("i64")
+    return (keys[0] & ((1 << position_bits(size)) - 1)).cast("i64")
 
 
 def is_less(x: Keys, y: Keys) -> Tensor:
@@ -61,7 +61,8 @@ def dtype_of_counts(size: int) -> str:
     return "i32" if size < 1 << 31 else "i64"
 
 
-def _position_bits(size: int) -> int:
+def position_bits(size: int) -> int:
+    """The low bits of a key that is one integer: those of a position among `size`."""
     return max(0, size - 1).bit_length()
 
 
