@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.arguments import containing, count
 from bench.facts import facts, warn_of_load, write
+from bench.turns import PAUSE_SECONDS
 
 CALLS, WARMING = 12, 3
 """Calls of a sample, and calls before it."""
@@ -83,6 +84,7 @@ def measure(function: Callable[..., Any], arguments: tuple[Any, ...], rounds: in
     for number in range(rounds):
         for system in list(systems)[:: -1 if number % 2 else 1]:
             samples[system].append(_sample(systems[system], arguments))
+            time.sleep(PAUSE_SECONDS)
     times = {system: statistics.median(taken) * 1e6 for system, taken in samples.items()}
     ratio = min(times["eager"], times["inductor"]) / times["eqsat"]
     return {**times, "ratio": ratio, "first call s": first_call}

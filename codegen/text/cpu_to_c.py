@@ -350,6 +350,8 @@ class _CEmitter:
         match load.mode:
             case "splat":
                 return f"eq_splat_{kind}({at})"
+            case "strided" if load.mask is not None:
+                return f"eq_back_m_{kind}({at}, {self._value(load.mask)})"
             case "strided":
                 return f"eq_strided_{kind}({at}, {load.step}, {self._count(load.count)})"
             case "gather":

@@ -190,6 +190,8 @@ class LaneLoads(ValueEvaluator[Value, CpuBlock]):
             mask = self.mask(where, block, existing=True)
             if step == 1:
                 return Load(name, offset, dtype, "unit", mask=mask)
+            if step == -1:
+                return Load(name, offset, dtype, "strided", step=step, mask=mask)
             return Load(name, AxisExpr(), dtype, "gather", index=self._position(offset, "i64", block), mask=mask)
         if step == 1:
             return Load(name, offset, dtype, "unit", lane.count)

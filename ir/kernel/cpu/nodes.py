@@ -47,7 +47,8 @@ class Load(KernelNode, frozen=True):
 
     unit: neighbours. splat: one element in all lanes. strided: `step` elements apart. cell: the 32 bits from the
     element on, in all lanes, as i32 (`ir.kernel.cpu.cells`).
-    gather: at offset + `index` (i64 lanes). In modes unit and gather `mask` selects the lanes to load (None: all).
+    gather: at offset + `index` (i64 lanes). In modes unit and gather, and at step -1, `mask` selects the lanes to load
+    (None: all).
     """
 
     buffer: str

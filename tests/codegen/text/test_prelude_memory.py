@@ -118,6 +118,18 @@ def test_masked_loads_touch_their_lanes_only(lanes: Lanes, fence: Fence, t: str)
         assert (out == np.where(mask, data, np.zeros(1, data.dtype))).all()
 
 
+@pytest.mark.parametrize("t", STORAGE)
+def test_masked_loads_from_the_last_element_touch_their_lanes_only(lanes: Lanes, fence: Fence, t: str) -> None:
+    vl = lanes.vl
+    data, out = _some(t, vl), np.zeros(vl, STORAGE[t])
+    for first, end in ((0, vl), (0, vl // 2), (1, vl), (vl - 1, vl), (0, 1)):
+        mask = np.zeros(vl, np.bool_)
+        mask[first:end:2] = True
+        kept = data[vl - end :]  # the lanes from `end` on would lie before it
+        lanes(f"backm_{t}", [fence.put(kept, at_end=False), mask, out], vl, end)
+        assert (out == np.where(mask, data[::-1], np.zeros(1, data.dtype))).all()
+
+
 def _near_halves() -> Array:
     """Every fp16 (and every bf16), the midpoints between neighbours, and a little to either side."""
     bits = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)

@@ -120,6 +120,11 @@ def units() -> dict[str, str]:
                 f"eq_mask m = eq_load_bool({_at(1, 'bool')});",
                 f"eq_store_{t}({_at(2, t)}, eq_load_m_{t}(p[0], m));",
             ),
+            _wrap(
+                f"backm_{t}",
+                f"eq_mask m = eq_load_bool({_at(1, 'bool')});",
+                f"eq_store_{t}({_at(2, t)}, eq_back_m_{t}(p[0] + (k - 1) * {size}, m));",
+            ),
         ]
     for t in ("i8", "u8"):
         held = ", ".join(f"eq_load_f32({_at(place, 'f32')})" for place in range(3))

@@ -5,6 +5,7 @@
      eq_splat_D(p)             one element, all lanes
      eq_strided_D(p, s, n)     p[0], p[s], … n of them eq_store_strided_D(p, s, v, n)
      eq_gather_D(p, i, m)      p[i] where m, else 0    eq_load_m_D(p, m)         p[lane] where m, else 0
+     eq_back_m_D(p, m)         p[-lane] where m, else 0
 
    A lane that is switched off does not touch memory. Pointers need no alignment. Strides and indices count
    elements. The moves are written once for a width (8, 16, 32, 64 bits); the types decode what was moved. */
@@ -311,22 +312,29 @@ EQ_FN eq_i16 eq_encode_f16(eq_f32 x) {
 EQ_FN eq_f32 eq_round_f16(eq_f32 x) { return eq_decode_f16(eq_encode_f16(x)); }
 EQ_FN eq_u16 eq_bits_of_nearest_f16(eq_f32 x) { return (eq_u16)eq_encode_f16(x); }
 
-/* Whole registers from the last element to the first. */
+/* Registers from the last element to the first. */
 #define EQ_LANE_BACK(i) EQ_VL - 1 - (i)
 #define EQ_HALF_LANE_BACK(i) EQ_VL / 2 - 1 - (i)
-#define EQ_MOVE_BACK(W)                                                                   \
-  EQ_FN eq_i##W eq_move_back_##W(const void *p) {                                         \
-    eq_i##W v = eq_move_load_##W((const char *)p - W / 8 * (EQ_VL - 1));                  \
-    return EQ_SHUFFLE(eq_i##W, v, v, EQ_LANES(EQ_LANE_BACK));                             \
+#define EQ_TURN(W) \
+  EQ_FN eq_i##W eq_turned_##W(eq_i##W v) { return EQ_SHUFFLE(eq_i##W, v, v, EQ_LANES(EQ_LANE_BACK)); }
+EQ_TURN(8)
+EQ_TURN(16)
+EQ_TURN(32)
+EQ_FN eq_i64 eq_turned_64(eq_i64 v) {
+  return (eq_i64){EQ_SHUFFLE(eq_i64h, v.hi, v.hi, EQ_HALF_LANES(EQ_HALF_LANE_BACK)),
+                  EQ_SHUFFLE(eq_i64h, v.lo, v.lo, EQ_HALF_LANES(EQ_HALF_LANE_BACK))};
+}
+#define EQ_MOVE_BACK(W)                                                                               \
+  EQ_FN eq_i##W eq_move_back_##W(const void *p) {                                                     \
+    return eq_turned_##W(eq_move_load_##W((const char *)p - W / 8 * (EQ_VL - 1)));                    \
+  }                                                                                                   \
+  EQ_FN eq_i##W eq_move_back_m_##W(const void *p, eq_mask m) {                                        \
+    return eq_turned_##W(eq_move_load_m_##W((const char *)p - W / 8 * (EQ_VL - 1), eq_turned_32(m))); \
   }
 EQ_MOVE_BACK(8)
 EQ_MOVE_BACK(16)
 EQ_MOVE_BACK(32)
-EQ_FN eq_i64 eq_move_back_64(const void *p) {
-  eq_i64 v = eq_move_load_64((const char *)p - 8 * (EQ_VL - 1));
-  return (eq_i64){EQ_SHUFFLE(eq_i64h, v.hi, v.hi, EQ_HALF_LANES(EQ_HALF_LANE_BACK)),
-                  EQ_SHUFFLE(eq_i64h, v.lo, v.lo, EQ_HALF_LANES(EQ_HALF_LANE_BACK))};
-}
+EQ_MOVE_BACK(64)
 #define EQ_IS_BACK(s, n) (EQ_IS(s, -1) && EQ_IS(n, EQ_VL))
 
 /* Strided loads; every second element (a convolution of stride 2 reads them) takes two loads and a shuffle if the
@@ -388,6 +396,7 @@ EQ_FN eq_i8 eq_encode_bool(eq_mask m) { return eq_low_bytes(m) & 1; }
   EQ_FN V eq_load_m_##D(const void *p, eq_mask m) { return decode(eq_move_load_m_##W(p, m)); }               \
   EQ_FN V eq_splat_##D(const void *p) { return decode(eq_move_splat_##W(p)); }                               \
   EQ_FN V eq_strided_##D(const void *p, ptrdiff_t s, int n) { return decode(eq_move_apart_##W(p, s, n)); }   \
+  EQ_FN V eq_back_m_##D(const void *p, eq_mask m) { return decode(eq_move_back_m_##W(p, m)); }               \
   EQ_FN V eq_gather_##D(const void *p, eq_i64 i, eq_mask m) { return decode(eq_move_gather_##W(p, i, m)); }  \
   EQ_FN void eq_store_##D(void *p, V v) { eq_move_store_##W(p, encode(v)); }                                 \
   EQ_FN void eq_store_n_##D(void *p, V v, int n) { eq_move_store_n_##W(p, encode(v), n); }                   \

@@ -99,7 +99,9 @@ def test_functions_of_special_numbers(value: float) -> None:
     x = torch.complex(*torch.cartesian_prod(*[torch.tensor([value, 1.5, -2.0])] * 2).T)
     agree(lambda x: (x.abs(), x.angle(), x - 1j, x.conj(), x == x), x, kernels=False)
     agree(lambda x, y: (y / x, x / y, 1 / x), x, torch.full(x.shape, 1 + 2j), kernels=False)
-    agree(lambda x: (x.exp(), x.log(), x.sqrt(), x.rsqrt(), x.sgn(), x**2, x**-1), x, kernels=False)
+    agree(lambda x: (x.exp(), x.log(), x.sqrt(), x.rsqrt(), x.sgn(), x**-1), x, kernels=False)
+    if abs(value) != 1e30:  # eager's loops differ on squares out of range: -inf in the last elements, else NaN
+        agree(lambda x: x**2, x, kernels=False)
     finite = x[x.isfinite()]
     agree(lambda x: (x / (2 + 1j), (1 + 1j) / (x + 1), x.sqrt()), finite, kernels=False)
 
