@@ -78,10 +78,10 @@ def _operand(value: Any, computation: DType) -> Any:
         return value.cast(computation)
     if not is_number(value) or computation.is_bool:
         return value
-    return float(value) if computation.is_float else _wrapped(int(value), computation)
+    return float(value) if computation.is_float else wrapped(int(value), computation)
 
 
-def _wrapped(value: int, element: DType) -> int:
+def wrapped(value: int, element: DType) -> int:
     """The number of an integer dtype with the lowest bits of this one: torch computes uint8 + 300 as + 44."""
     lowest = value & ((1 << element.bits) - 1)
     return lowest - (1 << element.bits) if element.is_signed and lowest >> (element.bits - 1) else lowest

@@ -280,3 +280,21 @@ def test_numbers_keep_their_values(number: float, dtype: str) -> None:
     for array in result:
         np.testing.assert_array_equal(array.astype("f8"), np.full(array.shape, number, "f8"))
         assert np.signbit(array.astype("f8")).all() == (math.copysign(1, number) < 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(300, "u8"), (-1, "u32"), ([0, 128], "i8"), (1e10, "i32"), (math.nan, "i64"), (2**64, "u64"), (2**63, "i64")],
+)
+def test_a_number_that_a_dtype_has_not_is_refused(value: Any, dtype: str) -> None:
+    with pytest.raises(EqsatError) as caught:
+        tensor.constant(value, dtype)
+    assert caught.value.kind is Kind.DTYPE_MISMATCH
+
+
+def test_arrays_are_cast() -> None:
+    given = [tensor.constant(np.array([300, -1]), "u8"), tensor.constant([1.9, -0.5], "u8"), tensor.constant([], "u8")]
+    wrapped, cut, empty = optimize_and_compile(given, cache=False)()
+    assert wrapped.tolist() == [44, 255]
+    assert cut.tolist() == [1, 0]
+    assert empty.shape == (0,)

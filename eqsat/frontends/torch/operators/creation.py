@@ -7,14 +7,16 @@ import math
 import numpy as np
 
 from eqsat.frontends.torch.operator_table import aten
+from eqsat.frontends.torch.promotion import wrapped
 from eqsat.lazy.argument_checks import Number
 from eqsat.tensor import Tensor, constant, full, iota
 from ir.dtype import DType, fp64
 
 
 def _fill(shape: list[int] | tuple[int, ...], value: Number, element: DType) -> Tensor:
-    number = bool(value) if element.is_bool else float(value) if element.is_float else int(value)
-    return full(tuple(shape), number, element)
+    if element.is_int:
+        return full(tuple(shape), wrapped(int(value), element), element)
+    return full(tuple(shape), bool(value) if element.is_bool else float(value), element)
 
 
 @aten("full")
