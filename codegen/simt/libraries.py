@@ -26,8 +26,10 @@ _ENGINE = (
     "global",
     "tickets",
     "copies",
-    "collectives",
+    "numbers",
+    "matrices",
     "warpgroup",
+    "collectives",
     "schedule",
     "launch",
 )
