@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from eqsat.cost.least_offsets import at_least_offsets
 from eqsat.cost.occupancy import stops, widest_of
 from eqsat.cost.own_terms import PART_OF, KernelEstimate, find_terms, with_own_terms
 from eqsat.cost.roofline import ALL_TERMS, Roofline, Terms
 from ir.diagnostics import Kind
 from ir.kernel.resources import KernelResources
 from ir.plan.plan import Plan
+from ir.plan.renaming import names_between, rename_plan
 from ir.poly.analysis import RegionAnalysis
 from ir.poly.core import PolyCore
 from ir.pricer import Price, Rejected, Work
-from ir.region.region import Region
+from ir.region.region import Region, canonical
 from ir.target import Target
 
 SPILLS = "registers are spilled"
@@ -26,7 +29,8 @@ Planner = Callable[[Region, PolyCore, Target], Sequence[tuple[Plan, Work]]]
 
 class PlanPricer:
     """Prices regions with the analyses and the planner of a code generator, which the pipeline hands in. ordered: the
-    planner's plans take the terms of floating-point sums in index order. known: the prices so far."""
+    planner's plans take the terms of floating-point sums in index order. known: the prices so far, by the canonical
+    form of a region (`canonical`, `at_least_offsets`)."""
 
     def __init__(
         self, target: Target, analyse: Analyse, planner: Planner, terms: Terms = ALL_TERMS, *, ordered: bool = False
@@ -38,17 +42,28 @@ class PlanPricer:
         self._terms = terms
         self._own = find_terms(terms.own)
         self.known: dict[Region, Price | Rejected] = {}
+        self._priced: dict[Region, Price | Rejected] = {}
         self._roofline = Roofline(target, terms)
         replaced = {name: False for name in self._own if name in PART_OF}
         self._least = Roofline(target, msgspec.structs.replace(terms, **replaced))
 
     def price(self, region: Region) -> Price | Rejected:
         """The price of the fastest plan that meets no STOP condition; if all meet one, of the fastest plan. The first
-        of equals. The parts of a program ask for the prices of equal regions."""
-        if region not in self.known:
-            candidates = self._candidates(region)
-            self.known[region] = candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
-        return self.known[region]
+        of equals. The parts of a program ask for the prices of equal regions, and of such that differ in names."""
+        if region not in self._priced:
+            self._priced[region] = self._price_by_form(region)
+        return self._priced[region]
+
+    def _price_by_form(self, region: Region) -> Price | Rejected:
+        form = canonical(at_least_offsets(region))
+        if form not in self.known:
+            candidates = self._candidates(form)
+            self.known[form] = candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
+        price, names = self.known[form], names_between(form, region)
+        if isinstance(price, Rejected):
+            reason = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), price.reason)
+            return msgspec.structs.replace(price, reason=reason)
+        return msgspec.structs.replace(price, plan=rename_plan(price.plan, names))
 
     def rank(self, region: Region) -> list[Price]:
         """The prices of all plans of a region, the best first; none if the region is refused."""

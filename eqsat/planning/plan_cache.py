@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from eqsat.runtime.artifact_cache import source_digest
 from ir.diagnostics import EqsatError
 from ir.host.checked_file import read_checked, write_checked
 from ir.plan.plan import Plan
+from ir.plan.renaming import names_between, rename_words
 from ir.region.region import Region, canonical
 from ir.serde import from_json, to_builtins, to_json
 from ir.target import Target
@@ -65,34 +66,15 @@ class PlanCache:
             kept = from_json(read_checked(self.path(region)), _KeptPlan)
         except (OSError, ValueError, EqsatError):  # absent, damaged, or of another form: measured again
             return None
-        names = _canonical_names(region)
+        names = names_between(region, canonical(region))
         for plan in rivals:
-            if _renamed(to_builtins(plan), names) == kept.plan:
+            if rename_words(to_builtins(plan), names) == kept.plan:
                 return MeasuredPlan(plan, kept.ns, kept.first_ns, kept.tried, kept.refused)
         return None
 
     def keep(self, region: Region, measured: MeasuredPlan) -> None:
         """Keep a region's plan for the next compilation; where nothing can be written, that one measures again."""
-        plan = _renamed(to_builtins(measured.plan), _canonical_names(region))
+        plan = rename_words(to_builtins(measured.plan), names_between(region, canonical(region)))
         kept = _KeptPlan(plan, measured.ns, measured.first_ns, measured.tried, measured.refused)
         with contextlib.suppress(OSError):
             write_checked(self.path(region), to_json(kept).encode())
-
-
-def _canonical_names(region: Region) -> dict[str, str]:
-    """The canonical name of each buffer and value."""
-    other = canonical(region)
-    buffers = zip(region.buffers, other.buffers, strict=True)
-    values = zip(region.body, other.body, strict=True)
-    return {own.name: new.name for own, new in buffers} | {own.name: new.name for own, new in values}
-
-
-def _renamed(data: Any, names: Mapping[str, str]) -> Any:
-    """JSON with other names. A word that is also a name changes too, as it does in every plan of the region."""
-    if isinstance(data, str):
-        return names.get(data, data)
-    if isinstance(data, list | tuple):
-        return [_renamed(item, names) for item in data]
-    if isinstance(data, Mapping):
-        return {key: _renamed(item, names) for key, item in data.items()}
-    return data
