@@ -57,13 +57,17 @@ class PlanPricer:
     def _price_by_form(self, region: Region) -> Price | Rejected:
         form = canonical(at_least_offsets(region))
         if form not in self.known:
-            candidates = self._candidates(form)
-            self.known[form] = candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
+            self.known[form] = self._best(form)
         price, names = self.known[form], names_between(form, region)
         if isinstance(price, Rejected):
             reason = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), price.reason)
             return msgspec.structs.replace(price, reason=reason)
-        return msgspec.structs.replace(price, plan=rename_plan(price.plan, names))
+        plan = rename_plan(price.plan, names)
+        return self._best(region) if plan is None else msgspec.structs.replace(price, plan=plan)
+
+    def _best(self, region: Region) -> Price | Rejected:
+        candidates = self._candidates(region)
+        return candidates if isinstance(candidates, Rejected) else min(candidates, key=rank)
 
     def rank(self, region: Region) -> list[Price]:
         """The prices of all plans of a region, the best first; none if the region is refused."""

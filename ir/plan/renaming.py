@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ir.plan.plan import Plan
 from ir.region.region import Region
 from ir.serde import from_builtins, to_builtins
 
+_MADE = re.compile(r"(?<![a-z0-9])(in|out|v)\d")
+"""A canonical name (`ir.region.region.canonical`) at the start of a word or of a part of it."""
 
-def rename_plan(plan: Plan, names: Mapping[str, str]) -> Plan:
-    """The plan with other names of buffers and values; no old name may be a word of the plan itself."""
-    renamed: Plan = from_builtins(rename_words(to_builtins(plan), names), Plan)  # type: ignore[arg-type]
+
+def rename_plan(plan: Plan, names: Mapping[str, str]) -> Plan | None:
+    """The plan of a region in canonical form, by the names of another region of that form. None where the plan has
+    names that are made of those of the region, as the parts of a stream have."""
+    words = to_builtins(plan)
+    if any(word not in names and _MADE.search(word) for word in _words_of(words)):
+        return None
+    renamed: Plan = from_builtins(rename_words(words, names), Plan)  # type: ignore[arg-type]
     return renamed
+
+
+def _words_of(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, list | tuple | Mapping):
+        for item in data.values() if isinstance(data, Mapping) else data:
+            yield from _words_of(item)
 
 
 def rename_words(data: Any, names: Mapping[str, str]) -> Any:

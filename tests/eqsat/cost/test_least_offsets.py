@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from codegen.plan.cpu.candidates import candidates
 from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse, checked_core
+from eqsat import optimize_and_compile, tensor
 from eqsat.cost.least_offsets import at_least_offsets
 from eqsat.cost.pricing import PlanPricer
 from ir.pricer import Price
@@ -74,3 +76,15 @@ def test_a_price_has_the_names_of_its_region() -> None:
         assert price == own
         fit_plan(one, checked_core(one), price.plan)
     assert len(shared.known) == 1
+
+
+@pytest.mark.slow
+def test_parts_of_a_projection_are_softmaxes_on_a_gpu() -> None:
+    """Their plans hold names that are made of those of the regions."""
+    x, w = tensor.input("x", (32, 48)), tensor.input("w", (48, 192))
+    parts = [(x @ w)[:, 64 * k : 64 * k + 64].softmax(-1) for k in range(3)]
+    rng = np.random.default_rng(0)
+    given = {"x": rng.standard_normal((32, 48), np.float32), "w": rng.standard_normal((48, 192), np.float32)}
+    found = optimize_and_compile(parts, target="sm_90", emulate=True, cache=False)(**given)
+    for one, other in zip(found, optimize_and_compile(parts, target="cpu")(**given), strict=True):
+        np.testing.assert_allclose(np.asarray(one), other, rtol=1e-4, atol=1e-5)
