@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.pool import ThreadPool
 from typing import Any, NamedTuple
 
-import numpy as np
 from rich.progress import track
 
 from bench.export_models import import_torchvision
@@ -31,6 +30,7 @@ from bench.own_process import CrashError, call_alone
 from bench.time_limit import time_limit
 from ir.diagnostics import EqsatWarning
 from ir.host.atomic_file import write_atomically
+from ir.tiny.flush import flush_denormals
 
 PATH = RESULTS / "architectures.json"
 RIGHT, WRONG, LATE, CRASHED = "right", "wrong result", "time limit", "crash"
@@ -208,19 +208,14 @@ def _tensors(value: Any) -> Iterator[Any]:
 
 
 def _error(expected: Sequence[Any], results: Sequence[Any]) -> float:
-    """The largest error, relative to the largest value of a result; inf where dtypes or shapes differ."""
+    """The largest error, relative to the largest value of a result, where denormals count as 0; inf where dtypes or
+    shapes differ."""
     from eqsat.runtime.verify import relative_error
 
     if [(a.dtype, a.shape) for a in expected] != [(a.dtype, a.shape) for a in results]:
         return float("inf")
-    pairs = ((_flushed(b), _flushed(a)) for a, b in zip(expected, results, strict=True))
+    pairs = [tuple(flush_denormals(one.numpy()) for one in pair) for pair in zip(results, expected, strict=True)]
     return max((relative_error(result, wanted) for result, wanted in pairs), default=0.0)
-
-
-def _flushed(tensor: Any) -> np.ndarray:
-    """The numbers, with 0 for denormal ones, which count as 0 in eqsat."""
-    array: np.ndarray = tensor.numpy()
-    return np.where(np.abs(array) < np.finfo(np.float32).tiny, 0, array) if array.dtype == np.float32 else array
 
 
 def _first_line(error: Exception) -> str:

@@ -48,7 +48,7 @@ def _pass(keys: Keys, shift: Tensor) -> tuple[Keys, None]:
         return (keys[0].scatter(1, place, keys[0]),), None
     # one scatter, in which one core combines a row's updates in order, and gathers, which all cores share
     positions = place._positions(place.shape, 1, place.dtype)
-    order = (positions * 0).scatter(1, place, positions)
+    order = place._constant(0, place.dtype).expand(place.shape).scatter(1, place, positions)
     return tuple([key.gather(1, order) for key in keys]), None
 
 

@@ -146,6 +146,8 @@ class _CpuCheck:
             case Load():
                 if value.mode != "gather" and value.mask is None:
                     self._access(value.buffer, value.offset, scope)
+                turned = value.mode == "strided" and value.mask is not None
+                self._require(not turned or value.step == -1, f"a mask of {value.buffer} at step {value.step}")
                 self._require(
                     accessed_as(self.dtypes.get(value.buffer, value.dtype), value.dtype) is not None,
                     f"{value.buffer} loaded as {value.dtype}",

@@ -100,8 +100,8 @@ def test_functions_of_special_numbers(value: float) -> None:
     agree(lambda x: (x.abs(), x.angle(), x - 1j, x.conj(), x == x), x, kernels=False)
     agree(lambda x, y: (y / x, x / y, 1 / x), x, torch.full(x.shape, 1 + 2j), kernels=False)
     agree(lambda x: (x.exp(), x.log(), x.sqrt(), x.rsqrt(), x.sgn(), x**-1), x, kernels=False)
-    if abs(value) != 1e30:  # eager's loops differ on squares out of range: -inf in the last elements, else NaN
-        agree(lambda x: x**2, x, kernels=False)
+    # eager's loops differ on the first element's square at 1e30: -inf among the last elements, else NaN
+    agree(lambda x: x**2, x[1:] if value == 1e30 else x, kernels=False)
     finite = x[x.isfinite()]
     agree(lambda x: (x / (2 + 1j), (1 + 1j) / (x + 1), x.sqrt()), finite, kernels=False)
 
