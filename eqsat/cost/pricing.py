@@ -51,7 +51,8 @@ class PlanPricer:
         """The price of the fastest plan that meets no STOP condition; if all meet one, of the fastest plan. The first
         of equals. The parts of a program ask for the prices of equal regions, and of such that differ in names."""
         if region not in self._priced:
-            self._priced[region] = self._price_by_form(region)
+            # a caller's term may depend on names and offsets
+            self._priced[region] = self._best(region) if self._own else self._price_by_form(region)
         return self._priced[region]
 
     def _price_by_form(self, region: Region) -> Price | Rejected:

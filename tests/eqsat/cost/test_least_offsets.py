@@ -10,6 +10,7 @@ from codegen.plan.fit_plan import fit_plan
 from codegen.poly.analyse import analyse, checked_core
 from eqsat import optimize_and_compile, tensor
 from eqsat.cost.least_offsets import at_least_offsets
+from eqsat.cost.own_terms import KernelEstimate
 from eqsat.cost.pricing import PlanPricer
 from ir.pricer import Price
 from ir.region.region import Region, canonical, verify
@@ -76,6 +77,16 @@ def test_a_price_has_the_names_of_its_region() -> None:
         assert price == own
         fit_plan(one, checked_core(one), price.plan)
     assert len(shared.known) == 1
+
+
+def test_a_callers_term_sees_the_names_of_the_region() -> None:
+    x = tensor.input("x", (64,))
+    plain = optimize_and_compile(x.exp(), cache=False).cost
+
+    def term(kernel: KernelEstimate) -> float:
+        return 100.0 * (kernel.region.inputs[0].name == "x")
+
+    assert optimize_and_compile(x.exp(), cost_model={"mine": term}, cache=False).cost == pytest.approx(plain + 100)
 
 
 @pytest.mark.slow
